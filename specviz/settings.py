@@ -24,6 +24,7 @@ OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
 TREES = ("tree", "medusa")  # proposers of trees with any number of nodes
 CHAINS_OR_TREES = ("eagle",)  # of a chain, unless a tree's shape or number of nodes is given
+SIDE_BY_SIDE = ("several", "lookahead")  # of as many chains as ``drafts`` says
 SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
 PROPOSER_FIELDS = (
@@ -69,7 +70,7 @@ class Settings:
                  given
     siblings     how the children of a node are chosen: top (most likely, not drawn), independent draws, or distinct draws
     nodes        budget of a tree that grows where the draft is sure, 1 to 64 nodes
-    drafts       chains drawn side by side, 1 to 8
+    drafts       chains drafted side by side, 1 to 8
     lengths      how many tokens to draft: the name of a policy
     text         the text that retrieval reads, by name
     typical      epsilon of typical acceptance, above 0 and at most 1

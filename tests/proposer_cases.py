@@ -22,6 +22,7 @@ CHAINS: dict[str, dict] = {
     "early exit": {"proposer": "early-exit", "exit_layer": 1},
     "n-gram": {"proposer": "ngram"},
     "retrieval": {"proposer": "retrieval"},
+    "lookahead": {"proposer": "lookahead", "drafts": 1},
     "heuristic": {"proposer": "draft", "lengths": "heuristic"},
     "entropy": {"proposer": "draft", "lengths": "entropy"},
     "gain": {"proposer": "draft", "lengths": "gain"},
@@ -34,6 +35,7 @@ SAME_DISTRIBUTION: dict[str, dict] = {  # trees whose siblings are drawn from on
     "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 5},
 }
 TREES: dict[str, dict] = SAME_DISTRIBUTION | {
+    "lookahead, two n-grams": {"proposer": "lookahead", "drafts": 2},
     "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
     "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
     "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 4},

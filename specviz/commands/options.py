@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _DEFAULTS = Settings()
 _SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype"}
-PROPOSERS = "draft, tree, several, medusa, eagle, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
+PROPOSERS = (
+    "draft, tree, several, medusa, eagle, early-exit, lookahead, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
+)
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
@@ -82,7 +84,7 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
         help=f"grow the tree where the draft is confident, up to N nodes, 1 to {NODES_MAX} (default: the fastest number on the "
         "recorded cost curve, unless --tree is given)",
     )
-    add("--drafts", type=int, metavar="N", help="for several: number of chains, 1 to 8 (default: 2)")
+    add("--drafts", type=int, metavar="N", help="for several and lookahead: number of chains, 1 to 8 (default: 2)")
     add("--lengths", metavar="NAME", help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)")
     add("--text", metavar="TEXT", help="for retrieval and unigram: the text that they read, dorothy (default) or a text file")
     add("--typical", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")

@@ -19,6 +19,7 @@ from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied, from_own_text
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.eagle import eagle
+from specviz.proposers.lookahead import Lookahead, Windowed
 from specviz.proposers.medusa import medusa
 from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.source_texts import index_of
@@ -27,7 +28,7 @@ from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths
 
-EAGLE, EARLY_EXIT = "eagle", "early-exit"
+EAGLE, EARLY_EXIT, LOOKAHEAD = "eagle", "early-exit", "lookahead"
 T = TypeVar("T")
 
 
@@ -75,6 +76,7 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
     EAGLE: lambda request: eagle(request.head, request.settings),
     EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
+    LOOKAHEAD: lambda request: lookahead(request),
     "ngram": lambda request: copied(request, "ngram", from_own_text),
     "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
     "unigram": lambda request: chain(request, word_frequencies(request)),
@@ -115,6 +117,13 @@ def tree(request: Request) -> Proposer:
     return RankedTree(source, shape, settings.nodes) if top else BudgetTree(source, shape, settings.siblings, settings.nodes)
 
 
+def lookahead(request: Request) -> Proposer:
+    """N-grams from the target's own guesses: at most ``drafts`` of them, of gamma tokens."""
+    if not request.settings.gamma:
+        return Nothing()
+    return Lookahead(request.target, request.settings.gamma, request.settings.drafts, request.device)
+
+
 def copied(request: Request, name: str, follow: Callable) -> Proposer:
     return Copied(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
 
@@ -139,8 +148,14 @@ def opened(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, Propose
 
 
 def sources(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
-    """Target and draft of one request, with empty caches. Under early exit the target's own first layers are the draft."""
-    return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
+    """Target and draft of one request, with empty caches.
+
+    Under early exit the target's own first layers are the draft. Under lookahead decoding the target's passes read windows as well.
+    """
+    if settings.proposer == EARLY_EXIT:
+        return pair.open_layered(settings)
+    target, draft = pair.open(settings)
+    return (Windowed(target) if settings.proposer == LOOKAHEAD else target), draft
 
 
 def on_shared_distributions(settings: Settings) -> bool:

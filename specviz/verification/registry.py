@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specviz.errors import SettingsError
-from specviz.settings import CHAINS_OR_TREES, TREES, Settings, widths
+from specviz.settings import CHAINS_OR_TREES, SIDE_BY_SIDE, TREES, Settings, widths
 from specviz.verification import block_rule, k_sequential
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.k_sequential import SequentialRule
@@ -48,7 +48,7 @@ def rule_of(settings: Settings) -> Rule:
 
 def may_branch(settings: Settings) -> bool:
     """Whether a node of the draft tree may have two children."""
-    if settings.proposer == "several":
+    if settings.proposer in SIDE_BY_SIDE:
         return settings.drafts > 1
     if settings.proposer in CHAINS_OR_TREES and not settings.tree and settings.nodes is None:
         return False
@@ -58,4 +58,6 @@ def may_branch(settings: Settings) -> bool:
 
 def share_distribution(settings: Settings) -> bool:
     """Whether siblings are drawn from one and the same distribution."""
-    return settings.proposer == "several" or (settings.siblings == "independent" and settings.temperature > 0.0)
+    if settings.proposer in SIDE_BY_SIDE:
+        return settings.proposer == "several"
+    return settings.siblings == "independent" and settings.temperature > 0.0

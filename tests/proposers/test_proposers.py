@@ -24,7 +24,13 @@ from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
 JUDGED = [(name, rule) for name in CASES for rule in rules(name)]
-LONG = ("heuristic", "gain", "uniform, heuristic")  # five tokens: later rounds differ from the first
+LONG = (
+    "heuristic",
+    "gain",
+    "uniform, heuristic",
+    "lookahead",
+    "lookahead, two n-grams",
+)  # five tokens: later rounds differ from the first
 BINARY = {*SAME_DISTRIBUTION, *LONG}  # many draws of three tokens take long to walk; test_several_drafts.py walks such siblings
 
 
@@ -64,7 +70,7 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
 def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
     target, proposer = world(name, 1)
     with pytest.raises(SettingsError, match="rule must be token"):
-        step([Prefix(PROMPT, 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxRandomness(0))
+        step([Prefix((0, 1, 0, 0, 1, 1, 0), 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxRandomness(0))
 
 
 # What every proposer promises -------------------------------------------------------------------------------------------------

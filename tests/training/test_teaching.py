@@ -152,6 +152,33 @@ def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_pat
     assert torch.allclose(mixed.logits(x)[:, 0], shared.logits(x)[:, 0], atol=1e-4)
 
 
+@pytest.mark.parametrize("prefix", ("", "medusa_heads."))
+def test_heads_in_the_layout_of_vllm_are_the_same_heads(tmp_path, prefix):
+    """Other names, another file, other words for the numbers, and blocks that may lack a bias."""
+    target, make = tiny_model(60), torch.Generator().manual_seed(0)
+    usual, other = tmp_path / "usual", tmp_path / "other"
+    biases = (torch.randn(32, generator=make), torch.zeros(32))
+    save_heads([[(torch.randn(32, 32, generator=make), bias)] for bias in biases], usual)
+    output, weights = torch.randn(60, 32, generator=make), load_file(usual / WEIGHTS)
+    save_file(weights | {"1.1.weight": output}, usual / WEIGHTS)
+    named = {f"{prefix}blocks.{k}.layers.0.weight": weights[f"{k}.0.linear.weight"] for k in range(2)}
+    named |= {f"{prefix}blocks.0.layers.0.bias": biases[0], f"{prefix}lm_heads.1.weight": output}
+    other.mkdir()
+    save_file(named, other / "model.safetensors")
+    (other / CONFIG).write_text(json.dumps({"model_type": "medusa", "num_heads": 2, "num_hidden_layers": 1}))
+    x = torch.randn(3, 32, generator=make)
+    assert torch.equal(load_heads(other, target).logits(x), load_heads(usual, target).logits(x))
+
+
+def test_pickled_heads_are_not_read(tmp_path):
+    (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 2, "medusa_num_layers": 1}))
+    torch.save({}, tmp_path / "medusa_lm_head.pt")
+    with pytest.raises(
+        ModelError, match=r"medusa_lm_head\.pt is pickled, and reading that can run code, so save its weights as safe"
+    ):
+        load_heads(tmp_path, tiny_model(60))
+
+
 def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
     target = tiny_model(60)
     with pytest.raises(ModelError, match="holds no Medusa heads"):

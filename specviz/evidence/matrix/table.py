@@ -55,6 +55,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lin
         "eagle-chain": {},
         "eagle-tree": {"siblings": "distinct", "tree": "2-1"},
     },
+    "lookahead": {"lookahead-chain": {"drafts": 1}, "lookahead-tree": {"drafts": 2}},
 }
 
 

@@ -83,7 +83,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     sizes, config = EAGLES.config(folder), EAGLES.record(folder)
     embedding, output = _ends(target)
     width, vocabulary = output.weight.shape[1], output.weight.shape[0]
-    weights = {name.removeprefix("model."): value for name, value in EAGLES.loaded(folder, set(), "an EAGLE head").items()}
+    weights = EAGLES.loaded(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))
     if found := sorted(name for name in weights if name.startswith(("midlayer.", "d2t")) or name == "hidden_norm.weight"):
         raise UnsupportedModel(
             f"'{folder}' holds a head of EAGLE-3 ({found[0]}), which reads three layers of the target; heads of EAGLE and EAGLE-2 are read."

@@ -26,6 +26,7 @@ from specviz.models.hub.files import listing
 from specviz.models.pairs.names import as_path, hub_name
 
 CONFIG = "config.json"
+PICKLED = (".pt", ".bin", ".pth")
 T = TypeVar("T")
 Layer = tuple[Tensor, Tensor]  # weight and bias
 
@@ -49,10 +50,19 @@ class Attachment:
     what     its name in sentences, such as "Medusa heads"
     weights  name of the weights file
     numbers  what config.json must hold: name -> (least, most)
+    others   further names of the weights file, and of numbers: name -> the same number's name in another layout
     """
 
-    def __init__(self, name: str, what: str, weights: str, numbers: Mapping[str, tuple[int, int]]):
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        weights: str,
+        numbers: Mapping[str, tuple[int, int]],
+        others: tuple[tuple[str, ...], Mapping[str, str]] = ((), {}),
+    ):
         self.name, self.what, self.weights, self.numbers = name, what, weights, dict(numbers)
+        self.other_weights, self.other_numbers = others
         self.admitted: set[str] = set()  # folders named on the command line
         self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; read-only once made
 
@@ -99,23 +109,36 @@ class Attachment:
                 raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
         return values
 
+    def file(self, folder: Path) -> Path:
+        """The weights file of a folder, under the first of its names that is there; under the usual one if none is."""
+        paths = [folder / name for name in (self.weights, *self.other_weights)]
+        return next((path for path in paths if path.is_file()), paths[0])
+
     def record(self, folder: Path) -> dict[str, Any]:
-        """The part of config.json that holds ``numbers``: all of it, or what stands under one of its keys."""
+        """The part of config.json that holds ``numbers``, under their usual names: all of it, or what stands under one of its keys."""
         path = folder / CONFIG
-        if not path.is_file() or not (folder / self.weights).is_file():
-            raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed.")
+        if not path.is_file() or not self.file(folder).is_file():
+            pickled = next((file.name for end in PICKLED for file in sorted(folder.glob(f"*{end}"))), None)
+            why = f"; {pickled} is pickled, and reading that can run code, so save its weights as safetensors" if pickled else ""
+            raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed{why}.")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
             parts = [part for part in (config, *config.values()) if isinstance(part, dict)]
-            return next(part for part in parts if self.numbers.keys() <= part.keys())
+            parts += [part | {name: part.get(other) for name, other in self.other_numbers.items()} for part in parts]
+            return next(part for part in parts if all(part.get(name) is not None for name in self.numbers))
         except (OSError, ValueError, AttributeError, StopIteration, RecursionError) as error:
             raise DamagedModel(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
 
-    def loaded(self, folder: Path, wanted: set[str], of: str) -> dict[str, Tensor]:
-        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel."""
-        path = folder / self.weights
+    def loaded(
+        self, folder: Path, wanted: set[str], of: str, usual: Callable[[str], str] = lambda name: name
+    ) -> dict[str, Tensor]:
+        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel.
+
+        usual  a name of another layout -> the same weight's usual name
+        """
+        path = self.file(folder)
         try:
-            weights = {name: value.clone() for name, value in load_file(path).items()}  # the file may change later
+            weights = {usual(name): value.clone() for name, value in load_file(path).items()}  # the file may change later
         except (OSError, SafetensorError) as error:
             raise DamagedModel(f"'{path}' cannot be read: {error}.") from error
         if missing := wanted - weights.keys():

@@ -1,14 +1,17 @@
 """Medusa heads: small networks that read the target's last hidden state and draft the tokens after the next one.
 
 Cai et al. 2024. Head k, counted from 0, drafts the token k + 2 places after the one whose hidden state it reads. Folders are read
-in the published layout: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, and ``medusa_lm_head.safetensors``
+in the published layouts: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, and ``medusa_lm_head.safetensors``
 with ``K.L.linear.weight`` (width, width) and ``K.L.linear.bias`` (width,) for block L of head K. ``K.LAYERS.weight`` (V, width) is
-the head's own output matrix. If it is missing, the head uses the target's, as the shipped heads do.
+the head's own output matrix. If it is missing, the head uses the target's, as the shipped heads do. vLLM's layout has ``num_heads``
+and ``num_hidden_layers``, and in ``model.safetensors`` ``blocks.K.layers.L.weight``, often without biases, and ``lm_heads.K.weight``.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +30,11 @@ if TYPE_CHECKING:
 WEIGHTS = "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8
 
-HEADS = Attachment("heads", "Medusa heads", WEIGHTS, {"medusa_num_heads": (1, HEADS_MAX), "medusa_num_layers": (1, LAYERS_MAX)})
+VLLM = ("model.safetensors",), {"medusa_num_heads": "num_heads", "medusa_num_layers": "num_hidden_layers"}
+NUMBERS = {"medusa_num_heads": (1, HEADS_MAX), "medusa_num_layers": (1, LAYERS_MAX)}
+_BLOCK, _OUTPUT = re.compile(r"blocks\.(\d+)\.layers\.(\d+)\.(weight|bias)"), re.compile(r"lm_heads\.(\d+)\.weight")
+
+HEADS = Attachment("heads", "Medusa heads", WEIGHTS, NUMBERS, VLLM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ def heads_of(pair: LoadedPair, folder: str = "") -> Heads:
 
 
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
-    """Heads in the published layout, in the target's dtype and on its device.
+    """Heads in a published layout, in the target's dtype and on its device.
 
     Raises ModelError if the folder holds no heads or if they were made for another target, DamagedModel if it cannot be read.
     Nothing half loaded is kept.
@@ -81,7 +88,8 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight
     width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
     shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
-    weights = HEADS.loaded(folder, set(shapes), f"{count} heads")
+    biases = {} if HEADS.file(folder).name == WEIGHTS else {name: torch.zeros(width) for _, name in names}
+    weights = biases | HEADS.loaded(folder, shapes.keys() - biases.keys(), f"{count} heads", partial(_usual, layers))
     tables = {f"{k}.{layers}.weight" for k in range(count)}
     shapes |= {name: (own.shape[0], width) for name in tables & weights.keys()}
     for name, shape in shapes.items():
@@ -93,6 +101,14 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
     blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
     return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
+
+
+def _usual(layers: int, name: str) -> str:
+    """The usual name of a weight in vLLM's layout, or below another module; any other name as it is."""
+    name = name.removeprefix("medusa_heads.").removeprefix("medusa_head.")
+    if found := _BLOCK.fullmatch(name):
+        return f"{found[1]}.{found[2]}.linear.{found[3]}"
+    return f"{found[1]}.{layers}.weight" if (found := _OUTPUT.fullmatch(name)) else name
 
 
 def save_heads(blocks: list[list[Layer]], folder: Path) -> None:

@@ -1,0 +1,185 @@
+"""Lookahead decoding: the target's own guesses at tokens further ahead become n-grams, and those become draft tokens (Fu et al. 2024).
+
+Beside the draft tokens, every target pass reads a window of guesses, which Jacobi iteration improves from pass to pass: each guess is
+replaced by the target's most likely token after the guesses before it. What a guess was, and what replaced it one pass later, makes an
+n-gram. The draft tokens are those that followed the text's last token in such n-grams. Their distributions are one-hot, so the rule
+accepts each with the probability that the target gives it.
+
+The window hangs below the prefix as more nodes of the pass, which no draft token sees. It costs time, and no pass of its own. Its
+state is a pure function of the text and of where the rounds before ended; what was computed in the pass of a round is only remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from specviz.models.base import LanguageModel
+from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import ROOT, DraftTree
+
+NAME = "lookahead"
+WINDOW = 8  # positions that are guessed at
+POOL = 8  # n-grams that are kept for each first token, the latest first
+KNOWN = 4096  # states, and replacements of guesses, that are remembered
+
+Ids = tuple[int, ...]
+Rows = tuple[Ids, ...]  # guesses of the last passes, the oldest first: (levels, WINDOW)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known before a round.
+
+    window  guesses at the next positions: row k, column j at position j + k after the text
+    pool    first token -> the tokens that followed it in n-grams, the latest first
+    """
+
+    window: Rows
+    pool: dict[int, tuple[Ids, ...]]
+
+    def after(self, fresh: Ids | None, committed: int) -> State:
+        """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest guesses; None: nothing was read."""
+        window, pool = self.window, self.pool
+        if fresh is not None:
+            pool = _pooled(pool, zip(*window, fresh, strict=True))
+            window = (*window[1:], fresh)
+        turn = (committed - 1) % WINDOW  # the first column now stands for a position that is written
+        return State(tuple((*row[turn:], *row[:turn]) for row in window), pool)
+
+
+class Windowed:
+    """The target, whose passes also read the windows that were announced for their rows. Its distributions are the source's.
+
+    source  the target as opened for this request
+    """
+
+    def __init__(self, source: LanguageModel):
+        self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
+        self._announced: dict[tuple, Rows] = {}
+        self._found: dict[tuple[Ids, Rows], Ids] = {}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.source, name)
+
+    def announce(self, rows: Sequence[Prefix], windows: Sequence[Rows]) -> None:
+        """Read these windows beside the draft tokens of these rows in the next pass."""
+        self._announced = {(row.ids, row.past): window for row, window in zip(rows, windows, strict=True)}
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LanguageModel says; one pass."""
+        windows = [self._announced.get((row.ids, row.past), ()) for row in rows]
+        windows = [window if self._fits(row, window) else () for row, window in zip(rows, windows, strict=True)]
+        found = self.source.distributions(rows, _joined(tree, windows))
+        if len(self._found) > KNOWN:
+            self._found.clear()
+        for index, (row, window) in enumerate(zip(rows, windows, strict=True)):
+            if window:
+                ends = len(tree.tokens[index]) + 1 + torch.tensor(_ends(window))
+                self._found[row.ids, window] = tuple(found[index, ends.to(found.device)].argmax(-1).tolist())
+        return found[:, : tree.widest + 1]
+
+    def replaced(self, row: Prefix, window: Rows) -> Ids | None:
+        """The target's most likely token after each of the latest guesses; None where the window does not fit into the context.
+
+        A pass is run only if the row's own pass has not read the window.
+        """
+        if not self._fits(row, window):
+            return None
+        if (row.ids, window) not in self._found:
+            self.announce([row], [window])
+            self.distributions([row], DraftTree(((),), ((),), (None,), ((),), NAME))
+        return self._found[row.ids, window]
+
+    def _fits(self, row: Prefix, window: Rows) -> bool:
+        return self.context is None or len(row.ids) + WINDOW + len(window) <= self.context
+
+
+class Lookahead:
+    """A tree of at most ``most`` n-grams that began with the text's last token, each of at most ``gamma`` tokens after it.
+
+    target      the ``Windowed`` target that scores the draft tokens
+    vocabulary  V; device  of the target's distributions
+    """
+
+    name = NAME
+
+    def __init__(self, target: Windowed, gamma: int, most: int, device: torch.device | str = "cpu"):
+        self.target, self.gamma, self.most = target, gamma, most
+        self.like = torch.zeros(target.vocabulary, dtype=torch.float64, device=device)
+        self._known: dict[tuple[Ids, tuple], State] = {}
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        states = [self.state(row) for row in rows]
+        self.target.announce(rows, [state.window for state in states])
+        trees = [Growth(row, levels_of(row, self.gamma, self.target.context)) for row in rows]
+        for tree, state in zip(trees, states, strict=True):
+            for ngram in state.pool.get(tree.row.ids[-1], ())[: self.most]:
+                parent = ROOT
+                for token in ngram[: tree.levels]:
+                    same = [node for node in tree.below(parent) if tree.tokens[node] == token]
+                    (parent,) = same or certain_below(tree, parent, [token], self.like)
+        return tree_of(trees, self.name, counts_fixed=True)  # nothing is drawn
+
+    def state(self, row: Prefix) -> State:
+        """The state before a row's round: from the text at the start of the run, through each round since."""
+        rounds = [row]
+        while rounds[-1].past and self._key(rounds[-1]) not in self._known:
+            committed = rounds[-1].past[-1][1] + 1
+            if committed >= len(rounds[-1].ids):
+                break
+            rounds.append(replace(rounds[-1], ids=rounds[-1].ids[:-committed], past=rounds[-1].past[:-1]))
+        first = rounds.pop()
+        state = self._known.get(self._key(first)) or opening(first.ids, self.gamma)
+        self._remember(first, state)
+        for earlier, later in zip([first, *reversed(rounds)], reversed(rounds), strict=False):
+            state = state.after(self.target.replaced(earlier, state.window), len(later.ids) - len(earlier.ids))
+            self._remember(later, state)
+        return state
+
+    def _key(self, row: Prefix) -> tuple[Ids, tuple]:
+        return row.ids, tuple(accepted for _, accepted in row.past)
+
+    def _remember(self, row: Prefix, state: State) -> None:
+        if len(self._known) >= KNOWN:
+            self._known.clear()
+        self._known[self._key(row)] = state
+
+
+def opening(ids: Ids, levels: int) -> State:
+    """The state before a run: the guesses are the text's last tokens, the n-grams those of the text."""
+    last = [ids[(len(ids) - WINDOW + place) % len(ids)] for place in range(WINDOW)]
+    window = tuple((*last[level % WINDOW :], *last[: level % WINDOW]) for level in range(levels))
+    ngrams = (ids[place : place + levels + 1] for place in range(len(ids) - levels))
+    return State(window, _pooled({}, ngrams))
+
+
+def _pooled(pool: dict[int, tuple[Ids, ...]], ngrams: Iterable[Ids]) -> dict[int, tuple[Ids, ...]]:
+    """The pool with more n-grams."""
+    pool = dict(pool)
+    for first, *rest in ngrams:
+        others = (other for other in pool.get(first, ()) if other != tuple(rest))
+        pool[first] = (tuple(rest), *others)[:POOL]
+    return pool
+
+
+def _joined(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
+    """The tree with each row's window after its nodes: the oldest guesses as a chain, and below each of them the later ones."""
+    tokens, parents = [], []
+    for drafted, above, window in zip(tree.tokens, tree.parents, windows, strict=True):
+        first, width = len(drafted), WINDOW if window else 0
+        begins = [ROOT if not place else first + place - 1 for place in range(width)]
+        below = [first + place for place in range(width * (len(window) - 1))] if window else []
+        tokens.append((*drafted, *(token for row in window for token in row)))
+        parents.append((*above, *begins, *below))
+    nothing = tuple((None,) * len(row) for row in tokens)
+    return DraftTree(tuple(tokens), tuple(parents), (None,) * len(tokens), nothing, tree.source)
+
+
+def _ends(window: Rows) -> list[int]:
+    """Places of the latest guesses among a window's nodes."""
+    return [*range((len(window) - 1) * WINDOW, len(window) * WINDOW)]
