@@ -1,8 +1,8 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
-Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, with one sentence on stderr; 3 too few samples
-(verify), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only compared with itself (check);
-70 a bug in this program; 130 interrupted.
+Exit codes: 0 done; 1 rejected (verify), altered (check) or not ready (pairs --check); 2 bad arguments or input, with one sentence on
+stderr; 3 too few samples (verify), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only compared
+with itself (check); 70 a bug in this program; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS = {
     "bench": "measure speed side by side: target-only, speculative, transformers' assisted generation",
     "plan": "predict tokens per target pass, speed-up and the best gamma on a text of yours",
     "study": "find which simple statistic of two models predicts the acceptance rate",
-    "pairs": "list pairs of public models, the memory they need, and which fit this machine",
+    "pairs": "list pairs of public models and which fit this machine; check a pair of your own before its weights are there",
     "train": "train the storybook pair on a text file",
     "site": "write the static edition: pages of recorded runs as plain files, without a server",
     "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",

@@ -48,6 +48,15 @@ def pair_folders(tmp_path_factory):
     return write_pair(tmp_path_factory.mktemp("pair"))
 
 
+@pytest.fixture
+def hub(tmp_path):
+    """A model hub in a thread; the clients of this process ask it, and keep what they download below the test's folder."""
+    from tests.hub import connected
+
+    with connected(tmp_path / "hub-cache") as hub:
+        yield hub
+
+
 @pytest.fixture(scope="session")
 def pair(pair_folders):
     """The tiny random pair, loaded as a user's own would be."""

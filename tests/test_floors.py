@@ -39,6 +39,7 @@ BORDERS = {
     "streamlit": {"web", "pages", "app"},
     "plotly": {"figures"},
     "matplotlib": {"export"},
+    "huggingface_hub": {"models"},
     "transformers": {"models", "training", "evidence", "measure", "serving"},
     "tokenizers": {"models", "training"},
     "scipy": {"statistics"},

@@ -86,8 +86,8 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     add("--lengths", metavar="NAME", help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)")
     add("--text", metavar="TEXT", help="for retrieval and unigram: the text that they read, dorothy (default) or a text file")
     add("--typical", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")
-    add("--heads", metavar="DIR", help="for medusa: folder of heads (default: the pair's own)")
-    add("--exit", metavar="DIR", help="for early-exit: folder of a trained exit (default: the pair's own)")
+    add("--heads", metavar="DIR", help="for medusa: folder of heads, or hub name (default: the pair's own)")
+    add("--exit", metavar="DIR", help="for early-exit: folder of a trained exit, or hub name (default: the pair's own)")
     add(
         "--exit-layer",
         type=int,

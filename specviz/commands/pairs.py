@@ -1,4 +1,4 @@
-"""``pairs``: list the shipped pair and public ones, the memory they need, and which fit this machine."""
+"""``pairs``: list the shipped pair and public ones, the memory they need, and which fit this machine; or check a pair of one's own."""
 
 from __future__ import annotations
 
@@ -6,22 +6,38 @@ import argparse
 from typing import Any
 
 from specviz.commands.output import format_option, show
+from specviz.commands.pair_check import checked
 from specviz.errors import SettingsError
 from specviz.models.pairs.public import BYTES, PUBLIC
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would use)")
+    parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
+    parser.add_argument(
+        "--check",
+        nargs=2,
+        metavar=("TARGET", "DRAFT"),
+        help="check a pair of your own, folders or hub names (owner/model, owner/model@revision), before its weights are there",
+    )
+    parser.add_argument("--download", action="store_true", help="with --check: if nothing is in the way, fetch what is missing")
+    parser.add_argument(
+        "--no-probe", dest="probe", action="store_false", help="with --check: do not measure what a pass would take here"
+    )
     format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.dtype is not None and options.dtype not in BYTES:
         raise SettingsError("dtype", options.dtype, f"one of {', '.join(BYTES)}")
+    if options.check is not None:
+        return checked(options)
+    if options.download:
+        raise SettingsError("download", "yes", "given with --check TARGET DRAFT")
     from specviz.models.pairs.fit import free_bytes
     from specviz.models.pairs.loading import pick_device
 
-    device, kind = pick_device("auto", options.dtype or "auto")
+    device, kind = pick_device(options.device, options.dtype or "auto")
     dtype = str(kind).removeprefix("torch.")
     free = free_bytes(device) / 1e9
     rows = [_row(pair, dtype, free) for pair in PUBLIC]
@@ -64,6 +80,6 @@ def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> s
     ]
     outro = [
         "",
-        "To run one: python -m specviz decode --target TARGET --draft DRAFT --prompt ...; its files are downloaded from the model hub.",
+        "To see what one needs, and to download it: specviz pairs --check TARGET DRAFT, with --download.",
     ]
     return "\n".join([*intro, *lines, *outro])

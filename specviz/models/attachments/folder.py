@@ -1,4 +1,4 @@
-"""Modules trained onto a frozen target and stored in a folder of their own: Medusa heads, early exits.
+"""Modules trained onto a frozen target and stored in a folder of their own, or under a hub name: Medusa heads, early exits.
 
 A folder holds ``config.json`` with a few whole numbers, and one file of weights. It is read only if it was named on the command
 line. It is read once for each target, into the target's dtype and device; nothing half read is kept.
@@ -21,7 +21,9 @@ from transformers import PreTrainedModel
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.products import product
-from specviz.models.pairs.names import as_path
+from specviz.models.hub.download import download
+from specviz.models.hub.files import listing
+from specviz.models.pairs.names import as_path, hub_name
 
 CONFIG = "config.json"
 T = TypeVar("T")
@@ -55,13 +57,24 @@ class Attachment:
         self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; read-only once made
 
     def admit(self, folder: str) -> str:
-        """Allow a folder to be read in this process. Only the command line calls this.
+        """Allow a folder or hub name to be read in this process. Only the command line calls this.
 
         Raises ModelError if the folder holds nothing of this kind, DamagedModel if its config cannot be used.
         """
-        self.config(as_path(folder))
+        self.config(self.found(folder))
         self.admitted.add(folder)
         return folder
+
+    def found(self, place: str) -> Path:
+        """The folder that a place names; of a hub name, after the download of what is not here.
+
+        Raises ModelError as ``listing`` and ``download`` for what the hub refuses or does not hold.
+        """
+        if hub_name(place) is None:
+            return as_path(place)
+        listed = listing(place, self.weights)
+        download([listed])
+        return listed.folder
 
     def place(self, folder: str, own: str | None) -> str | None:
         """The folder to read: an admitted one, else the pair's own. Raises SettingsError for a folder that was not admitted."""
@@ -74,7 +87,7 @@ class Attachment:
         """What the folder holds for this target; read at the first call."""
         known = self.read.setdefault(target, {})
         if place not in known:
-            known[place] = load(as_path(place), target)
+            known[place] = load(self.found(place), target)
         return known[place]
 
     def config(self, folder: Path) -> tuple[int, ...]:

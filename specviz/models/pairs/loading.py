@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
+from specviz.models.hub.download import download
+from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
 from specviz.models.pairs.mapped import MappedPair
-from specviz.models.pairs.names import as_path, places_of
+from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
 from specviz.models.pairs.token_map import Side, TokenMap, token_map
 from specviz.models.pairs.tokens import difference
@@ -36,6 +38,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     device  auto (cuda, then mps, then cpu), or one of these
     dtype   auto (bfloat16 on cuda, else float32), or a float type
 
+    What is missing of a hub name is downloaded, weights last.
+
     Raises ModelError, UnsupportedModel or DamagedModel with a sentence. Nothing half loaded is kept.
     """
     where, kind = pick_device(device, dtype)
@@ -47,15 +51,13 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
         places, rounded = (own.target, own.draft), own.rounded
     else:
         raise ModelError(f"There is no pair {name!r}. Known pairs: {', '.join(PAIRS)}; or name a target and a draft of your own.")
-    configs = [load_config(place) for place in places]
+    listed = [listing(place) for place in places]
+    configs = [load_config(one) for one in listed]
     refuse_mixed(places, configs)
-    tokenizers = [load_tokenizer(place) for place in places]
+    tokenizers = [load_tokenizer(one) for one in listed]
     if why := difference(*tokenizers):  # asked before weights are read
-        sides = tuple(
-            Side(*one) for one in zip(tokenizers, (config.get_text_config().vocab_size for config in configs), strict=True)
-        )
-        shared_tokens(sides, places, configs[0].is_encoder_decoder, why)
-    target, draft = (load_model(place, where, kind) for place in places)
+        shared_tokens(places, configs, tokenizers, why)
+    target, draft = (load_model(one, where, kind) for one in listed)
     if rounded:
         round_weights(draft)
     return pair_of(target, draft, tokenizers[0], name, places, tokenizers[1])
@@ -83,29 +85,38 @@ def pair_of(
     for model, place, reader in zip((target, draft), places, readers, strict=True):
         refuse_unsupported(place, model.config)
         model.eval().requires_grad_(False)
-        if len(reader) > (width := model.config.get_text_config().vocab_size):
-            raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(reader)}.")
+        refuse_narrow(place, model.config, reader)
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
     if why:
-        sides = tuple(
-            Side(reader, model.config.get_text_config().vocab_size, eos_ids_of(model), start_id(model, reader))
-            for model, reader in zip((target, draft), readers, strict=True)
+        more = [(eos_ids_of(model), start_id(model, reader)) for model, reader in zip((target, draft), readers, strict=True)]
+        return MappedPair(
+            *fields, readers[1], shared_tokens(places, [model.config for model in (target, draft)], readers, why, more)
         )
-        return MappedPair(*fields, readers[1], shared_tokens(sides, places, target.config.is_encoder_decoder, why))
     return (
         EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
     )
 
 
-def shared_tokens(sides: tuple[Side, Side], places: tuple[str, str], encoders: bool, why: str) -> TokenMap:
+def shared_tokens(
+    places: Sequence[str],
+    configs: Sequence[PretrainedConfig],
+    tokenizers: Sequence[PreTrainedTokenizerBase],
+    why: str,
+    ends_and_starts: Sequence[tuple[frozenset[int], int | None]] = ((frozenset(), None), (frozenset(), None)),
+) -> TokenMap:
     """The tokens that target and draft share, although their tokenizers differ.
+
+    why              how the tokenizers differ, as part of a sentence
+    ends_and_starts  of each model, the ids that end a text and the id that stands for an empty one
 
     Raises ModelError for models with encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
     """
     named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}."
-    if encoders:
+    if configs[0].is_encoder_decoder:
         raise ModelError(f"{named} Both models must use the same tokens if they have encoders.")
-    found = token_map(*sides)
+    sizes = [config.get_text_config().vocab_size for config in configs]
+    target, draft = (Side(one, size, *more) for one, size, more in zip(tokenizers, sizes, ends_and_starts, strict=True))
+    found = token_map(target, draft)
     if found.share < SHARE_LEAST:
         raise ModelError(
             f"{named} The target has {len(found):,} of the draft's {found.of_draft:,} tokens, and at least {SHARE_LEAST:.0%} are"
@@ -128,55 +139,52 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     return torch.device(chosen), kind
 
 
-def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly."""
-    config = load_config(place)
-    refuse_unsupported(place, config)
-    refuse_too_large(place, config, device, dtype)
-    where, folder = found_place(place)
-    options = {"trust_remote_code": False, "local_files_only": folder}
+def load_model(place: str | Listing, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there."""
+    listed = found(place)
+    config = load_config(listed)
+    refuse_unsupported(listed.place, config)
+    refuse_too_large(listed.place, config, device, dtype)
+    download([listed])
     model, report = _reading(
-        place,
+        listed.place,
         lambda: library_class(config).from_pretrained(
-            where, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            listed.folder,
+            dtype=dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+            local_files_only=True,
         ),
     )
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
-            raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
+            raise DamagedModel(f"'{listed.place}' {what} {len(report[key])} of the weights that its configuration names.")
     # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
     for tensor in (*model.parameters(), *model.buffers()):
         tensor.data = tensor.data.clone()
     return model.to(device).eval().requires_grad_(False)
 
 
-def load_config(place: str) -> PretrainedConfig:
+def load_config(place: str | Listing) -> PretrainedConfig:
     """The configuration of a folder or hub name."""
-    where, folder = found_place(place)
-    return _reading(place, lambda: AutoConfig.from_pretrained(where, trust_remote_code=False, local_files_only=folder))
+    return _read_small(place, AutoConfig)
 
 
-def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(place: str | Listing) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder or hub name."""
-    where, folder = found_place(place)
-    return _reading(place, lambda: AutoTokenizer.from_pretrained(where, trust_remote_code=False, local_files_only=folder))
+    return _read_small(place, AutoTokenizer)
 
 
-def found_place(place: str) -> tuple[str, bool]:
-    """What transformers should read, and whether it is a local folder (with config.json and safetensors weights) or a hub name.
+def found(place: str | Listing) -> Listing:
+    """A model's files. Raises ModelError as ``listing``."""
+    return place if isinstance(place, Listing) else listing(place)
 
-    Raises ModelError for a path that is not such a folder.
-    """
-    path = as_path(place)
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"'{place}' does not hold a model: config.json is missing.")
-        if not any(path.glob("*.safetensors")):
-            raise ModelError(f"'{place}' does not hold weights: a .safetensors file is needed (pickled weights are not read).")
-        return str(path), True
-    if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
-        raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
-    return place, False
+
+def _read_small(place: str | Listing, kind: Any) -> Any:
+    listed = found(place)
+    folder = fetch_small(listed)
+    return _reading(listed.place, lambda: kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True))
 
 
 def check_hashes(folder: Path) -> None:
@@ -195,10 +203,21 @@ def check_hashes(folder: Path) -> None:
             raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the shipped file. Fetch the project again.")
 
 
+def refuse_narrow(place: str, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise ModelError if a tokenizer has ids that a model cannot read or predict."""
+    if len(tokenizer) > (width := config.get_text_config().vocab_size):
+        raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
+
+
 def eos_ids_of(model: PreTrainedModel) -> frozenset[int]:
+    """All end-of-sequence ids of a model."""
+    return eos_ids(model.generation_config, model.config)
+
+
+def eos_ids(generation: GenerationConfig | None, config: PretrainedConfig) -> frozenset[int]:
     """All end-of-sequence ids, from the generation configuration, else from the model's."""
-    found = getattr(model.generation_config, "eos_token_id", None)
-    found = model.config.eos_token_id if found is None else found
+    found = getattr(generation, "eos_token_id", None)
+    found = getattr(config, "eos_token_id", None) if found is None else found
     return frozenset(() if found is None else [found] if isinstance(found, int) else found)
 
 
@@ -227,7 +246,7 @@ def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrained
     return named[0]
 
 
-def _reading(place: str, read: Any) -> Any:
+def _reading(place: str, read: Callable[[], Any]) -> Any:
     """Call ``read`` and turn whatever transformers raises into a sentence."""
     try:
         return read()

@@ -1,7 +1,12 @@
-"""Names of user-supplied pairs: ``target|draft``, or ``target|draft|8bit``. No torch here: settings, links and commands use it."""
+"""Names of user-supplied pairs: ``target|draft``, or ``target|draft|8bit``. No torch here: settings, links and commands use it.
+
+Each model is a *place*: a folder on this machine, or a name on the model hub, ``owner/model`` or ``owner/model@revision``. A folder
+that exists is a folder, whatever it is called.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +47,43 @@ def as_path(place: str) -> Path:
         return path.expanduser()
     except RuntimeError:  # unknown user: the folder does not exist
         return path
+
+
+def folder_of(place: str) -> Path | None:
+    """The folder that a place is; None if there is none of that name."""
+    try:
+        return path if place.strip() and (path := as_path(place)).is_dir() else None
+    except OSError:  # longer than a name may be
+        return None
+
+
+class HubName(NamedTuple):
+    """A model on the hub.
+
+    repo      owner/model
+    revision  branch, tag or commit; None: the main branch
+    """
+
+    repo: str
+    revision: str | None = None
+
+
+_HUB = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?", re.ASCII)
+_NAME_MAX = 96  # characters of a hub name, as the hub allows
+
+
+def hub_name(place: str) -> HubName | None:
+    """The hub name that a place is; None for a folder that exists, and for whatever cannot be a hub name."""
+    match = _HUB.fullmatch(place.strip())
+    if (
+        match is None
+        or as_path(place).is_dir()
+        or ".." in place
+        or len(match[1]) > _NAME_MAX
+        or match[1].endswith((".", "-", ".git"))
+    ):
+        return None
+    return HubName(match[1], match[2])
 
 
 def as_options(name: str) -> list[str]:

@@ -1,0 +1,220 @@
+"""What a model consists of, before a byte of its weights is read: its files, their sizes, and which of them are here.
+
+A place is a folder or a hub name (models/pairs/names.py). Weights are safetensors alone, in one file or in shards that an index names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import ModelInfo
+
+from specviz.errors import SHOWN, DamagedModel, ModelError
+from specviz.models.hub.client import asked, cache, endpoint, never, refusal
+from specviz.models.hub.transfer import File, Store, fetch, is_commit
+from specviz.models.pairs.names import HubName, folder_of, hub_name
+
+CONFIG = "config.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+SMALL = frozenset(  # configuration and tokenizer, as transformers names them
+    {
+        *(CONFIG, INDEX, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+        *(
+            "added_tokens.json",
+            "vocab.json",
+            "vocab.txt",
+            "merges.txt",
+            "tokenizer.model",
+            "spiece.model",
+            "sentencepiece.bpe.model",
+        ),
+        *("chat_template.jinja", "chat_template.json"),
+    }
+)
+SMALL_MAX = 100_000_000  # bytes of a small file; tokenizers of 250,000 entries have 35 MB
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A model's files.
+
+    place     as it was named
+    folder    where its files are, or will be after a download; absolute, with links in the path left as they are
+    repo      name on the hub; None: the place is a folder
+    revision  branch, tag or commit that was asked for; commit  what that is now. None for a folder
+    license   as the hub says; None: not known
+    gated     whether the hub asks for an account that has accepted a license
+    small     files of configuration and tokenizer
+    weights   files of weights that would be read, in order
+    """
+
+    place: str
+    folder: Path
+    repo: str | None
+    revision: str | None
+    commit: str | None
+    license: str | None
+    gated: bool
+    small: tuple[File, ...]
+    weights: tuple[File, ...]
+
+    @property
+    def store(self) -> Store | None:
+        return None if self.repo is None or self.commit is None else Store(self.repo, self.commit)
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        return (*self.small, *self.weights)
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(file.size for file in self.weights)
+
+    @property
+    def here_bytes(self) -> int:
+        """Bytes on this machine now, of a download that ended early too."""
+        return sum(store.arrived(file) if (store := self.store) else file.size for file in self.files)
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that are still to come."""
+        return self.total_bytes - self.here_bytes
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file is here."""
+        store = self.store
+        return store is None or all(store.holds(file) for file in self.files)
+
+
+def listing(place: str, weights: str | None = None, cancelled: Callable[[], bool] = never) -> Listing:
+    """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
+
+    weights  name of the one file of weights, for what is attached to a model; None: the weights of a model
+
+    Where the hub cannot be reached or refuses, what an earlier download left complete on this machine is taken.
+
+    Raises ModelError with a sentence for a place that is neither, and for what the hub refuses.
+    """
+    if (folder := folder_of(place)) is not None:
+        return _of_folder(place, Path(os.path.abspath(folder)), weights)
+    name = hub_name(place)
+    if name is None:
+        raise ModelError(
+            f"'{place[:SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
+        )
+    try:
+        return _of_hub(place, name, weights, cancelled)
+    except DamagedModel:
+        raise
+    except ModelError:
+        if (kept := _kept(place, name, weights)) is not None:
+            return kept
+        raise
+
+
+def fetch_small(listed: Listing, cancelled: Callable[[], bool] = never) -> Path:
+    """The folder of a model, with its configuration and tokenizer in it; they are downloaded if they are not here."""
+    if (store := listed.store) is not None:
+        for file in listed.small:
+            fetch(store, file, cancelled=cancelled)
+    return listed.folder
+
+
+def _of_folder(place: str, folder: Path, weights: str | None) -> Listing:
+    try:
+        there = {entry.name: File(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
+    except OSError as error:
+        raise ModelError(f"The folder '{place}' could not be read ({error.strerror}).") from error
+    if CONFIG not in there:
+        raise ModelError(f"'{place}' does not hold a model: {CONFIG} is missing.")
+    read = _weights(place, there, weights, lambda: folder / INDEX)
+    return Listing(place, folder, None, None, None, None, False, _small(there, weights), read)
+
+
+def _of_hub(place: str, name: HubName, weights: str | None, cancelled: Callable[[], bool]) -> Listing:
+    revision, api = name.revision or MAIN, HfApi(endpoint=endpoint())
+    if is_commit(revision) and (kept := _kept(place, name, weights)) is not None:  # a commit never changes
+        return kept
+    info = asked(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), cancelled)
+    if not is_commit(info.sha):
+        raise refusal(name, ValueError("no commit in its answer"))
+    store = Store(name.repo, str(info.sha))
+    there = {}
+    for one in info.siblings or ():
+        file = File(one.rfilename, one.size if one.size is not None else -1, one.lfs.sha256 if one.lfs else one.blob_id or "")
+        if file.known:
+            there[file.name] = File(file.name, file.size, file.digest, store.holds(file))
+    if CONFIG not in there:
+        raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")
+    small = _small(there, weights)
+    read = _weights(place, there, weights, lambda: fetch(store, there[INDEX], cancelled=cancelled))
+    return Listing(place, store.snapshot, name.repo, revision, store.commit, _license(info), bool(info.gated), small, read)
+
+
+def _kept(place: str, name: HubName, weights: str | None) -> Listing | None:
+    """What an earlier download of a revision left on this machine; None if anything is missing."""
+    revision = name.revision or MAIN
+    try:
+        commit = revision if is_commit(revision) else reference(name.repo, revision).read_text().strip()
+        store = Store(name.repo, commit)
+        there = {path.name: File(path.name, path.stat().st_size) for path in store.snapshot.iterdir() if path.is_file()}
+        if not is_commit(commit) or CONFIG not in there:
+            return None
+        read = _weights(place, there, weights, lambda: store.snapshot / INDEX)
+    except (OSError, UnicodeError, ModelError):
+        return None
+    return Listing(place, store.snapshot, name.repo, revision, commit, None, False, _small(there, weights), read)
+
+
+def reference(repo: str, revision: str) -> Path:
+    """The file in which the cache keeps what commit a branch or tag was when it was last downloaded."""
+    return cache() / f"models--{repo.replace('/', '--')}" / "refs" / revision
+
+
+def _small(there: Mapping[str, File], weights: str | None) -> tuple[File, ...]:
+    wanted: Iterable[str] = SMALL if weights is None else (CONFIG,)
+    return tuple(there[name] for name in sorted(wanted) if name in there and there[name].size <= SMALL_MAX)
+
+
+def _weights(place: str, there: Mapping[str, File], weights: str | None, index: Callable[[], Path]) -> tuple[File, ...]:
+    """The files of weights, as transformers chooses them: one file, else the shards of the index."""
+    if weights is not None:
+        if weights not in there:
+            raise ModelError(f"'{place}' does not hold {weights}.")
+        return (there[weights],)
+    if WEIGHTS in there:
+        return (there[WEIGHTS],)
+    if INDEX not in there:
+        raise ModelError(
+            f"'{place}' does not hold weights: a .safetensors file is needed, {WEIGHTS} or shards with {INDEX} (pickled weights are not "
+            "read)."
+        )
+    try:
+        shards = sorted(set(json.loads(index().read_text(encoding="utf-8"))["weight_map"].values()))
+        if not all(isinstance(shard, str) for shard in shards):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedModel(f"{INDEX} of '{place}' does not name the files of the weights.") from error
+    if missing := [shard for shard in shards if shard not in there]:
+        raise DamagedModel(
+            f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}."
+        )
+    return tuple(there[shard] for shard in shards)
+
+
+def _license(info: ModelInfo) -> str | None:
+    said = getattr(info.card_data, "license", None) if info.card_data is not None else None
+    if said is None:
+        said = next((tag.removeprefix("license:") for tag in info.tags or () if tag.startswith("license:")), None)
+    return said if isinstance(said, str) else None

@@ -1,0 +1,185 @@
+"""One file of a hub into the cache of the hub's clients, in their layout: each content once, under its hash, and names that point to it.
+
+The hub announces the hash of every file: SHA-256 of a large one, git's own of a small one. Bytes arrive in a file beside their place,
+which keeps what has arrived if the download ends early; the next one goes on from there. Only a content of the announced hash takes its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import get_session, hf_hub_url
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
+
+from specviz.errors import DamagedModel
+from specviz.models.hub.client import TIMEOUT, asked, cache, endpoint, never, stopped
+from specviz.models.pairs.names import HubName
+
+PIECE = 1 << 20  # bytes read at once for a hash
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a model.
+
+    size    bytes
+    digest  SHA-256 (64 hexadecimal digits) or git's hash (40) of its content; empty for a file of a folder
+    here    whether its content is on this machine
+    """
+
+    name: str
+    size: int
+    digest: str = ""
+    here: bool = True
+
+    @property
+    def known(self) -> bool:
+        """Whether name, size and hash can be what a hub says of a file at the root of a model."""
+        return bool(_HASH.fullmatch(self.digest)) and self.size >= 0 and self.name == os.path.basename(self.name) != ""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The cache's folder for one model.
+
+    commit  40 hexadecimal digits
+    """
+
+    repo: str
+    commit: str
+
+    @property
+    def folder(self) -> Path:
+        return cache() / f"models--{self.repo.replace('/', '--')}"
+
+    @property
+    def snapshot(self) -> Path:
+        """The folder with the files of this commit; what a library reads."""
+        return self.folder / "snapshots" / self.commit
+
+    def content(self, file: File) -> Path:
+        return self.folder / "blobs" / file.digest
+
+    def holds(self, file: File) -> bool:
+        """Whether a file's content has been downloaded, by this program or by another client of the hub."""
+        return self.content(file).is_file() or (self.snapshot / file.name).is_file()
+
+    def arrived(self, file: File) -> int:
+        """Bytes of a file that are here, of a download that ended early too."""
+        if self.holds(file):
+            return file.size
+        partial = self.partial(file)
+        return min(partial.stat().st_size, file.size) if partial.is_file() else 0
+
+    def partial(self, file: File) -> Path:
+        return self.content(file).with_suffix(".partial")
+
+
+def is_commit(text: object) -> bool:
+    return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
+
+
+def fetch(
+    store: Store,
+    file: File,
+    arrived: Callable[[int], None] = lambda count: None,
+    cancelled: Callable[[], bool] = never,
+) -> Path:
+    """The file's path in the snapshot, after a download if its content is not here.
+
+    arrived    called with the bytes of this file that are here, at most once for each piece that arrives
+    cancelled  asked before each piece
+
+    Raises DownloadStopped if it was cancelled, DamagedModel if another content arrives than was announced (it is removed), and
+    ModelError as ``client.asked``.
+    """
+    pointer, content = store.snapshot / file.name, store.content(file)
+    if pointer.is_file():
+        return pointer
+    content.parent.mkdir(parents=True, exist_ok=True)
+    lock = cache() / ".locks" / store.folder.name / f"{file.digest}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    while not content.is_file():
+        if cancelled():
+            raise stopped(store.repo)
+        try:
+            with WeakFileLock(lock, timeout=0.5):
+                if not content.is_file():
+                    _download(store, file, arrived, cancelled)
+        except TimeoutError:  # another process downloads it
+            continue
+    _point(pointer, content)
+    return pointer
+
+
+def _download(store: Store, file: File, arrived: Callable[[int], None], cancelled: Callable[[], bool]) -> None:
+    partial, name = store.partial(file), HubName(store.repo, store.commit)
+    size = partial.stat().st_size if partial.is_file() else 0
+    if size > file.size:
+        partial.unlink()
+    with partial.open("ab") as out:
+
+        def stream() -> None:
+            have = out.tell()
+            if have == file.size:
+                return
+            address = hf_hub_url(store.repo, file.name, revision=store.commit, endpoint=endpoint())
+            headers = {**build_hf_headers(), "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+            with get_session().stream("GET", address, headers=headers, timeout=TIMEOUT) as response:
+                if response.status_code == 416:  # there are no bytes from there on
+                    return
+                hf_raise_for_status(response)
+                if have and response.status_code != 206:  # the whole file comes again
+                    out.truncate(0)
+                    out.seek(0)
+                for piece in response.iter_bytes():
+                    if cancelled():
+                        raise stopped(store.repo)
+                    out.write(piece)
+                    arrived(min(out.tell(), file.size))
+                    if out.tell() > file.size:
+                        return
+            out.flush()
+
+        while out.tell() < file.size:
+            before = out.tell()
+            asked(name, stream, cancelled, out.tell)
+            if out.tell() <= before:  # an answer without the bytes that were asked for
+                break
+    if partial.stat().st_size != file.size or not _is(partial, store, file, cancelled):
+        partial.unlink()
+        raise DamagedModel(
+            f"'{file.name}' of '{store.repo}' arrived with another content than {endpoint()} announced, and was removed. "
+            "Try again; if it happens again, the hub or what lies between is at fault."
+        )
+    os.replace(partial, store.content(file))
+
+
+def _is(path: Path, store: Store, file: File, cancelled: Callable[[], bool]) -> bool:
+    """Whether a file's content has the announced hash. Git hashes a header with the size before the content."""
+    made = hashlib.sha256() if len(file.digest) == 64 else hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as content:
+        while piece := content.read(PIECE):
+            if cancelled():
+                raise stopped(store.repo)
+            made.update(piece)
+    return made.hexdigest() == file.digest
+
+
+def _point(pointer: Path, content: Path) -> None:
+    """Let a name of the snapshot stand for a content; where the disk has no links, as a copy."""
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        pointer.symlink_to(os.path.relpath(content, pointer.parent))
+    except FileExistsError:
+        pass
+    except OSError:
+        shutil.copyfile(content, pointer)
