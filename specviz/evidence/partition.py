@@ -15,6 +15,7 @@ from specviz.models.paths import distributions_after
 
 Beginning = tuple[int, ...]
 Known = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
+EMPTY = 1e-12  # mass of a cell that rounding explains, after all of its continuations were split off
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,9 @@ class _Open:
             return None
         probability, token = self.queue.pop()
         left = -self.minus_mass - self.own * probability
-        if 1e-12 < left < least:
+        if EMPTY < left < least:
             return None
-        if left <= 1e-12:
+        if left <= EMPTY:
             left = 0.0
         self.minus_mass = -left
         return _Open(-self.own * probability, (*self.name, token), False)

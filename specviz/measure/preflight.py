@@ -20,8 +20,9 @@ from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs import fit
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_by_files
+from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_tokens
 from specviz.models.pairs.public import OVERHEAD
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
 from specviz.records import plain_fields
 
@@ -173,8 +174,8 @@ def check(
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = fit.free_bytes(where), fit.free_bytes(torch.device("cpu")), free_disk()
     watch(0.5, "the tokenizers")
-    differ, problems, apart = _apart(one, other)
-    notes = (*apart, *_notes(one, other, kind, where))
+    differ, problems, notes = _apart(one, other)
+    notes += _notes(one, other, kind, where, differ is None)
     made = Preflight(
         *(one.found, other.found, where.type, _name(kind), free, host, disk),
         differ=differ,
@@ -248,28 +249,23 @@ def _generation(listed: Listing) -> GenerationConfig | None:
 
 
 def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
-    """How the tokenizers differ, what stands between the two models, and what need not."""
-    problems = []
+    """How the tokenizers differ, what stands between the two models, and what is worth knowing of their tokens."""
+    problems, notes, places = [], [], (one.found.place, other.found.place)
     if one.config is not None and other.config is not None:
         try:
-            refuse_mixed((one.found.place, other.found.place), (one.config, other.config))
+            refuse_mixed(places, (one.config, other.config))
         except UnsupportedModel as error:
             problems.append(str(error))
-    differ, note = None, None
-    if one.tokenizer is not None and other.tokenizer is not None and one.config is not None and other.config is not None:
+    differ = None
+    if one.tokenizer is not None and other.tokenizer is not None:
         differ = difference(one.tokenizer, other.tokenizer)
-    if differ and not problems:
+    if differ and not problems and one.config is not None and other.config is not None:
         try:
-            found = shared_by_files(
-                (one.tokenizer, other.tokenizer), (one.config, other.config), (one.found.place, other.found.place), differ
-            )
-            note = (
-                f"The two tokenizers differ: {differ}. The draft proposes the {len(found):,} of its {found.of_draft:,} tokens that the "
-                f"target has too ({found.share:.0%}); the result stays exact."
-            )
+            shared = shared_tokens(places, (one.config, other.config), (one.tokenizer, other.tokenizer), differ)
+            notes.append(draftable_in_words({"draft": {"tokens": shared.to_record()}}))
         except ModelError as error:
             problems.append(str(error))
-    return differ, tuple(problems), () if note is None else (note,)
+    return differ, tuple(problems), tuple(notes)
 
 
 def _too_large(
@@ -302,17 +298,17 @@ def _too_much(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
     )
 
 
-def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device) -> tuple[str, ...]:
+def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device, same_tokens: bool) -> tuple[str, ...]:
     target, draft, notes = one.found, other.found, []
     if one.tokenizer is not None and not target.end_tokens:
         notes.append("The target names no token that ends a text: texts go on to the length that is asked for.")
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
-    if target.context and draft.context and draft.context < target.context:
+    if same_tokens and target.context and draft.context and draft.context < target.context:
         notes.append(
             f"The draft reads {draft.context} tokens and the target {target.context}: beyond {draft.context} nothing is drafted."
         )
-    if target.vocabulary and draft.vocabulary and target.vocabulary != draft.vocabulary:
+    if same_tokens and target.vocabulary and draft.vocabulary and target.vocabulary != draft.vocabulary:
         notes.append(
             f"The models predict {target.vocabulary} and {draft.vocabulary} tokens: ids that one lacks have probability 0 there."
         )

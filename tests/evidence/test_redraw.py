@@ -9,14 +9,17 @@ import copy
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from specviz.__main__ import main
 from specviz.evidence import sources
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, answer_of
-from specviz.evidence.certificate.redraw import analytic_again, compared, models, other_test, redraw
+from specviz.evidence.certificate.redraw import analytic_again, compared, models, other_test, redraw, weighed
 from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.partition import Partition
 from specviz.evidence.report import RULE_ONLY
+from specviz.models.table import TableModel
 from specviz.settings import Settings
 from tests.certified import altered, first_answer, first_test, remembered_permutations
 
@@ -216,3 +219,12 @@ def test_other_weights_are_not_drawn_from(record, pair_folders, tmp_path, capsys
     path.write_text(json.dumps(record))
     assert main(["check", str(path), "--target", str(pair_folders[1]), "--draft", str(pair_folders[0])]) == 4
     assert "has a different target and draft than the certificate" in capsys.readouterr().out
+
+
+def test_a_cell_from_which_everything_was_split_off_stays_empty_although_the_masses_round():
+    """0.7 + 0.1 + 0.2 leaves 5.6e-17 of the whole in float64: a cell of that mass could not be tested."""
+    target = TableModel(lambda ids: (0.7, 0.1, 0.2), 3)
+    names = ((), (0,), (1,), (2,))
+    stored = Partition(names, np.array([0.0, 0.7, 0.1, 0.2]), 1, np.array([False, True, True, True]))
+    assert 1.0 - 0.7 - 0.1 - 0.2 > 0.0
+    assert weighed(target, (0,), stored, frozenset()).masses.tolist() == [0.0, 0.7, 0.1, 0.2]

@@ -14,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.evidence import sources
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, difference
 from specviz.evidence.experiment import Answer, answer
-from specviz.evidence.partition import Beginning, Partition
+from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
 from specviz.models.base import LanguageModel
@@ -173,7 +173,8 @@ def weighed(target: LanguageModel, prompt: tuple[int, ...], partition: Partition
         if name:
             masses[name[:-1]] -= own[name]
     whole = np.array([len(name) == partition.length or (name != () and name[-1] in eos_token_ids) for name in partition.names])
-    return replace(partition, masses=np.array([max(0.0, masses[name]) for name in partition.names]), whole=whole)
+    left = [masses[name] if masses[name] > EMPTY else 0.0 for name in partition.names]
+    return replace(partition, masses=np.array(left), whole=whole)
 
 
 def compared(where: str, one: dict[str, Any], stored: Answer, made: Answer) -> Iterator[Line]:

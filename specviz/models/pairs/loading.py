@@ -56,7 +56,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     refuse_mixed(places, configs)
     tokenizers = [load_tokenizer(one) for one in listed]
     if why := difference(*tokenizers):  # asked before weights are read
-        shared_by_files(tokenizers, configs, places, why)
+        shared_tokens(places, configs, tokenizers, why)
     target, draft = (load_model(one, where, kind) for one in listed)
     if rounded:
         round_weights(draft)
@@ -88,34 +88,35 @@ def pair_of(
         refuse_narrow(place, model.config, reader)
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
     if why:
-        sides = tuple(
-            Side(reader, model.config.get_text_config().vocab_size, eos_ids_of(model), start_id(model, reader))
-            for model, reader in zip((target, draft), readers, strict=True)
+        more = [(eos_ids_of(model), start_id(model, reader)) for model, reader in zip((target, draft), readers, strict=True)]
+        return MappedPair(
+            *fields, readers[1], shared_tokens(places, [model.config for model in (target, draft)], readers, why, more)
         )
-        return MappedPair(*fields, readers[1], shared_tokens(sides, places, target.config.is_encoder_decoder, why))
     return (
         EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
     )
 
 
-def shared_by_files(
-    tokenizers: Sequence[PreTrainedTokenizerBase], configs: Sequence[PretrainedConfig], places: tuple[str, str], why: str
+def shared_tokens(
+    places: Sequence[str],
+    configs: Sequence[PretrainedConfig],
+    tokenizers: Sequence[PreTrainedTokenizerBase],
+    why: str,
+    ends_and_starts: Sequence[tuple[frozenset[int], int | None]] = ((frozenset(), None), (frozenset(), None)),
 ) -> TokenMap:
-    """``shared_tokens`` as far as it is known before weights are read: without the ids that end a text."""
-    widths = [config.get_text_config().vocab_size for config in configs]
-    sides = Side(tokenizers[0], widths[0]), Side(tokenizers[1], widths[1])
-    return shared_tokens(sides, places, configs[0].is_encoder_decoder, why)
-
-
-def shared_tokens(sides: tuple[Side, Side], places: tuple[str, str], encoders: bool, why: str) -> TokenMap:
     """The tokens that target and draft share, although their tokenizers differ.
+
+    why              how the tokenizers differ, as part of a sentence
+    ends_and_starts  of each model, the ids that end a text and the id that stands for an empty one
 
     Raises ModelError for models with encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
     """
     named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}."
-    if encoders:
+    if configs[0].is_encoder_decoder:
         raise ModelError(f"{named} Both models must use the same tokens if they have encoders.")
-    found = token_map(*sides)
+    sizes = [config.get_text_config().vocab_size for config in configs]
+    target, draft = (Side(one, size, *more) for one, size, more in zip(tokenizers, sizes, ends_and_starts, strict=True))
+    found = token_map(target, draft)
     if found.share < SHARE_LEAST:
         raise ModelError(
             f"{named} The target has {len(found):,} of the draft's {found.of_draft:,} tokens, and at least {SHARE_LEAST:.0%} are"
