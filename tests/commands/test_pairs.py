@@ -26,7 +26,16 @@ def check(hub, pair_folders, capsys):
 def test_a_check_names_both_models_and_fetches_no_weights(check, hub):
     code, out, _ = check()
     assert code == 0 and hub.contents() == []
-    for words in ("owner/target@v1.0", "license mit", "one tokenizer", "llama", "to download", "draft step", "in float32", "Ready."):
+    for words in (
+        "owner/target@v1.0",
+        "license mit",
+        "one tokenizer",
+        "llama",
+        "to download",
+        "draft step",
+        "in float32",
+        "Ready.",
+    ):
         assert words in out
     assert out.splitlines()[-1] == (
         "Ready. To run it: specviz decode --target owner/target@v1.0 --draft owner/draft --device cpu --prompt ..."
