@@ -53,7 +53,9 @@ def row(action: argparse.Action) -> str:
     """One line of a table: the option with what it takes, and its help."""
     name = ", ".join(action.option_strings) or action.dest
     if action.option_strings and action.nargs != 0:
-        name += " " + (",".join(map(str, action.choices)) if action.choices else action.metavar or action.dest.upper())
+        value = action.metavar or action.dest.upper()
+        value = value if isinstance(value, str) else " ".join(value)
+        name += " " + (",".join(map(str, action.choices)) if action.choices else value)
     said = action.help or (f"default: {action.default}" if action.choices else "")
     required = "; required" if action.required and action.option_strings else ""
     return f"| `{name.replace('|', '/')}` | {cell(said)}{required} |"

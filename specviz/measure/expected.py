@@ -1,13 +1,13 @@
 """What a pass of a pair will take on this machine, measured before its weights are there.
 
-Models of the same configurations with one layer and with some more, and with meaningless weights, are timed side by side through the
-decoder's own passes. Layers are alike, so T(L) = T(1) + (L - 1) (T(k) - T(1)) / (k - 1), run by run. What is in T(1) beside its layer
-counts once: embedding, output matrix, distribution.
+Models of the same configurations with meaningless weights are timed side by side through the decoder's own passes. Where all L layers
+would be too much, one model has k of them and one has a single layer. Layers are alike, so T(L) = T(k) + (L - k) (T(k) - T(1)) / (k - 1),
+run by run; what is beside the layers counts once: embedding, output matrix, distribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,10 +28,10 @@ from specviz.verification.draft_tree import empty_tree
 
 GAMMA = 4  # draft tokens of the verifying pass and of a drafting
 HELD = 64  # tokens before the pass
-BYTES = 256_000_000  # of layers: beyond any processor's cache, and made within a second
+BYTES = 512_000_000  # of layers: beyond a processor's cache, where the layers that are left out would be read from memory too
 SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
 RUNS = 25  # at most
-OFF = 0.3  # how far such an estimate may be off besides its interval: what the shipped pair's showed, rounded up (docs/benchmarks.md)
+OFF = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ def measure_expected(
 
     Raises MemoryError or RuntimeError where the machine has no room for it.
     """
-    rows, settings, vocabulary = [Prefix(tuple(range(HELD)), 0, 2 * GAMMA + 2)], Settings(), _vocabulary(target, draft)
-    depths = {name: (1, _probed(config, dtype, layer_bytes)) for name, config in (("target", target), ("draft", draft))}
+    rows, settings, vocabulary = [_row(target, draft)], Settings(), max(_vocabularies(target, draft))
+    depths = {name: _depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
     contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
-    for layers in sorted(set(depths["target"])):
-        source = _opened(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel)
-        contestants["one", layers] = lambda lap, source=source: source.distributions(rows, empty_tree(1))
-        contestants["block", layers] = lambda lap, source=source: source.distributions(rows, chain_of(range(GAMMA)))
-    for layers in sorted(set(depths["draft"])):
+    targets = [_opened(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]]
+    for name, tree in (("one", empty_tree(1)), ("block", chain_of((0,) * GAMMA))):
+        for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
+            contestants[name, layers] = lambda lap, source=source, tree=tree: source.distributions(rows, tree)
+    for layers in depths["draft"]:
         source = _opened(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
         proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
         contestants["draft", layers] = lambda lap, proposer=proposer, randomness=randomness: proposer.propose(rows, randomness)
@@ -84,40 +84,56 @@ def measure_expected(
     clock.until(1, lambda share, run, key: watch(0.3 * share))
     spent = sum(sum(clock.seconds(key)) for key in contestants)
     clock.until(max(LEAST, min(RUNS, int(SECONDS / spent))), lambda share, run, key: watch(0.3 + 0.7 * share))
-    whole = {"one": depth(target), "block": depth(target), "draft": depth(draft)}
-    near = {"one": depths["target"], "block": depths["target"], "draft": depths["draft"]}
+    parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
     return Expected(
         *(
-            Estimate.of_runs(_deep([clock.seconds((key, layers)) for layers in near[key]], near[key][1], whole[key], pieces), "s")
-            for key, pieces in (("one", 1), ("block", 1), ("draft", GAMMA))
+            Estimate.of_runs(
+                _extended(
+                    {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
+                ),
+                "s",
+            )
+            for name, config, pieces in parts
         )
     )
 
 
-def _deep(shown: Sequence[Sequence[float]], layers: int, whole: int, pieces: int) -> list[float]:
-    """Seconds of each run with all layers, from those with one layer and with ``layers``. A run that was disturbed gives no less than
-    its deeper model took."""
-    if layers == 1:
-        return [seconds / pieces for seconds in shown[0]]
+def _extended(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:
+    """Seconds of each run with all layers, from those of fewer (layers -> seconds of each run).
+
+    A disturbed run in which the deeper model was the faster gives what the deeper one took.
+    """
+    few, more = min(shown), max(shown)
+    if more == whole:
+        return [seconds / pieces for seconds in shown[more]]
     return [
-        max(more, one + (whole - 1) * (more - one) / (layers - 1)) / pieces for one, more in zip(shown[0], shown[1], strict=True)
+        max(deep, deep + (whole - more) * (deep - flat) / (more - few)) / pieces
+        for flat, deep in zip(shown[few], shown[more], strict=True)
     ]
 
 
-def _probed(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> int:
-    """Layers of the deeper model: two or more, all where they are few or small."""
+def _depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
+    """Numbers of layers to time: all where they are few or small, else one and some more."""
     whole = depth(config)
     if whole <= 2:
-        return whole
+        return (whole,)
     each = (parameters(cut(config, 2)) - parameters(cut(config, 1))) * dtype.itemsize
-    return min(whole, max(2, layer_bytes // max(each, 1)))
+    layers = min(whole, max(2, layer_bytes // max(each, 1)))
+    return (whole,) if layers == whole else (1, layers)
 
 
 def _opened(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
     if model.config.is_encoder_decoder:
-        return ConditionedModel(model, settings, vocabulary, range(1, HELD))
+        return ConditionedModel(model, settings, vocabulary, (1,) * HELD)
     return kind(model, settings, vocabulary)
 
 
-def _vocabulary(*configs: PretrainedConfig) -> int:
-    return max(config.get_text_config().vocab_size for config in configs)
+def _row(*configs: PretrainedConfig) -> Prefix:
+    """A text that both models can read and that leaves room for the draft tokens."""
+    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * HELD for config in configs]
+    held = max(1, min(HELD, min(contexts) - 2 * GAMMA - 2))
+    return Prefix(tuple(place % min(_vocabularies(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
+
+
+def _vocabularies(*configs: PretrainedConfig) -> list[int]:
+    return [config.get_text_config().vocab_size for config in configs]

@@ -349,6 +349,9 @@ def _probe(
         if not out_of_memory(error):
             raise
         return None, ("There is too little memory left to measure what a pass will take.",)
+    finally:
+        if device.type == "cuda":
+            torch.cuda.empty_cache()  # the room is the pair's
 
 
 def _name(dtype: torch.dtype) -> str:
