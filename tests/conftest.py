@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tests-{os.getpid()}")  # made when it is written to
 
 import pytest
 

@@ -85,6 +85,23 @@ def settle(app: AppTest, page: str) -> AppTest:
     raise AssertionError("the work did not end")
 
 
+def open_panel(app: AppTest, page: str = "one_round") -> AppTest:
+    """The page with the panel Models open."""
+    app.session_state[f"models-fold-{page}"] = True
+    return app.run()
+
+
+def look_at(app: AppTest, target: object, draft: object, rounded: bool = False, page: str = "one_round") -> AppTest:
+    """The panel, open, after its check of a pair."""
+    open_panel(app, page)
+    turn = app.session_state["models"].turn
+    app.text_input(key=f"models-target-{turn}").set_value(str(target))
+    app.text_input(key=f"models-draft-{turn}").set_value(str(draft))
+    app.checkbox(key=f"models-rounded-{turn}").set_value(rounded).run()
+    app.button(key="models-check").click().run()
+    return settle(app, "models")
+
+
 def exact_exam(length: int = 2, source: str = "speculative", **options) -> Exam:
     """A question of Is it exact?, nothing drawn for it yet."""
     return Exam(Question(replace(BASE, length=length, **options), source))

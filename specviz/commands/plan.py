@@ -14,6 +14,7 @@ from specviz.commands.output import NO_VERDICT, format_option, machine_line
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
+from specviz.prediction.prompts import lines_of
 from specviz.settings import GAMMA_MAX, whole
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 GAMMAS = "1-8"
 SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+PROMPTS = 4096  # of a file, at most
 RANGES = {"texts": (2, 4096), "opening": (1, 4096), "max-new-tokens": (8, 1024), "runs": (2, 100), "probes": (2, 1000)}
 
 
@@ -28,7 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     cut_options(parser)
     add = parser.add_argument
-    add("--text", type=Path, required=True, metavar="FILE", help="a text like those that will be written, UTF-8")
+    add("--text", type=Path, metavar="FILE", help="a text like those that will be written, UTF-8; or give --prompts")
+    add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
     add(
         "--proposer",
         default="draft",
@@ -67,16 +70,23 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_from(
         options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], length=options.max_new_tokens
     )
-    text = read(options.text)
+    if (options.text is None) == (options.prompts is None):
+        raise SettingsError(
+            "text or prompts", "both" if options.text else "neither", "exactly one of them: --text FILE or --prompts FILE"
+        )
+    file = options.text or options.prompts
+    text: str | tuple[str, ...] = read(file)
     from specviz.prediction.plan_run import PlanEffort, make_plan
     from specviz.prediction.predict import refuse_unplanned
 
     refuse_unplanned(settings)
+    if options.prompts is not None:
+        text = lines_of(read(file), PROMPTS)
     effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     try:
-        plan = make_plan(load(settings), settings, text, gammas, effort, options.text.name, Progress("plan"))
+        plan = make_plan(load(settings), settings, text, gammas, effort, file.name, Progress("plan"))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else as_text(plan))
@@ -114,20 +124,49 @@ def as_text(plan: SpeedPlan) -> str:
         machine_line(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (draftable_in_words(plan.models),)),
-        f"text {plan.text['name']}: {plan.text['tokens']:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}",
+        _continued(plan),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
         + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
         *(_line(row) for row in plan.rows),
         "",
-        "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas. Own text: counted on the text as it is read.",
+        "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas."
+        + ("" if plan.of_prompts else " Own text: counted on the text as it is read."),
+        *_positions(plan),
         *_gains(plan),
     ]
     if plan.costs:
         lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
         lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
-    return "\n".join([*lines, "", plan.in_words, *(_check(plan) if plan.checked else [])])
+    return "\n".join([*lines, "", plan.in_words, *(_check(plan) if plan.checked else []), *_lines(plan)])
+
+
+def _continued(plan: SpeedPlan) -> str:
+    """What was continued."""
+    name, size = plan.text["name"], plan.text["tokens"]
+    if plan.of_prompts:
+        return f"prompts {name}: {plan.openings} of them, {size:,} tokens in all; each continued by {plan.length} tokens"
+    return f"text {name}: {size:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}"
+
+
+def _positions(plan: SpeedPlan) -> list[str]:
+    """How often a draft token is accepted, by its position in a round, among those that are checked."""
+    if not plan.positions:
+        return []
+    rows = (f"{number:>8}  {one.said('.3f')}" for number, one in enumerate(plan.positions, 1))
+    return ["", f"{'position':>8}  accepted, of the draft tokens checked there (gamma {plan.rows[-1].gamma})", *rows]
+
+
+def _lines(plan: SpeedPlan) -> list[str]:
+    """How servers are started with the best gamma."""
+    found = plan.lines
+    if not found:
+        return []
+    lines = ["", f"To start servers with gamma {plan.best.value:g}:"]
+    for one in found:
+        lines += ["", f"# {one.server}. {one.note}", one.text]
+    return lines
 
 
 def _gains(plan: SpeedPlan) -> list[str]:
@@ -143,7 +182,9 @@ def _gains(plan: SpeedPlan) -> list[str]:
 
 
 def _line(row: PlanRow) -> str:
-    line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}{row.own_text:>9.3f}{row.alpha:>7.3f}"
+    line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
+    line += f"{row.own_text:>9.3f}" if row.own_text is not None else f"{'':>9}"
+    line += f"{row.alpha:>7.3f}"
     if row.factor is None:
         return line
     return f"{line}   {row.factor.said('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
@@ -164,7 +205,8 @@ def _check(plan: SpeedPlan) -> list[str]:
     lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]
     for one in plan.checked:
         tokens, accepted = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
-        others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}{one.gaps['own text'].value:>+9.1%}"
+        others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}"
+        others += f"{own.value:>+9.1%}" if (own := one.gaps.get("own text")) is not None else f"{'':>9}"
         line = f"{one.gamma:>5}  {tokens:<24}{accepted:<26}{others}"
         if one.factor is not None:
             line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns
-from specviz.figures.speed import batch, surface
+from specviz.figures.speed import batch, positions, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.figures.speed.surface import Spot
@@ -19,6 +19,7 @@ from specviz.prediction.study import STATISTICS, Study
 
 ROWS = ("gamma", *interval_columns("tokens", "measured_tokens", "factor", "measured_factor"),
         "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
+POSITIONS = ("position", *interval_columns("accepted"))
 BATCHES = ("texts", "gamma", *interval_columns("factor", "pass", "tokens"))
 CELLS = (
     "kind",
@@ -53,6 +54,10 @@ def how_fast(
     tables = {"gammas.csv": lambda: (ROWS, _rows(plan))}
     if plan.costs is not None:
         pictures["speed"] = Picture(partial(figures.factors, plan), "Speed-up")
+    if plan.positions:
+        pictures["positions"] = Picture(partial(positions.positions, plan), "Acceptance by position")
+        captions.append(f"{positions.conclusion(plan)} {where}")
+        tables["positions.csv"] = lambda: (POSITIONS, ([n, *interval(one)] for n, one in enumerate(plan.positions, 1)))
     if study is not None and study[0].measured(study[1:]):
         found, draft = study
         for axis in fast_study.AXES:

@@ -18,21 +18,21 @@ PER_PASS, TIMES = "tokens/pass", "times"  # units
 class Forecast:
     """Everything that follows from the acceptance probabilities of texts, for several gammas.
 
-    ours, own  probabilities over the target's texts and over the user's own; gammas  ascending, none above what they hold
+    ours, own  probabilities over the target's texts and over the user's own (None: there is none); gammas  ascending, none above what they hold
     seed       of the resamples, the same for all; plain  over the target's texts under the token rule, if ``ours`` are of another rule
     """
 
     def __init__(
         self,
         ours: AcceptanceProbabilities,
-        own: AcceptanceProbabilities,
+        own: AcceptanceProbabilities | None,
         gammas: Sequence[int],
         seed: int = 0,
         plain: AcceptanceProbabilities | None = None,
     ):
         self.gammas = tuple(gammas)
         self.rounds = {gamma: expected_rounds(ours, gamma) for gamma in self.gammas}
-        self.own = {gamma: expected_rounds(own, gamma) for gamma in self.gammas}
+        self.own = {gamma: expected_rounds(own, gamma) for gamma in self.gammas} if own is not None else {}
         self.plain = {gamma: expected_rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
         self.rng = np.random.default_rng(seed)
         self.texts = len(ours.accepted)
@@ -55,10 +55,20 @@ class Forecast:
             tokens=Estimate.of_resamples(found.per_pass, many, self.texts, PER_PASS),
             hazards=hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
             independent=expected_tokens(found.alpha, gamma),
-            own_text=self.own[gamma].per_pass,
+            own_text=self.own[gamma].per_pass if self.own else None,
             alpha=found.alpha,
             gain=gain,
         )
+
+    def positions(self) -> tuple[Estimate, ...]:
+        """Acceptance rate at each position of a round at the largest gamma, among the draft tokens that are checked there.
+
+        Ends before the first position that no round reaches.
+        """
+        longest = self.rounds[self.gammas[-1]]
+        many = _shares(self.weights @ longest.accepted, self.weights @ longest.tested)
+        reached = int((longest.tested.sum(0) > 0.0).cumprod().sum())
+        return tuple(Estimate.of_resamples(longest.hazards[j], many[:, j], self.texts) for j in range(reached))
 
     def factors(self, curve: CostCurve) -> tuple[dict[int, Estimate], Estimate]:
         """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' runs."""
@@ -110,8 +120,9 @@ class Forecast:
             "accepted draft tokens": (row.tokens.value, one.resampled(self.weights)),
             "hazards": (row.hazards, 1.0 + np.cumprod(hazards, axis=1).sum(1)),
             "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
-            "own text": (row.own_text, self.own[gamma].resampled(self.weights)),
         }
+        if self.own:
+            predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resampled(self.weights))
         gaps = {
             name: Estimate.of_resamples(told / value - 1.0, others / many - 1.0, count)
             for name, (told, others) in predicted.items()

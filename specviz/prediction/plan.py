@@ -13,12 +13,13 @@ from typing import Any
 
 from specviz.measure.clock import busy, spread, unsure
 from specviz.measure.estimate import Estimate
-from specviz.records import Schema, build_fields, plain_fields
+from specviz.prediction.lines_to_paste import ServerLine, server_lines
+from specviz.records import Schema, build_fields, plain, plain_fields
 from specviz.settings import Settings
 from specviz.theory import best_gamma
 
-SCHEMA = Schema("plan", 2, "The plan")
-DERIVED = ("verdict", "in_words", "lost")  # written to a record for its readers; computed again when a plan is read back
+SCHEMA = Schema("plan", 3, "The plan")
+DERIVED = ("verdict", "in_words", "lost", "lines")  # written to a record for its readers; computed again when a plan is read back
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class PlanRow:
     """One gamma: tokens per target pass, and the factor over the target alone, None where no costs were measured.
 
     tokens      counted on texts of the target; hazards, independent  by the plainer formulas, at the counted hazards and alpha
-    own_text    counted on the user's text, which needs no text of the target
+    own_text    counted on the user's text, which needs no text of the target; None where the user gave prompts, which nothing follows
     leviathan   factor of the independent formula at c, where a verification pass costs one pass; linear  of the hazards at a cost with a
                 fixed part
     operations  arithmetic for a token over that of the target alone; None where no model drafts
@@ -64,7 +65,7 @@ class PlanRow:
     tokens: Estimate
     hazards: float
     independent: float
-    own_text: float
+    own_text: float | None
     alpha: float
     factor: Estimate | None = None
     leviathan: float | None = None
@@ -96,8 +97,9 @@ class MeasuredRow:
 class SpeedPlan:
     """One plan.
 
-    text      its name, its tokens, and the SHA-256 of its bytes
-    openings  number of continuations; opening, length  tokens of each before and after its place
+    text      its name, its tokens, and the SHA-256 of its bytes; of a list of prompts also their number, ``prompts``
+    openings  number of continuations; opening, length  tokens of each before and after its place; opening is 0 where prompts are continued
+    positions for each position of a round at the largest gamma: how often a draft token there is accepted, among those that are checked
     best      gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without costs
     checked   measured rows, empty if nothing was measured; alone  tokens per second of the target alone in that measurement, by run
     """
@@ -115,6 +117,7 @@ class SpeedPlan:
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
+    positions: tuple[Estimate, ...] = ()
 
     def row(self, gamma: int) -> PlanRow | None:
         return next((row for row in self.rows if row.gamma == gamma), None)
@@ -169,6 +172,16 @@ class SpeedPlan:
         return f"Speculate with gamma {row.gamma}{span}: {row.factor.said()} times the target's speed."
 
     @property
+    def of_prompts(self) -> bool:
+        """Whether it continues prompts as they are, not places of one text."""
+        return "prompts" in self.text
+
+    @property
+    def lines(self) -> tuple[ServerLine, ...]:
+        """How servers are started with the best gamma; empty where that is the target alone, or not known."""
+        return () if self.best is None else server_lines(self.settings, int(self.best.value))
+
+    @property
     def lost(self) -> float | None:
         """How much slower the chosen gamma was measured than the best one, as a share; None where no speed was measured.
 
@@ -192,7 +205,7 @@ class SpeedPlan:
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, with DERIVED."""
-        return plain_fields(self) | {name: getattr(self, name) for name in DERIVED}
+        return plain_fields(self) | {name: plain(getattr(self, name)) for name in DERIVED}
 
     @classmethod
     def from_json(cls, text: str) -> SpeedPlan:

@@ -25,6 +25,7 @@ from specviz.prediction.predict import (
     Ids,
     Texts,
     acceptance_probabilities,
+    encoded,
     openings,
     readable,
     refuse_unplanned,
@@ -44,7 +45,7 @@ COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being 
 class PlanEffort:
     """How much is done for a plan.
 
-    texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow
+    texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow. Prompts are all continued
     probes          runs of the cost probes, 0 for a plan without speed
     check           whether rounds are measured as well, with other seeds
     runs, timed     of its clock, each over other texts; texts that are timed, at most
@@ -61,7 +62,7 @@ class PlanEffort:
 def make_plan(
     pair: LoadedPair,
     settings: Settings,
-    text: str,
+    text: str | Sequence[str],
     gammas: Sequence[int],
     effort: PlanEffort = PlanEffort(),
     name: str = "",
@@ -72,6 +73,7 @@ def make_plan(
     """Predict, and measure if asked.
 
     settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
+    text      like those that will be written, continued from places all over it; or prompts, each continued as it is
     expect    told after a first probe how long the rest will take; show  told the plan as soon as its tokens are counted, without speeds
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
@@ -81,18 +83,24 @@ def make_plan(
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )
-    size = len(readable(pair, text, effort.opening, settings.length))
-    own = openings(pair, text, effort.opening, settings.length, effort.texts)
-    prompts = [prompt for prompt, _ in own]
+    own: list[tuple[Ids, Ids]] = []
+    if isinstance(text, str):
+        size = len(readable(pair, text, effort.opening, settings.length))
+        own = openings(pair, text, effort.opening, settings.length, effort.texts)
+        prompts = [prompt for prompt, _ in own]
+    else:
+        prompts = encoded(pair, text, settings.length)
+        size = sum(map(len, prompts))
     longest = replace(settings, gamma=gammas[-1])
     paces = [paced(make(pair, longest, prompts[0])) for make in (alone, speculative)]
     weights = stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
+    weights |= {} if own else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = stages(watch, weights)
     ours = list(zip(prompts, written(pair, settings, prompts, watch=tell[WRITING])[0], strict=True))
     forecast = Forecast(
         acceptance_probabilities(pair, settings, ours, gammas[-1], watch=tell[OVER_ITS]),
-        acceptance_probabilities(pair, settings, own, gammas[-1], of_target=False, watch=tell[OVER_YOURS]),
+        acceptance_probabilities(pair, settings, own, gammas[-1], of_target=False, watch=tell[OVER_YOURS]) if own else None,
         gammas,
         plain=None if settings.rule == PLAIN else acceptance_probabilities(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
@@ -104,11 +112,12 @@ def make_plan(
     measured["models"] = with_draftable(measured["models"], draftable_along(pair, settings, ours[:DRAFTABLE]))
     plan = SpeedPlan(
         settings=settings,
-        text={"name": name, "tokens": size, "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        text={"name": name, "tokens": size} | _identity(text),
         openings=len(prompts),
-        opening=effort.opening,
+        opening=effort.opening if own else 0,
         length=settings.length,
         rows=tuple(rows),
+        positions=forecast.positions(),
         **measured,
     )
     if effort.check:
@@ -117,6 +126,13 @@ def make_plan(
         return plan
     show(plan)
     return _with_costs(plan, forecast, Probes(pair, settings, ours, gammas[-1]).until(effort.probes, tell[COSTS]).curve())
+
+
+def _identity(text: str | Sequence[str]) -> dict[str, object]:
+    """The hash of a text, or of prompts one to a line, and then their number too."""
+    whole = text if isinstance(text, str) else "\n".join(text)
+    found: dict[str, object] = {"sha256": hashlib.sha256(whole.encode()).hexdigest()}
+    return found if isinstance(text, str) else found | {"prompts": len(text)}
 
 
 def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedPlan:

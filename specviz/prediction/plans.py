@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
+from specviz.models.pairs.catalog import PAIRS
 from specviz.prediction.plan import SpeedPlan
 from specviz.records import Schema, build, plain
 from specviz.settings import Settings
 
-SCHEMA = Schema("plans", 2, "The record of plans")
+SCHEMA = Schema("plans", 3, "The record of plans")
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> the settings that choose it, and what it is
@@ -18,6 +19,10 @@ DRAFTS = {  # name -> the settings that choose it, and what it is
     "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft distilled from the target"),
     "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the distilled draft in 8 bits"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
+}
+OWN = {  # of a pair of one's own, for which there are no recorded plans
+    "draft": ({"proposer": "draft"}, "the pair's draft"),
+    "ngram": ({"proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
 TEMPERATURES = ("0", "0.6", "1")
 
@@ -30,7 +35,7 @@ class Choice:
     temperature: str = "1"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("draft", self.draft, DRAFTS), ("temperature", self.temperature, TEMPERATURES)):
+        for name, value, known in (("draft", self.draft, DRAFTS | OWN), ("temperature", self.temperature, TEMPERATURES)):
             if value not in known:
                 raise SettingsError(name, value[:60], f"one of {', '.join(known)}")
 
@@ -39,7 +44,9 @@ class Choice:
         return f"{self.draft} {self.temperature}"
 
     def under(self, base: Settings) -> Settings:
-        return replace(base, temperature=float(self.temperature), **DRAFTS[self.draft][0])
+        """These settings with the choice; a pair of one's own stays, one of the catalog is what the draft says."""
+        chosen = (DRAFTS if base.pair in PAIRS else OWN)[self.draft][0]
+        return replace(base, temperature=float(self.temperature), **chosen)
 
 
 CHOICES = tuple(Choice(draft, temperature) for draft in DRAFTS for temperature in TEMPERATURES)

@@ -68,9 +68,8 @@ def readable(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
     Raises SettingsError for an encoder-decoder pair, for a text that is too short or one token over and over, and where an opening with its
     continuation exceeds the context of a model.
     """
-    if isinstance(pair, EncoderDecoderPair):
-        raise SettingsError("pair", pair.name, "decoder-only for a plan: the prompt of an encoder is not continued")
-    context = min((c for c in (source.context for source in pair.open(Settings())) if c is not None), default=None)
+    _refuse_encoders(pair)
+    context = _context(pair)
     if context is not None and opening + length > context:
         raise SettingsError(
             "opening and length", f"{opening} + {length}", f"at most {context} tokens together, the pair's context"
@@ -84,6 +83,16 @@ def readable(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
     return ids
 
 
+def _refuse_encoders(pair: LoadedPair) -> None:
+    if isinstance(pair, EncoderDecoderPair):
+        raise SettingsError("pair", pair.name, "decoder-only for a plan: the prompt of an encoder is not continued")
+
+
+def _context(pair: LoadedPair) -> int | None:
+    """Tokens that a text of this pair may have; None: there is no limit."""
+    return min((c for c in (source.context for source in pair.open(Settings())) if c is not None), default=None)
+
+
 def openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
     """At most ``count`` places spread evenly over a text: the ``opening`` tokens before each, and the ``length`` tokens after it.
 
@@ -95,12 +104,31 @@ def openings(pair: LoadedPair, text: str, opening: int, length: int, count: int)
     return [(ids[s : s + opening], ids[s + opening : s + opening + length]) for s in starts]
 
 
+def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
+    """The tokens of prompts, of which each can be continued by ``length`` tokens.
+
+    Raises SettingsError for an encoder-decoder pair, for fewer than two prompts, and for one that is too long for a model's context,
+    by its number.
+    """
+    _refuse_encoders(pair)
+    if len(prompts) < 2:
+        raise SettingsError("prompts", f"{len(prompts)} of them", "at least two: how much they differ is part of the answer")
+    context, found = _context(pair), [pair.encode(prompt) for prompt in prompts]
+    for number, ids in enumerate(found, 1):
+        if context is not None and len(ids) + length > context:
+            raise SettingsError(
+                f"prompt {number}",
+                f"{len(ids)} tokens",
+                f"at most {context - length} tokens long: {length} more follow, and the pair's context is {context}",
+            )
+    return found
+
+
 def written(
     pair: LoadedPair, settings: Settings, prompts: Sequence[Ids], drafting: bool = False, watch: Watch = unwatched
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
 
-    prompts   all of one length
     drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
     returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)
     """

@@ -94,6 +94,14 @@ def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> Se
     return found
 
 
+def by_position() -> Series:
+    found = raw("plans")["plans"][e.PLAN]["positions"]
+    return {
+        f"accepted{end}": over(range(1, len(found) + 1), [one[key] for one in found])
+        for end, key in (("", "value"), (", low", "low"), (", high", "high"))
+    }
+
+
 def studied(**wanted: Any) -> list[dict[str, Any]]:
     cells = [one for one in raw("study")["cells"] if one["draft"] == e.STUDIED and not one["reason"]]
     return [one for one in cells if all(one[key] == value for key, value in wanted.items())]
@@ -267,6 +275,7 @@ def expected(kind: str, name: str) -> Series:
                                    "target p (mark)": down(e.COLUMNS["p"])},
         ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
         ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
+        ("speed", "positions"): by_position,
         ("speed", "acceptance-over-temperature"): lambda: acceptance("temperature"),
         ("speed", "acceptance-over-top-p"): lambda: acceptance("top-p"),
         ("speed", "foretold"): foretold,

@@ -43,7 +43,7 @@ def test_no_table_is_left_out():
     compared = {
         ("report", "cells.csv"), ("report", "tests.csv"), ("exactness", "cells.csv"), ("exactness", "looks.csv"), ("exactness", "p-values.csv"),
         ("mistakes", "cells.csv"), ("mistakes", "looks.csv"), ("mistakes", "curve.csv"), ("mistakes", "speeds.csv"), ("one_round", "decisions.csv"),
-        ("one_round", "distributions.csv"), ("one_token", "token.csv"), ("one_token", "rules.csv"), ("speed", "gammas.csv"), ("speed", "study.csv"),
+        ("one_round", "distributions.csv"), ("one_token", "token.csv"), ("one_token", "rules.csv"), ("speed", "gammas.csv"), ("speed", "study.csv"), ("speed", "positions.csv"),
         ("speed", "many-texts.csv"), ("speed", "what-if.csv"), ("drafting_methods", "rows.csv"), ("drafting_methods", "first-tokens.csv"),
         ("drafting_methods", "block-gain.csv"), ("drafting_methods", "matrix.csv"), ("whole_text", "tokens.csv"), ("whole_text", "places.csv"),
         ("whole_text", "lorenz.csv"), ("whole_text", "kinds.csv"), ("serving_limits", "rows.csv"), ("serving_limits", "greedy.csv"),
@@ -194,6 +194,14 @@ def test_every_gamma_of_a_plan():
              "hazards_linear_cost": row["linear"], "operations": row["operations"]}
         )  # fmt: skip
     assert_cells(table("speed", "gammas.csv"), expected)
+
+
+def test_every_position_of_a_plan():
+    found = raw("plans")["plans"][e.PLAN]["positions"]
+    assert_cells(
+        table("speed", "positions.csv"),
+        [{"position": number, **span("accepted", one)} for number, one in enumerate(found, 1)],
+    )
 
 
 def test_every_cell_of_a_study():

@@ -203,3 +203,66 @@ def test_a_record_that_is_none_is_refused():
     for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
         with pytest.raises(TraceError):
             SpeedPlan.from_json(json.dumps(damaged))
+
+
+PROMPTS = "The cat sat on the mat\nThen the sun\n\nOnce upon a time there was a dog, who ran to the brook\nThe hill\n"
+
+
+@pytest.fixture
+def prompted(asked):
+    """The command on prompts of several lengths in place of a text."""
+    command, file = asked
+    file.write_text(PROMPTS)
+    return [{"--text": "--prompts"}.get(word, word) for word in command], file
+
+
+def test_prompts_are_continued_as_they_are_and_acceptance_is_told_by_position(prompted, capsys):
+    """At temperature 0 the target's text is fixed, so the count is the decoder's own, prompt by prompt."""
+    assert main([*prompted[0], "--temperature", "0", "--check", "--tokens-only", "--format", "json"]) == 0
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
+    assert (plan.openings, plan.opening, plan.text["prompts"], plan.of_prompts) == (4, 0, 4, True)
+    assert [row.own_text for row in plan.rows] == [None] * 3 and "own text" not in plan.checked[0].gaps
+    assert all(row.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
+    assert 1 <= len(plan.positions) <= 3 and all(0.0 <= one.low <= one.value <= one.high <= 1.0 for one in plan.positions)
+    assert plan.positions[0].value * plan.rows[0].tokens.value > 0.0
+
+
+def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_have(prompted, capsys):
+    assert main([*prompted[0], "--tokens-only"]) == 0
+    said = capsys.readouterr().out
+    assert "position  accepted, of the draft tokens checked there (gamma 3)" in said and "each continued by 12 tokens" in said
+    assert "Own text:" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (
+        ("one alone\n", "prompts must be 2 to 4,096, each on a line of its own, got '1 lines'"),
+        ("a\n" * 4097, "got '4,097 lines'"),
+        ("short\n" + "The cat sat. " * 60, "prompt 2 must be at most 116 tokens long"),
+    ),
+)
+def test_prompts_that_cannot_be_used_are_a_sentence(prompted, capsys, text, said):
+    prompted[1].write_text(text)
+    assert main(prompted[0]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_plan_wants_a_text_or_prompts_and_not_both(asked, capsys):
+    both = [*asked[0], "--prompts", str(asked[1])]
+    neither = [word for word in asked[0] if word not in ("--text", str(asked[1]))]
+    for command in (both, neither):
+        assert main(command) == 2
+        assert "exactly one of them: --text FILE or --prompts FILE" in capsys.readouterr().err
+
+
+def test_positions_are_accepted_over_checked_and_their_intervals_resample_texts():
+    """Two kinds of text, half accept every first draft token and half none; the second position is reached by the former alone."""
+    chances = np.zeros((20, 1, 2))
+    chances[:10] = (1.0, 0.5)
+    every = AcceptanceProbabilities(chances.repeat(3, axis=1), np.full((20, 3), 2))
+    first, second = Forecast(every, every, (2,)).positions()
+    assert second.value == second.low == second.high == pytest.approx(0.5)
+    assert first.low < first.value < first.high and first.n == 20
+    nothing = AcceptanceProbabilities(np.zeros((4, 5, 3)), np.full((4, 5), 3))
+    assert len(Forecast(nothing, nothing, (3,)).positions()) == 1, "no round reaches a second position"

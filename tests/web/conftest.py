@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from specviz.web.hosting.options import Options, options
+
+_STATES = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def nothing_recent(tmp_path_factory, monkeypatch):
+    """No pair was used on this machine before."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(_STATES)}"))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import ast
 import json
 import time
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -101,16 +100,7 @@ def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
 OWN = Places("owner/big", "owner/small").name
 
 
-def test_an_address_with_a_pair_of_ones_own_opens_and_shows_it_in_the_list(monkeypatch):
-    monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
-    app = opened(pair=OWN, prompt="Once")
-    assert not app.exception
-    field = app.selectbox(key="fold-pair-0")
-    assert field.value == OWN and field.options[-1] == "owner/big with owner/small"
-
-
 def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(monkeypatch):
-    monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
     monkeypatch.setattr(session, "PROMPT", 0.0)
     app = opened(pair=OWN, prompt="Once")
     state = app.session_state["one_round"]

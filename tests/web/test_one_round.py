@@ -20,6 +20,7 @@ from specviz.web.common import cache, session, terms, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
+from tests.pages import look_at, open_panel
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,18 +195,15 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
 
 def test_own_pairs_are_offered_on_ones_own_machine_and_not_where_it_is_hosted(app, serve, opening):
     serve(mode="hosted")
-    app.run()
-    assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
+    open_panel(app)
+    assert not [field for field in app.text_input if field.key.startswith("models")]
+    assert app.selectbox(key="models-known-1").options == [one.title for one in PAIRS.values()]
     serve(mode="local")
-    app.run()
-    app.text_input(key="own-target").set_value(str(opening / "nowhere"))
-    app.text_input(key="own-draft").set_value(str(opening / "draft"))
-    app.button(key="own-load").click().run()
+    look_at(app, opening / "nowhere", opening / "draft")
     assert "is neither a folder on this machine nor a hub name" in said(app)
-    assert shown(app)["mode"] == "recorded"
-    app.text_input(key="own-target").set_value(str(opening / "target"))
-    app.checkbox(key="own-rounded").check()
-    app.button(key="own-load").click().run()
+    assert shown(app)["mode"] == "recorded" and "models-use" not in [one.key for one in app.button]
+    look_at(app, opening / "target", opening / "draft", rounded=True)
+    app.button(key="models-use").click().run()
     assert shown(app)["mode"] == "live"
     assert "draft draft in 8 bits" in shown(app)["payload"]["status"][0]
 
@@ -234,9 +232,9 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
 
 
 def test_equal_models_accept_every_draft_token(app, opening):
-    for key in ("own-target", "own-draft"):
-        app.text_input(key=key).set_value(str(opening / "target"))
-    app.button(key="own-load").click().run()
+    open_panel(app)
+    look_at(app, opening / "target", opening / "target")
+    app.button(key="models-use").click().run()
     (first, *_) = shown(app)["payload"]["rounds"]
     assert {chip["fate"] for chip in first["chips"]} <= {"accepted", "behind"}
     assert min(chip["threshold"] for chip in first["chips"]) > 0.9999  # one pass over a block and four over a token, in float32

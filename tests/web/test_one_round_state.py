@@ -186,24 +186,31 @@ def test_an_unknown_name_in_a_link_falls_back(name, recording):
 def test_a_link_never_loads_a_pair_of_its_own(recording):
     state = OneRoundState(recording)
     state.open_link({"pair": "owner/target|owner/draft", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
-    assert state.request is None
+    assert state.request is None and state.pair == Settings().pair
     assert "Nothing was loaded" in state.notices[0]
-    state.load_own("owner/target", "owner/draft")
+    state.follow("owner/target|owner/draft")
     assert (state.request.settings.prompt, state.request.rounds) == ("a bear", 3)
 
 
 def test_a_link_to_a_draft_in_8_bits_offers_it_so_and_another_ending_names_no_pair(recording):
-    state = OneRoundState(recording)
-    state.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
-    state.load_own("owner/target", "owner/draft")
-    assert state.request.settings.pair == "owner/target|owner/draft" and state.request.rounds != 3, "not what the link offered"
-    state = OneRoundState(recording)
-    state.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
-    state.load_own("owner/target", "owner/draft", rounded=True)
-    assert (state.request.settings.pair, state.request.rounds) == ("owner/target|owner/draft|8bit", 3)
+    for asked, rounds in (("owner/target|owner/draft", 2), ("owner/target|owner/draft|8bit", 3)):
+        state = OneRoundState(recording)
+        state.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
+        state.follow(asked)
+        assert (state.request.settings.pair, state.request.rounds) == (asked, rounds), "only the pair that the link offered"
     state = OneRoundState(recording)
     state.open_link({"pair": "owner/target|owner/draft|4bit", "prompt": "a bear"}, own_pairs=True)
     assert state.offer is None
+
+
+def test_a_pair_that_could_not_be_loaded_is_not_asked_for_again(recording):
+    """The session's pair comes to the page once; after the failure the page has the pair of the run that it shows."""
+    state = OneRoundState(recording)
+    state.follow("owner/target|owner/draft")
+    assert state.pair == "owner/target|owner/draft"
+    state.fail("It is not there.")
+    state.follow("owner/target|owner/draft")
+    assert state.request is None and state.pair == Settings().pair and state.notices == ["It is not there."]
 
 
 def test_a_link_asks_for_a_bounded_number_of_rounds(recording):

@@ -55,7 +55,11 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     seen = opened_page({"arm": "<b>x</b>", "pair": "a|b", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
-    assert "link's arm was left out" in said and "'<b>x</b>'" in said and "link's pair was left out" in said
+    assert (
+        "link's arm was left out" in said
+        and "'<b>x</b>'" in said
+        and "asks for its own pair of models, a|b. Nothing was loaded" in said
+    )
 
 
 def test_a_link_leads_to_what_it_was_made_from():

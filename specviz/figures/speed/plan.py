@@ -73,7 +73,7 @@ def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     found = []
     for row in plan.rows:
         line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), "one alpha per depth": round(row.hazards, 3),
-                                   "one alpha": round(row.independent, 3), "on the text itself": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
+                                   "one alpha": round(row.independent, 3), "on the text itself": None if row.own_text is None else round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else measured.tokens.said(".3f")
         line["predicted speed-up"] = None if row.factor is None else row.factor.said(".3f")

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import streamlit as st
 
@@ -17,6 +18,7 @@ from specviz.trace import Trace
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
+_tokenizers: WeakValueDictionary[str, Any] = WeakValueDictionary()
 RECORDING = ASSETS / "traces" / "opening.json"
 
 
@@ -37,7 +39,14 @@ def weights(pair: str, device: str, dtype: str) -> LoadedPair:
     """Both models, read-only, one copy for all visitors. Raises ModelError with a sentence."""
     from specviz.models.pairs.loading import load_pair
 
-    return load_pair(pair, device, dtype)
+    found = load_pair(pair, device, dtype)
+    _tokenizers[pair] = found.tokenizer
+    return found
+
+
+def tokenizer(pair: str) -> Any:
+    """The tokenizer of a pair that was loaded and is still in memory; None where it is not."""
+    return _tokenizers.get(pair)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)

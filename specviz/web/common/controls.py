@@ -9,7 +9,6 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.hosting.limits import checked_text
 
@@ -68,8 +67,7 @@ def as_fields(settings: Settings) -> dict[str, str | int]:
     shown = {f.name: getattr(settings, f.name) for f in fields(Settings)}
     texts = {name: "" if shown[name] is None else _plain(shown[name]) for name in ("temperature", "top_p")}
     top_k = "" if settings.top_k is None else str(settings.top_k)
-    pair = {"pair": settings.pair} if len(PAIRS) > 1 else {}
-    return {"prompt": settings.prompt, "gamma": settings.gamma, "top_k": top_k, "seed": str(settings.seed)} | texts | pair
+    return {"prompt": settings.prompt, "gamma": settings.gamma, "top_k": top_k, "seed": str(settings.seed)} | texts
 
 
 def from_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Settings, list[str]]:
@@ -104,7 +102,6 @@ def _reader(name: str, convert: type, allowed: str, empty: Any = ...) -> Any:
 
 
 _READERS = {
-    "pair": lambda text: str(text),
     "prompt": lambda text: checked_text("prompt", str(text or "")),
     "gamma": _reader("gamma", int, "a whole number from 0 to 16"),
     "temperature": _reader("temperature", float, "a number from 0 (greedy) to 5"),

@@ -1,4 +1,4 @@
-"""What pages are made of below their fields: a title, sentences, a picture with its conclusion, the line of where and when."""
+"""What pages are made of below their fields: sentences, a picture with its conclusion, the line of where and when."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.web.common import terms
 from specviz.web.common.markdown import ALL, escaped
 
 PLOT = {"displayModeBar": False}
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗"}  # of verdicts; any other decides nothing
-
-
-def head(name: str, title: str, lede: str) -> None:
-    with st.container(key=f"{name}-head"):
-        st.markdown(f"# {title}\n{lede}")
-    terms.row(name)
 
 
 def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.web.common.page import known_pair
+from specviz.web.common.pairs import known_pair
 from specviz.web.hosting.limits import checked_text
 from specviz.web.hosting.options import options
 

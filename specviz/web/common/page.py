@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.models.pairs.catalog import PAIRS
-from specviz.settings import Settings
 from specviz.web.common.queue import Queue, Stopped, Ticket, shared
 
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
@@ -31,6 +29,7 @@ class PageState:
     visitor   whose work it is, for the queue; turn  how many times a link has filled the fields anew
     drawn_at  when the latest script run began to draw what is found
     address   the address's parameters as last read or written; moved  whether the address is behind the question
+    followed  the session's pair as this page last took it over, or gave it
 
     A click can start a script run while the one before still runs in another thread. Only the youngest may change what is asked:
     each run begins with ``enter``, and what an overtaken one wants is left out.
@@ -44,6 +43,7 @@ class PageState:
         self.visitor: object = None
         self.address: dict[str, str] = {}
         self.moved = False
+        self.followed: str | None = None
         self.drawn_at = 0.0
         self.lock = threading.RLock()
         self._runs_in: int | None = None
@@ -70,6 +70,27 @@ class PageState:
     def ended_meanwhile(self) -> bool:
         """Whether work has ended since the page began to be drawn: then it may show less than was found, and take it for all."""
         return self.ticket is not None and self.ticket.ended_at is not None and self.ticket.ended_at > self.drawn_at
+
+    @property
+    def pair(self) -> str:
+        """The pair of models that is asked."""
+        return self.question.settings.pair
+
+    def take_pair(self, pair: str) -> None:
+        """Ask another pair the same."""
+        self.choose(replace(self.question, settings=replace(self.question.settings, pair=pair)))
+
+    def follow(self, pair: str) -> None:
+        """Take over the session's pair, unless this page knows it already: a pair that could not be loaded is not asked for again."""
+        if pair != self.followed and not self.overtaken:
+            self.followed = pair
+            if pair != self.pair:
+                self.take_pair(pair)
+
+    def fill(self, prompt: str) -> None:
+        """Ask with another prompt, in fields of their own."""
+        self.choose(replace(self.question, settings=replace(self.question.settings, prompt=prompt)))
+        self.turn += 1
 
     @property
     def notices(self) -> list[str]:
@@ -197,11 +218,3 @@ class Findings(PageState):
 def duration(seconds: float) -> str:
     """3 s, 2 min."""
     return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
-
-
-def known_pair(settings: Settings, base: Settings) -> tuple[Settings, list[str]]:
-    """Settings of a link, and a sentence where its pair is neither in the catalog nor the one at hand and the usual one took its place."""
-    if settings.pair in PAIRS or settings.pair == base.pair:
-        return settings, []
-    said = f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalog (known: {', '.join(PAIRS)})."
-    return replace(settings, pair=Settings().pair), [said]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
-from specviz.web.common import cache, warmup
+from specviz.web.common import cache, pairs, warmup
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
@@ -20,6 +21,7 @@ State = TypeVar("State", bound=PageState)
 _looks = itertools.count()
 LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
 FAR = 4  # pieces of work ahead from which a ticket is far back
+PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
 
 
@@ -28,9 +30,15 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
 
     name  under which the session keeps it; opened  (query, the state before or None) -> state
     """
-    known = st.session_state.get(name)
+    known, missing = st.session_state.get(name), _missing()
     if known is not None and not (_went_back() and asked() != known.address):
         known.enter()
+        if _went_back():
+            give_pair(known)
+        else:
+            known.follow(pair())
+        if missing:
+            known.said = [*missing, *known.said]
         return known
     if known is not None:
         known.stop()
@@ -42,16 +50,52 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
     state.turn = known.turn + 1 if known is not None else 0
     state.address, state.visitor = asked(), visitor()
     state.enter()
+    if query:
+        give_pair(state)
+    else:
+        state.follow(pair())
+    state.said.extend(one for one in missing if one not in state.said)
     st.session_state[name] = state  # one step: a click may end this script run at any look into the session
     return state
 
 
 def base() -> Settings:
-    """What is asked where the address says nothing: the text and settings of the run on the page One round."""
+    """What is asked where the address says nothing: the text and settings of the run on the page One round, and the session's pair.
+
+    An address that says something names its pair, unless that is the default one.
+    """
     run, recording = st.session_state.get("one_round"), cache.recording()
     if run is not None:
-        return run.shown.settings
-    return Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
+        found = run.shown.settings
+    else:
+        found = Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
+    return replace(found, pair=pairs.DEFAULT if asked() else pair())
+
+
+def pair() -> str:
+    """The pair in force: what every page of this session asks, until another one is chosen."""
+    return st.session_state.get(PAIR, pairs.DEFAULT)
+
+
+def choose_pair(name: str) -> None:
+    """Let every page of this session ask this pair. Each takes it over when it is next drawn."""
+    st.session_state[PAIR] = name
+
+
+def give_pair(state: PageState) -> bool:
+    """The pair of a page becomes the session's. Returns whether it was another one before."""
+    other = state.pair != pair()
+    state.followed = state.pair
+    choose_pair(state.pair)
+    return other
+
+
+def _missing() -> list[str]:
+    """A sentence where the pair in force has gone; the default one is then in its place."""
+    why = pairs.gone(pair())
+    if why:
+        choose_pair(pairs.DEFAULT)
+    return [why] if why else []
 
 
 def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
@@ -69,8 +113,11 @@ def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], Stat
 def keep_link(state: PageState) -> None:
     """Write the address after the question was changed, and when the page is come back to.
 
-    A click may end the script run before the address is out: then it is still owed, and the next run writes it.
+    A click may end the script run before the address is out: then it is still owed, and the next run writes it. Where the page's fields
+    chose another pair, or could not load the session's, the page is drawn again under the name of its own.
     """
+    if not state.overtaken and give_pair(state):
+        st.rerun()
     if state.moved or (state.address and not asked()):
         link = state.link()
         if {key: value for key, value in link.items() if key != "at"} != asked():

@@ -15,8 +15,10 @@ from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.web.common import measurement_page, session
-from specviz.web.common.elements import dataframe, escaped, head, machine, notes, picture, said
+from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said
+from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
 from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 
@@ -70,7 +72,9 @@ def measured_on(state: MethodsState, one: MethodComparison) -> str:
     )
     if state.own or state.underway:
         return f"Your run, {when}{measurement_page.how_far(state, one.runs, work.RUNS)}"
-    if state.question.settings.prompt != one.settings.prompt:
+    other = recorded_with(one.settings.pair, state.pair)
+    if other or state.question.settings.prompt != one.settings.prompt:
+        when += f" {other}" if other else ""
         return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
     return f"Recorded, {when}"
 

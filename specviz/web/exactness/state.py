@@ -10,7 +10,8 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.exactness.evidence import SeedPValues
 from specviz.settings import Settings
 from specviz.web.common.links import linked
-from specviz.web.common.page import Work, known_pair
+from specviz.web.common.page import Work
+from specviz.web.common.pairs import known_pair
 from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
 from specviz.web.hosting.options import options
 

@@ -8,8 +8,9 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from specviz.figures.exactness import evidence
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
-from specviz.web.common.elements import head, notes, picture, tables
+from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import FILE, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another

@@ -12,7 +12,7 @@ from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common.links import linked
-from specviz.web.common.page import known_pair
+from specviz.web.common.pairs import known_pair
 from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
 
 if TYPE_CHECKING:

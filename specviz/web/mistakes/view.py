@@ -12,8 +12,9 @@ from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.elements import head, notes, picture, tables
+from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
 from specviz.web.common.verdict import RULE, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial

@@ -14,13 +14,13 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
-from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import Places, places_of
+from specviz.models.pairs.names import places_of
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
-from specviz.web.common.page import PageState, Work, known_pair
+from specviz.web.common.page import PageState, Work
+from specviz.web.common.pairs import gone, known_pair
 from specviz.web.common.queue import Queue
 
 AHEAD = 2  # rounds that a new run starts with
@@ -28,10 +28,6 @@ LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
 NAMES = ("pair", "proposer", "rule", "lengths", "text", "device", "dtype")  # looked up; a link's wrong one falls back
-OFFER = (  # links are clicked unread: one must not make this machine look for a folder or fetch a model
-    "This link asks for its own pair of models, {}. Nothing was loaded. Look at it under “Your own text”, "
-    "and press “Load this pair” there if you trust it."
-)
 NOTHING = {"id": "none", "headline": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
 
 
@@ -73,7 +69,7 @@ class OneRoundState(PageState):
     shown      what is on screen
     request    what was asked for and is not there yet
     problems   sentences about fields that hold what cannot be used
-    offer      what a link asks for that names a pair of its own: done only when the visitor says so
+    offer      what a link asks for that names a pair that is not known here: done only when the visitor says so
     seen       the values of the fields that were last acted on; None until they are drawn; start: those they began with
     """
 
@@ -132,10 +128,11 @@ class OneRoundState(PageState):
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
         settings, self.said = linked(query, own_pairs)
-        own = own_pairs and settings.pair not in PAIRS and places_of(settings.pair) is not None
-        if not own:
-            settings, unknown = known_pair(settings, Settings())
-            self.said += unknown
+        wanted = settings
+        settings, unknown = known_pair(settings, Settings(), own_pairs)
+        offered = own_pairs and settings.pair != wanted.pair and places_of(wanted.pair) is not None and not gone(wanted.pair)
+        settings = wanted if offered else settings
+        self.said += unknown
         cursor = read_cursor(query.get("at"))
         if cursor is None and "at" in query:
             self.said.append(
@@ -145,8 +142,8 @@ class OneRoundState(PageState):
         rounds = max(AHEAD, min(start["round"] + 1, LINK_ROUNDS))
         request = RunRequest(settings, rounds, self._recorded_rounds(settings), start, said=self.said, from_link=True)
         asks = settings != Settings() or query.get("prompt") == settings.prompt
-        if own:
-            self.offer, self.said = request, [*self.said, OFFER.format(settings.pair[:200])]
+        if offered:
+            self.offer = request
         elif asks and settings != self.shown.settings:
             self.request = request
         else:
@@ -158,8 +155,6 @@ class OneRoundState(PageState):
             if raw == self.seen or self.overtaken:
                 return
             self.seen = raw
-            if self.offer is not None and raw.get("pair") == self.offer.settings.pair:
-                raw = {name: value for name, value in raw.items() if name != "pair"}  # offered, and not accepted yet
             settings, self.problems = read(raw, self.shown.settings)
             self.said = []
             if not self.problems:
@@ -174,20 +169,23 @@ class OneRoundState(PageState):
         said = ["Your chosen random numbers were dropped, because this is another run."] if edited else []
         self.request = RunRequest(replace(settings, uniforms={}), AHEAD, said=said)
 
-    def load_own(self, target: str, draft: str, rounded: bool = False) -> None:
-        """Run a pair of the visitor's own; when a link offered just this one, with everything else that the link asks for.
+    @property
+    def pair(self) -> str:
+        """Of what was asked for, else of what is shown."""
+        return (self.request or self.shown).settings.pair
 
-        rounded  whether the draft's weights are to be rounded to 8 bits
-        """
-        if not target.strip() or not draft.strip() or "|" in target + draft:
-            self.said = ["Your own pair needs a target and a draft. Each is a folder or a hub name such as owner/model."]
-            return
-        pair = Places(target.strip(), draft.strip(), rounded).name
+    def take_pair(self, pair: str) -> None:
+        """Run another pair; when a link offered just this one, with everything else that the link asks for."""
         offer, self.offer = self.offer, None
         if offer is not None and offer.settings.pair == pair:
             self.request = offer
         else:
             self.choose(replace(self.shown.settings, pair=pair))
+
+    def fill(self, prompt: str) -> None:
+        """Run another prompt, and show it in the fields."""
+        self.choose(replace((self.request or self.shown).settings, prompt=prompt))
+        self.seen, self.turn = None, self.turn + 1
 
     def hear(self, event: Mapping[str, Any] | None) -> None:
         """Turn what the stage asks for into a request. Events come from a browser: nothing in them is trusted."""

@@ -10,15 +10,13 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
-from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import Places, places_of
-from specviz.web.common import cache, download, session, terms
+from specviz.web.common import cache, chat, download, session, terms
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
+from specviz.web.models import panel
 from specviz.web.one_round import export, work
 from specviz.web.one_round.state import OneRoundState
 
-EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for Llama-style drafts. The text still follows the target’s distribution."
 _component = st.components.v2.component("specviz_stage", **component("stage"))
 
 
@@ -31,6 +29,7 @@ def page() -> None:
         for sentence in state.notices:
             st.text(sentence)
     stage(state)
+    panel.line("one_round")
     terms.row("one_round")
     at = read_cursor(st.query_params.get("at"))
     download.fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
@@ -80,35 +79,13 @@ def fold(state: OneRoundState) -> None:
         state.take(fields(state), from_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        if options().own_pairs:
-            own_pair(state)
+        chat.field(state)
         st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 
 def fields(state: OneRoundState) -> dict[str, Any]:
     form = Form("fold", state.turn, state.start)
     form.prompt(st, height=96)
-    if "pair" in state.start:
-        chosen, names = state.start["pair"], list(PAIRS)
-        names += [] if chosen in names else [chosen]  # a pair of one's own, from a link or loaded before
-        form.raw["pair"] = st.selectbox("Pair", names, index=names.index(chosen), format_func=title, **form.key("pair"))
     form.sampling()
     form.text(st.columns(2)[0], "seed", "Seed")
     return form.raw
-
-
-def title(pair: str) -> str:
-    """A pair in the list: the catalog's title, or the two places of one's own."""
-    own = places_of(pair)
-    return PAIRS[pair].title if pair in PAIRS else f"{own.target} with {own.draft}" if own else pair
-
-
-def own_pair(state: OneRoundState) -> None:
-    """Two fields, a choice and a button: nothing is looked for or fetched before it is pressed."""
-    pair = (state.offer or state.shown).settings.pair
-    offered = places_of(pair) or Places("", "")
-    target = st.text_input("Target: folder or hub name", value=offered.target, key="own-target", max_chars=500)
-    draft = st.text_input("Draft: folder or hub name", value=offered.draft, key="own-draft", max_chars=500)
-    rounded = st.checkbox("Round the draft to 8 bits", value=offered.rounded, key="own-rounded", help=EIGHT_BITS)
-    if st.button("Load this pair", key="own-load") and not state.overtaken:
-        state.load_own(target, draft, rounded)

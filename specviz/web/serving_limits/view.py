@@ -12,9 +12,11 @@ from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
-from specviz.web.common import measurement_page, session
-from specviz.web.common.elements import PLOT, dataframe, escaped, head, machine, notes, picture, said, tables
+from specviz.web.common import measurement_page, pairs, session
+from specviz.web.common.elements import PLOT, dataframe, escaped, machine, notes, picture, said, tables
+from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
@@ -56,6 +58,8 @@ def measured_on(state: SetupsState, one: SetupComparison) -> str:
     slow = "" if one.steady else f" No verdict on speed: {one.unsteady}"
     if state.own or state.underway:
         return f"Your run, continuing your text: {size}{slow}{measurement_page.how_far(state, one.runs, work.RUNS)}"
+    other = recorded_with(one.models.get("pair", pairs.DEFAULT), state.pair)
+    slow += f" {other}" if other else ""
     return f"Recorded on passages of {one.text}: {size}{slow} Press the button to measure it on your text."
 
 

@@ -38,8 +38,10 @@ def offer(state: SpeedState) -> Offer:
 def command(plan: SpeedPlan) -> str:
     """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
     settings = plan.settings
-    words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer, "--text", "text.txt"]
+    words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer]
+    words += ["--prompts", "prompts.txt"] if plan.of_prompts else ["--text", "text.txt"]
     words += ["--temperature", f"{settings.temperature:g}", "--gammas", f"{plan.rows[0].gamma}-{plan.rows[-1].gamma}"]
-    words += ["--texts", str(plan.openings), "--opening", str(plan.opening), "--max-new-tokens", str(plan.length)]
+    words += [] if plan.of_prompts else ["--texts", str(plan.openings), "--opening", str(plan.opening)]
+    words += ["--max-new-tokens", str(plan.length)]
     words += ["--seed", str(settings.seed), *(["--check"] if plan.checked else [])]
     return shlex.join(words + (["--tokens-only"] if plan.costs is None else []))

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.figures.speed.surface import Spot
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import DRAFTS, Choice
+from specviz.prediction.plans import DRAFTS, OWN, Choice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 
@@ -89,7 +89,7 @@ def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:
     stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key
     whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
-    more = "" if key == choice.key else f"; there is no record of {DRAFTS[choice.draft][1]}"
+    more = "" if key == choice.key else f"; there is no record of {(DRAFTS | OWN)[choice.draft][1]}"
     machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (

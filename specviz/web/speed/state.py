@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from specviz.errors import SettingsError
+from specviz.models.pairs.catalog import PAIRS
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import TEXT, Choice, from_json
+from specviz.prediction.plans import DRAFTS, OWN, TEXT, Choice, from_json
 from specviz.prediction.study import Study
 from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
@@ -61,7 +62,8 @@ def shown_text() -> str:
 class SpeedQuestion:
     """What a visitor wants to know. Raises SettingsError for a text that is too long, and for values out of range.
 
-    text  of the kind that will be written; choice  draft and temperature
+    text  of the kind that will be written; with ``lines`` prompts, one to a line; choice  draft and temperature
+    pair  of models; of those of the catalog the draft of ``choice`` says which
     tab   the open one; alpha, c, gamma  where the sliders of What if? were moved to, None: where they begin
     """
 
@@ -71,8 +73,17 @@ class SpeedQuestion:
     alpha: float | None = None
     c: float | None = None
     gamma: int | None = None
+    pair: str = Settings().pair
+    lines: bool = False
 
     def __post_init__(self) -> None:
+        draft, own = self.choice.draft, self.pair not in PAIRS
+        if own and draft not in OWN:
+            object.__setattr__(self, "choice", replace(self.choice, draft="draft"))
+        elif not own and draft not in DRAFTS:
+            object.__setattr__(self, "choice", replace(self.choice, draft=self.pair))
+        elif not own and draft in PAIRS:
+            object.__setattr__(self, "pair", draft)
         checked_text("text", self.text)
         if len(self.text) > PROMPT_MAX:
             raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
@@ -86,19 +97,34 @@ class SpeedQuestion:
 
     @property
     def settings(self) -> Settings:
-        return self.choice.under(Settings())
+        return self.choice.under(Settings(pair=self.pair))
+
+    @property
+    def own(self) -> bool:
+        """Whether the pair is one of the visitor's own."""
+        return self.pair not in PAIRS
+
+    def with_pair(self, pair: str) -> SpeedQuestion:
+        """The same of another pair. Copied draft tokens stay, any other draft becomes the pair's; sliders begin where it stands."""
+        draft = "ngram" if self.choice.draft == "ngram" else pair if pair in DRAFTS else "draft"
+        return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None)
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same; a long text of one's own is left out."""
         query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
-        return query if self.text == shown_text() or len(self.text) > LINKED else query | {"text": self.text}
+        query |= {"pair": self.pair} if self.own or (self.choice.draft == "ngram" and self.pair != Settings().pair) else {}
+        if self.text == shown_text() or len(self.text) > LINKED:
+            return query
+        return query | {"text": self.text} | ({"lines": "1"} if self.lines else {})
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
-        return links.values_of(query, cls(shown_text()), {"text": _with_text} | PUT)
+        settings, said = links.prompt_of({"pair": query["pair"]} if "pair" in query else {}, Settings(pair=base.pair), base)
+        question, left_out = links.values_of(query, cls(shown_text()).with_pair(settings.pair), {"text": _with_text} | PUT)
+        return question, said + left_out
 
 
 def _with_text(question: SpeedQuestion, text: str) -> SpeedQuestion:
@@ -116,16 +142,26 @@ def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion
 PUT = {  # parameter of a link -> the question with its text as a value
     "draft": lambda one, text: replace(one, choice=replace(one.choice, draft=text)),
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
+    "lines": lambda one, text: replace(one, lines=text == "1"),
     "tab": lambda one, text: replace(one, tab=text),
     **{name: partial(_with_number, name) for name in NUMBERS},
 }
 
 
 class SpeedState(Findings):
-    """The question, and every plan that this visitor has had made: (text, choice) -> SpeedPlan."""
+    """The question, and every plan that this visitor has had made: (text, whether it is prompts, pair, choice) -> SpeedPlan."""
 
-    def key_of(self, question: SpeedQuestion) -> tuple[str, str]:
-        return question.text, question.choice.key
+    def key_of(self, question: SpeedQuestion) -> tuple[str, bool, str, str]:
+        return question.text, question.lines, question.settings.pair, question.choice.key
 
     def recorded(self) -> SpeedPlan | None:
-        return recorded().get(self.question.choice.key)
+        """That of the same choice; for a pair of one's own, the shipped pair's of the same temperature."""
+        choice = self.question.choice
+        return recorded().get(choice.key) or recorded().get(replace(FIRST, temperature=choice.temperature).key)
+
+    @property
+    def pair(self) -> str:
+        return self.question.pair
+
+    def take_pair(self, pair: str) -> None:
+        self.choose(self.question.with_pair(pair))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SettingsError
-from specviz.figures.speed import batch, surface
+from specviz.figures.speed import batch, positions, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as study_figures
 from specviz.models.pairs.sharing import draftable_in_words
@@ -19,8 +21,12 @@ from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
 from specviz.web.common import measurement_page, session
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import dataframe, head, machine, notes, picture, said, tables
+from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables
+from specviz.web.common.markdown import escaped
+from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
+from specviz.web.hosting.options import options
 from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
 
@@ -38,6 +44,8 @@ DRAFTS = {
     "storybook-8bit": "distilled, 8 bits",
     "ngram": "copied from the text",
 }
+OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
+READ = {False: "one text", True: "prompts, one per line"}
 WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per depth", "Leviathan": "by Leviathan’s formula"}
 
 
@@ -55,7 +63,9 @@ def page() -> None:
         notes([measured_on(state, plan)], "speed-notes-from")
         said(in_words(state, plan), "speed-said")
         pictures(plan, kind)
-        tables("The numbers behind the pictures", figures.rows(plan))
+        by_position(plan, kind)
+        to_paste(plan)
+        tables("The numbers behind the pictures", figures.rows(plan), positions.rows(plan))
         with st.expander("How close is the formula to the paper’s own table?"):
             dataframe(figures.published())
             st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
@@ -67,23 +77,73 @@ def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     question = state.question
     form = Form("speed", state.turn, {})
     left, right = st.columns([6, 4])
-    text = left.text_area("A text like those to be written", value=question.text, height=120, **form.key("text"))
-    draft = form.choice(right, "draft", "Drafting method", DRAFTS, question.choice.draft)
+    label = f"Prompts like those that will come, 2 to {work.PROMPTS}" if question.lines else "A text like those to be written"
+    text = left.text_area(label, value=question.text, height=120, **form.key("text"))
+    kind = {"text": READ[False], "prompts": READ[True]}
+    lines = form.choice(right, "lines", "Read it as", kind, "prompts" if question.lines else "text") == "prompts"
+    draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.own else DRAFTS, question.choice.draft)
     heat = form.choice(right, "heat", "Temperature", {one: one for one in TEMPERATURES}, question.choice.temperature)
+    problems = from_file(state, left) if lines else []
     choice = Choice(draft, heat)
     moved = {} if choice == question.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
     try:
-        return replace(question, text=(text or "").strip(), choice=choice, **moved), []
+        return replace(question, text=(text or "").strip(), lines=lines, choice=choice, **moved), problems
     except SettingsError as error:
-        return question, [str(error)]
+        return question, [*problems, str(error)]
+
+
+def from_file(state: SpeedState, place: Any) -> list[str]:
+    """A file of prompts: it fills the field, where it can be read and changed. A sentence where it cannot be used."""
+    sent = place.file_uploader(
+        "or a file of them", type=["txt"], key=f"speed-file-{state.turn}", max_upload_size=options().upload_mb
+    )
+    if not isinstance(sent, UploadedFile):
+        return []
+    try:
+        text = sent.getvalue().decode("utf-8").strip()
+        state.choose(replace(state.question, text=text, lines=True))
+    except UnicodeDecodeError:
+        return ["The file is not UTF-8 text. Save it as UTF-8, one prompt to a line."]
+    except SettingsError as error:
+        return [str(error)]
+    state.turn += 1
+    st.rerun()
+
+
+def by_position(plan: SpeedPlan, kind: str) -> None:
+    """How often the first, second, .. draft token of a round is accepted."""
+    if plan.positions:
+        st.markdown(
+            f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
+        )
+        picture(drawn(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
+
+
+def to_paste(plan: SpeedPlan) -> None:
+    """How servers are started with the best gamma."""
+    if plan.best is None:
+        return
+    with st.expander("Lines to paste: this pair and gamma in your server"):
+        if not plan.lines:
+            why = "no gamma is predicted to be faster" if plan.best.value == 0 else "these servers have no such drafting method"
+            st.caption(f"Nothing to paste: {why}.")
+        elif plan.verdict != "speculate":
+            st.caption(f"With the gamma that was predicted best, {plan.best.value:g}. {plan.in_words}")
+        for one in plan.lines:
+            st.markdown(f"**{one.server}**")
+            st.code(one.text, language=one.language, wrap_lines=True)
+            st.caption(escaped(one.note))
 
 
 def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
     """Where the numbers come from."""
-    size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
+    what = f"{plan.openings} prompts continued by" if plan.of_prompts else f"{plan.openings} continuations of"
+    size = f"{what} {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
     if state.own:
         return f"Your prediction: {size}"
     more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
+    if state.question.own:
+        more = f" {recorded_with(plan.settings.pair, state.pair)} Press the button to predict yours."
     return f"Recorded for the text {plan.text['name']}, with measured speeds beside the predicted ones: {size}{more}"
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.prompts import lines_of
 from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 
 TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes
+PROMPTS = 64  # of a visitor, at most
 GAMMAS = tuple(range(1, 7))
 
 
@@ -23,5 +25,6 @@ def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
         state.keep(ticket, question, plan)
 
     effort = PlanEffort(TEXTS, OPENING, PROBES)
-    show(make_plan(pair, settings, question.text, GAMMAS, effort, "a text of yours", ticket.tick, ticket.expect, show))
+    text, name = (lines_of(question.text, PROMPTS), "of yours") if question.lines else (question.text, "a text of yours")
+    show(make_plan(pair, settings, text, GAMMAS, effort, name, ticket.tick, ticket.expect, show))
     ticket.tick(1.0)

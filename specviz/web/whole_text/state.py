@@ -12,7 +12,8 @@ from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
 from specviz.web.common.links import linked
-from specviz.web.common.page import Findings, known_pair
+from specviz.web.common.page import Findings
+from specviz.web.common.pairs import known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed draft lengths 2 pays best on the shipped pair

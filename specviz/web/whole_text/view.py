@@ -14,10 +14,12 @@ from specviz.figures.whole_text import lanes as words
 from specviz.figures.whole_text import tables as rows
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.passage import LENGTHS, Passage
-from specviz.web.common import download, measurement_page, session
+from specviz.web.common import chat, download, measurement_page, session
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.common.elements import head, notes, picture, said, tables
+from specviz.web.common.elements import notes, picture, said, tables
+from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
 from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
@@ -81,6 +83,7 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         top = st.container(key="problems")
         form.sampling()
         form.text(st, "seed", "Seed")
+        chat.field(state)
         st.caption("To share this text, copy the address of the page.")
     settings, problems = from_fields(form.raw, request.settings)
     try:
@@ -99,7 +102,9 @@ def come_from(state: WholeTextState, one: Passage) -> str:
         return f"Your run. {measured}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     if state.question.settings == one.settings:
         return f"Recorded. {measured}"
-    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured} Press the button to write yours."
+    other = recorded_with(one.settings.pair, state.pair)
+    whose = f" {other}" if other else ""
+    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured}{whose} Press the button to write yours."
 
 
 def parting(one: Passage, kind: str) -> None:

@@ -1,0 +1,15 @@
+"""The head of a page: its title and what it asks, the pair of models in force, the terms."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.web.common import terms
+from specviz.web.models import panel
+
+
+def head(name: str, title: str, lede: str) -> None:
+    with st.container(key=f"{name}-head"):
+        st.markdown(f"# {title}\n{lede}")
+    panel.line(name)
+    terms.row(name)
