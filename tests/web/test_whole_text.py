@@ -96,7 +96,7 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
         assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
-            assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
+            assert len(lane.clock) == len(lane.trace.rounds) and Settings.from_record(lane.trace.settings) == one.settings
     assert recorded()["temperature 0"].same_text
     assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
 
