@@ -1,6 +1,6 @@
 """Exact speculative decoding on real models, shown step by step. Proposal is separate from authority.
 
-``pair_of`` and ``load_pair`` make a pair of models, ``Settings`` says what fixes a run, ``run`` decodes and gives a ``Trace``.
+``Pair`` is two models: it decodes, traces, verifies and plans. ``Settings`` says what fixes a run, ``Trace`` is its record.
 They are imported when first asked for, so that ``import specviz`` needs no torch.
 """
 
@@ -10,12 +10,9 @@ from typing import Any
 __version__ = "0.2.0"
 
 _HOMES = {
-    "Pair": "specviz.models.pairs.pair",
+    "Pair": "specviz.interface",
     "Settings": "specviz.settings",
     "Trace": "specviz.trace",
-    "load_pair": "specviz.models.pairs.loading",
-    "pair_of": "specviz.models.pairs.loading",
-    "run": "specviz.decoding.run",
 }
 
 

@@ -19,7 +19,7 @@ FLOORS = (  # from the ground up
     {"audit", "measure", "evidence", "prediction", "serving", "training"},
     {"cluster"},
     {"figures", "export"},
-    {"web", "static_site"},
+    {"web", "static_site", "interface"},
     {"commands", "pages", "app", "__main__"},
 )
 LOOSE = {
@@ -32,6 +32,7 @@ LOOSE = {
     "settings",
     "process",
     "theory",
+    "interface",
 }  # files of specviz/ outside a folder
 CLOSED = {"training": {"commands"}, "web": {"pages", "app"}}  # who else may import these
 
@@ -40,7 +41,7 @@ BORDERS = {
     "plotly": {"figures"},
     "matplotlib": {"export"},
     "huggingface_hub": {"models"},
-    "transformers": {"models", "training", "evidence", "measure", "serving"},
+    "transformers": {"models", "training", "evidence", "measure", "serving", "interface"},
     "tokenizers": {"models", "training"},
     "scipy": {"statistics"},
     "ray": {"cluster"},

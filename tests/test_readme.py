@@ -14,6 +14,7 @@ import pytest
 
 from specviz.__main__ import COMMANDS
 from specviz.web.common.frame import PAGES
+from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else ""
@@ -95,16 +96,39 @@ def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
     assert f"- {len(MUTANTS)} [mistakes]" in README
 
 
-def test_the_python_example_runs_and_is_ten_lines_long(pair_folders):
+def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, monkeypatch):
     (example,) = blocks("python")
     assert sum(bool(line.strip()) for line in example.splitlines()) <= 10
     for name, folder in zip(("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"), pair_folders, strict=True):
         assert name in example
         example = example.replace(name, str(folder))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yours.txt").write_text(TEXT[0] * 8)
+    small = {
+        "samples=20_000, tv=0.05": "samples=2_000, tv=0.4, length=1, mode='shared-distributions'",
+        "read()": "read(), **SMALL",
+    }
+    for shown, less in small.items():
+        assert shown in example
+        example = example.replace(shown, less)
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        exec(compile(example, "README.md", "exec"), {})
-    text, per_pass = said.getvalue().rsplit("\n", 2)[:2]
+        exec(compile(example, "README.md", "exec"), {"SMALL": {"continuations": 3, "opening": 8, "length": 8, "probes": 2}})
+    *text, per_pass, verdict, plan = said.getvalue().splitlines()
     assert text and 1.0 <= float(per_pass.split(" tokens per target pass")[0]) <= 5.0
+    assert verdict.startswith("Consistent with the target's distribution") and plan
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_python_page_run_one_after_the_other(pair_folders, tmp_path, monkeypatch, no_pictures):
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yours.txt").write_text(TEXT[0] * 8)
+    names = dict(zip(("TARGET", "DRAFT"), pair_folders, strict=True))
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        for example in re.findall(r"```python\n(.*?)```", page, re.S):
+            exec(compile(example, "python.md", "exec"), names)
+    assert (tmp_path / "evidence" / "report.json").is_file()
+    assert "gamma must be a whole number from 0 to 16, got 17." in said.getvalue() and "100%" in said.getvalue()
 
 
 def test_the_python_example_of_the_docs_is_the_same():

@@ -177,33 +177,18 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.cluster.crews import crew
-    from specviz.evidence import sources
-    from specviz.evidence.experiment import Plan, answer
-    from specviz.evidence.report import report
+    from specviz.evidence import sampled, sources
     from specviz.evidence.saved import SavedSamples
-    from specviz.evidence.shards import asked, draw_all
+    from specviz.evidence.shards import asked
 
     name = sources.known(options.decoder)
     settings = sources.under(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
-    saved, answers = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds)), []
+    saved = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    effort = sampled.SampleEffort(options.mode, options.samples, options.tv, options.seconds)
     try:
-        ids = pair.encode(settings.prompt)
-        target, draft = pair.open(settings)
-        reference = sources.reference(pair, settings, ids)
         with crew(options.cluster, pair.target.device.type) as elsewhere:
-            for mode in sources.modes(name, options.mode, settings):
-                progress = Progress(f"{name}, {mode}: drawing")
-                samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress, elsewhere)
-                planned = (
-                    Plan.fitting if answers else Plan.of
-                )  # after shared distributions, the engine detects what its samples allow
-                plan = planned(len(samples), samples.tokens.shape[1], options.tv)
-                progress = Progress(f"{name}, {mode}: testing")
-                found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, progress)
-                answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
-        exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
-        return report(name, answers, pair, settings, exact), saved
+            return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, elsewhere), saved
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_resume(saved)) from stop
 

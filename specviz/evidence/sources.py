@@ -19,6 +19,7 @@ from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import given
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.partition import Partition
+from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
@@ -160,7 +161,8 @@ def assisted(pair: LoadedPair, settings: Settings, ids: Sequence[int], first: in
     prompt = given(pair.target, ids, pair.encoder_ids(settings.prompt))
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
-        written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
+        with quiet():
+            written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
         tokens[row, : len(written)] = written
         watch((row + 1) / count)
     return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first)

@@ -30,6 +30,7 @@ from specviz.measure.clock import Clock, Lap
 from specviz.measure.costs import Costs, measure_costs, median_costs, timeline
 from specviz.measure.estimate import Estimate
 from specviz.measure.text_passes import draftable_along
+from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.proposers.registry import opened
@@ -206,7 +207,8 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
     before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
         text = given(model, ids, pair.encoder_ids(settings.prompt))
-        return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
+        with quiet():
+            return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
     finally:
         model.generation_config.eos_token_id = before
 

@@ -20,6 +20,7 @@ from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs import fit
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
+from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_tokens
 from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.sharing import draftable_in_words
@@ -243,7 +244,8 @@ def _of_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, Any]:
 
 def _generation(listed: Listing) -> GenerationConfig | None:
     try:
-        return GenerationConfig.from_pretrained(listed.folder, local_files_only=True)
+        with quiet():
+            return GenerationConfig.from_pretrained(listed.folder, local_files_only=True)
     except (OSError, ValueError):
         return None
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
@@ -19,6 +18,7 @@ from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
+from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
@@ -28,8 +28,6 @@ from specviz.models.pairs.tokens import difference
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = ("auto", "cuda", "mps", "cpu")
 SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokenizer must have: no other token is ever drafted
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPair:
@@ -71,7 +69,7 @@ def pair_of(
     places: tuple[str, str] = ("target", "draft"),
     draft_tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> LoadedPair:
-    """A pair from two loaded transformers models.
+    """A pair from two loaded transformers models in eval mode, which are read as they are (lent.py has copies that may be).
 
     tokenizer        the target's
     name             what records call it; places  what sentences call the two models
@@ -84,7 +82,6 @@ def pair_of(
     readers = (tokenizer, draft_tokenizer if why else tokenizer)
     for model, place, reader in zip((target, draft), places, readers, strict=True):
         refuse_unsupported(place, model.config)
-        model.eval().requires_grad_(False)
         refuse_narrow(place, model.config, reader)
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
     if why:
@@ -249,7 +246,8 @@ def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrained
 def _reading(place: str, read: Callable[[], Any]) -> Any:
     """Call ``read`` and turn whatever transformers raises into a sentence."""
     try:
-        return read()
+        with quiet():
+            return read()
     except json.JSONDecodeError as error:
         raise DamagedModel(f"'{place}' holds a file that is not valid JSON: {error}.") from error
     except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions

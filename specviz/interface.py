@@ -1,0 +1,407 @@
+"""A pair of models in Python: decode with it, trace its rounds, verify that it is exact, plan its speed.
+
+    pair = specviz.Pair.from_pretrained("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
+    print(pair.decode("Once upon a time", gamma=4, length=64).text)
+
+Every method is a pure function of the pair and its arguments. Results are records: ``to_record`` gives what JSON holds, ``save`` writes
+it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from specviz.decoding.run import run
+from specviz.errors import ModelError, SettingsError
+from specviz.evidence import sources
+from specviz.evidence.pieces import admit
+from specviz.evidence.sampled import SampleEffort, sampled_and_tested
+from specviz.evidence.saved import SavedSamples
+from specviz.evidence.shards import asked
+from specviz.export import folder as exports
+from specviz.export.report import package
+from specviz.models.pairs.catalog import PAIRS
+from specviz.models.pairs.lent import lent
+from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
+from specviz.models.pairs.names import Places
+from specviz.models.pairs.sharing import draftable_in_words
+from specviz.prediction.plan import PlanRow, SpeedPlan
+from specviz.prediction.plan_run import PlanEffort, make_plan
+from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.records import write
+from specviz.settings import GAMMA_MAX, Settings, whole
+from specviz.trace import Trace
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Watch = Callable[[float, str], None]
+"""Told the share of the work that is done, in [0, 1], and what is being done. What it raises stops the work and reaches the caller."""
+
+VERIFIED = 3  # tokens of a sample
+PLANNED = 96  # tokens of a continuation
+BARS = 12  # largest tokens of a distribution that a trace keeps
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of every method: the fields of ``Settings``, with its ranges and defaults.
+
+    gamma                              draft tokens per round, 0 to 16
+    temperature, top_k, top_p, min_p   the sampling distribution
+    seed                               of all random numbers
+    length                             most tokens to generate, or tokens of a sample or of a continuation
+    proposer, rule                     drafting method and acceptance rule, by name
+    """
+
+    gamma: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int
+    length: int
+    uniforms: Mapping[tuple[int, str], float]
+    proposer: str
+    rule: str
+    tree: str
+    siblings: str
+    nodes: int | None
+    drafts: int
+    lengths: str
+    text: str
+    typical: float
+    heads: str
+    exit: str
+    exit_layer: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """One text.
+
+    trace  its rounds, with the decision about every draft token
+    """
+
+    trace: Trace
+
+    @property
+    def text(self) -> str:
+        """The continuation, without the prompt; bytes that form no character are U+FFFD."""
+        return self.trace.text
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Ids of the continuation."""
+        return self.trace.output_ids
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Mean number of tokens that a pass of the target gave, from 1 to gamma + 1."""
+        return self.trace.tokens_per_pass
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready: the trace."""
+        return self.trace.to_record()
+
+    def save(self, path: str | PathLike[str], over: bool = False) -> Path:
+        """Write the trace as JSON, which ``Trace.from_json`` reads. over: whether a file that is there may be replaced.
+
+        Raises SettingsError where nothing can be written, and for a file that is there already.
+        """
+        return _saved(path, self.trace.to_json(indent=1), over)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What samples of the decoder showed. record: the report, whose JSON is a certificate."""
+
+    record: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """``consistent``, ``rejected`` or ``too few samples``."""
+        return self.record["verdict"]
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the samples follow the target's distribution, as far as their number can tell."""
+        return self.verdict == "consistent"
+
+    @property
+    def detectable_tv(self) -> float:
+        """Smallest total variation that the samples would have shown, in [0, 1]."""
+        return self.record["detectable_tv"]
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return self.record["n"]
+
+    def __str__(self) -> str:
+        return self.record["sentence"]
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready: what ``specviz check`` reads."""
+        return dict(self.record)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the certificate (report.json, for ``specviz check``), tables and figures to a folder, all of it or nothing.
+
+        Raises SettingsError for a folder that holds anything but an earlier export.
+        """
+        place = Path(folder)
+        exports.write(place, package(self.record).files())
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What speculation would gain on texts of yours. plan: tokens per pass and speed for each gamma, with intervals."""
+
+    plan: SpeedPlan
+
+    @property
+    def verdict(self) -> str:
+        """``speculate``, ``do not speculate``, or ``no verdict``."""
+        return self.plan.verdict
+
+    @property
+    def best_gamma(self) -> int | None:
+        """The fastest gamma, 0 for the target alone; None: no costs were measured."""
+        return None if self.plan.best is None else int(self.plan.best.value)
+
+    @property
+    def rows(self) -> tuple[PlanRow, ...]:
+        """One for each gamma, ascending."""
+        return self.plan.rows
+
+    def __str__(self) -> str:
+        return self.plan.in_words
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready: the plan."""
+        return json.loads(self.plan.to_json())
+
+    def save(self, path: str | PathLike[str], over: bool = False) -> Path:
+        """Write the plan as JSON, which ``SpeedPlan.from_json`` reads. Raises as ``Decoding.save``."""
+        return _saved(path, self.plan.to_json(), over)
+
+
+class Pair:
+    """A target and a draft. Immutable; methods may be called from several threads, each of which opens caches of its own."""
+
+    __slots__ = ("_pair", "_settings")
+
+    def __init__(self, loaded: LoadedPair, settings: Settings | None = None):
+        """Made by ``from_pretrained`` or ``of``. settings: those that every call begins with."""
+        self._pair, self._settings = loaded, settings or Settings(pair=loaded.name)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        target: str | PathLike[str],
+        draft: str | PathLike[str] | None = None,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        draft_bits: Literal[8] | None = None,
+    ) -> Pair:
+        """Load a pair: two folders, two hub names (owner/model, or owner/model@revision), or a name of the catalog alone, such as
+        ``storybook``.
+
+        device      auto (cuda, then mps, then cpu), cuda, mps or cpu
+        dtype       auto (bfloat16 on cuda, else float32), float32, bfloat16, float16 or float64
+        draft_bits  8: the draft's weights are rounded to 8 bits after reading
+
+        The tokenizers may differ; the draft then proposes the tokens that both have.
+
+        Raises ModelError, UnsupportedModel or DamagedModel with a sentence. Nothing half loaded is kept.
+        """
+        if draft_bits not in (None, 8):
+            raise SettingsError("draft_bits", draft_bits, "8, or left out")
+        if draft is None:
+            if str(target) not in PAIRS:
+                raise ModelError(f"There is no pair {str(target)!r}. Known pairs: {', '.join(PAIRS)}; or name a draft as well.")
+            if draft_bits is not None:
+                raise SettingsError("draft_bits", draft_bits, "left out for a pair of the catalog, which brings its own")
+            name = str(target)
+        else:
+            name = Places(str(target), str(draft), draft_bits == 8).name
+        return cls(load_pair(name, device, dtype), Settings(pair=name, device=device, dtype=dtype))
+
+    @classmethod
+    def of(
+        cls,
+        target: PreTrainedModel,
+        draft: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        draft_tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        name: str = "own",
+    ) -> Pair:
+        """A pair of loaded transformers models. They are not changed: the pair reads copies in eval mode that share their weights.
+
+        tokenizer        the target's
+        draft_tokenizer  the draft's, if it has another one; the draft then proposes the tokens that both have
+        name             what records call the pair
+
+        Training the models afterwards asks for a new pair: what is computed once from weights would be of the old ones.
+
+        Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit each other or lie on two devices.
+        """
+        if target.device != draft.device:
+            raise ModelError(f"The target lies on {target.device} and the draft on {draft.device}. Move both to one device.")
+        return cls(pair_of(lent(target), lent(draft), tokenizer, name, draft_tokenizer=draft_tokenizer))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Names, sizes, device and dtype, JSON-ready; where the tokenizers differ, how many tokens both have."""
+        return self._pair.describe()
+
+    def __repr__(self) -> str:
+        target, draft = (f"{one['family']}, {one['parameters']:,} parameters" for one in self._models)
+        said = f"<specviz.Pair {self._pair.name}: target {target}; draft {draft}"
+        return f"{said}. {draftable_in_words(self.description)}>" if draftable_in_words(self.description) else f"{said}>"
+
+    @property
+    def _models(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.description["target"], self.description["draft"]
+
+    def decode(self, prompt: str = "", *, watch: Watch | None = None, **options: Unpack[Options]) -> Decoding:
+        """Write one text, with the settings of ``Options``; 32 tokens without ``length``.
+
+        prompt  text to continue; if it is empty, a start token is used
+        watch   told after each round
+
+        Raises SettingsError for a value out of range, an unknown name, and a prompt that does not fit.
+        """
+        return Decoding(self._run(prompt, 0, watch, options))
+
+    def trace(self, prompt: str = "", *, bars: int = BARS, watch: Watch | None = None, **options: Unpack[Options]) -> Trace:
+        """As ``decode``, with what figures need: the largest tokens of both distributions at every place.
+
+        bars  how many tokens of each distribution are kept, at least 1
+        """
+        whole("bars", bars, 1, 10**6, "a whole number from 1")
+        return self._run(prompt, bars, watch, options)
+
+    def verify(
+        self,
+        prompt: str = "",
+        *,
+        samples: int = SampleEffort().samples,
+        tv: float = SampleEffort().tv,
+        mode: Literal["both", "shared-distributions", "engine"] = "both",
+        seconds: float = SampleEffort().seconds,
+        decoder: str = "speculative",
+        watch: Watch | None = None,
+        **options: Unpack[Options],
+    ) -> Verification:
+        """Draw samples and test whether they follow the target's distribution. ``length`` is 1 to 4 tokens of a sample, 3 by default.
+
+        samples  number on shared distributions, and most from the engine, 1 to 20,000,000
+        tv       total variation that the tests must detect, above 0 and at most 1
+        mode     shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both
+        seconds  time for samples from the engine
+        decoder  speculative, target, assisted (of transformers), or the id of a published mistake, such as R5
+        watch    told how far it is; the same seed gives the same samples again
+
+        Raises SettingsError for a value out of range, EvidenceError where nothing can be tested.
+        """
+        whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
+        if not 0.0 < tv <= 1.0:
+            raise SettingsError("tv", tv, "above 0 and at most 1")
+        if not seconds > 0:
+            raise SettingsError("seconds", seconds, "above 0")
+        if mode not in ("both", "shared-distributions", "engine"):
+            raise SettingsError("mode", mode, "both, shared-distributions or engine")
+        settings = self._settings_of(prompt, {"length": VERIFIED, **options})
+        whole("length", settings.length, 1, 4)
+        name = sources.known(decoder)
+        settings = sources.under(name, settings)
+        stages = 2 * len(sources.modes(name, mode, settings))
+        begun: list[str] = []
+
+        def told(doing: str) -> Callable[[float], None]:
+            begun.append(doing)
+            before = len(begun) - 1
+            return lambda share: _unwatched(watch)(min(1.0, (before + share) / stages), doing)
+
+        saved = SavedSamples.open(None, asked(name, self._pair, settings, samples, seconds))
+        effort = SampleEffort(mode, samples, tv, seconds)
+        return Verification(sampled_and_tested(self._pair, settings, name, effort, saved, told))
+
+    def plan(
+        self,
+        texts: str | Sequence[str],
+        *,
+        gammas: Iterable[int] = range(1, 9),
+        continuations: int = PlanEffort().texts,
+        opening: int = PlanEffort().opening,
+        probes: int = PlanEffort().probes,
+        check: bool = False,
+        runs: int = PlanEffort().runs,
+        name: str = "",
+        watch: Watch | None = None,
+        **options: Unpack[Options],
+    ) -> Plan:
+        """Predict tokens per target pass, speed and the best gamma on your texts, before anything is decoded speculatively.
+
+        texts          one text or several, like those that will be written
+        gammas         draft lengths to compare, each from 1 to 16
+        continuations  texts that the target writes, from as many places, 2 to 4096
+        opening        tokens of your text before each, 1 to 4096; ``length`` tokens follow, 96 by default
+        probes         runs of the probes that time a round, 2 to 1000; 0: tokens only
+        check, runs    whether to measure as well, under other seeds, and in how many runs of the clock
+        name           of the texts, for the record
+        watch          told how far it is
+
+        Raises SettingsError for texts that are too short, and for what a plan does not cover (trees, adaptive lengths).
+        """
+        wanted = tuple(sorted(set(gammas)))
+        for gamma in wanted or (0,):
+            whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
+        whole("continuations", continuations, 2, 4096)
+        whole("opening", opening, 1, 4096)
+        whole("runs", runs, 2, 100)
+        if probes:
+            whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
+        settings = self._settings_of("", {"length": PLANNED, **options, "gamma": wanted[-1]})
+        text = texts if isinstance(texts, str) else "\n\n".join(texts)
+        effort = PlanEffort(continuations, opening, probes, check, runs)
+        return Plan(make_plan(self._pair, settings, text, wanted, effort, name, _unwatched(watch)))
+
+    def _settings_of(self, prompt: str, options: Mapping[str, Any]) -> Settings:
+        if unknown := sorted(set(options) - Options.__annotations__.keys()):
+            raise SettingsError("option", unknown[0], f"one of {', '.join(Options.__annotations__)}")
+        settings = with_paying_nodes(replace(self._settings, prompt=prompt, **options))
+        admit(settings)
+        return settings
+
+    def _run(self, prompt: str, bars: int, watch: Watch | None, options: Mapping[str, Any]) -> Trace:
+        settings, made = self._settings_of(prompt, options), 0
+
+        def told(round_: Any) -> None:
+            nonlocal made
+            made += len(round_.committed)
+            _unwatched(watch)(min(1.0, made / settings.length), f"{made} of at most {settings.length} tokens")
+
+        return run(self._pair, settings, bars=bars, watch=told)
+
+
+def _unwatched(watch: Watch | None) -> Watch:
+    return watch if watch is not None else lambda share, doing: None
+
+
+def _saved(path: str | PathLike[str], content: str, over: bool) -> Path:
+    place = Path(path)
+    write(place, content + "\n", over, "path")
+    return place

@@ -1,0 +1,268 @@
+"""``specviz.Pair``: two models decode, trace, verify and plan in a few lines, exactly as on the command line. Models that are lent are not
+changed, a raised callback stops the work, and what cannot be done is a sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+import specviz
+from specviz.__main__ import main
+from specviz.errors import ModelError, SettingsError
+from specviz.interface import Options
+from specviz.prediction.plan import SpeedPlan
+from specviz.settings import Settings
+from tests.certified import remembered_permutations
+from tests.foreign import write_foreign_pair
+from tests.pairs import TEXT
+
+SMALL = {"samples": 1000, "tv": 0.4, "length": 1, "mode": "shared-distributions", "gamma": 2, "seed": 3}
+SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "length": 8, "probes": 0}
+
+
+@pytest.fixture(autouse=True)
+def permutations_once():
+    with remembered_permutations():
+        yield
+
+
+def loaded(folders):
+    models = [AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders]
+    return *models, AutoTokenizer.from_pretrained(folders[0])
+
+
+@pytest.fixture(scope="module")
+def mine(pair_folders) -> specviz.Pair:
+    return specviz.Pair.from_pretrained(*pair_folders, device="cpu")
+
+
+def told(capsys, *options: str) -> str:
+    assert main([*options]) == 0
+    return capsys.readouterr().out
+
+
+# Results -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, pair_folders, capsys):
+    places = "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"
+    words = "decode", *places, "--prompt", "Once upon", "--gamma", "3", "--max-new-tokens", "20", "--seed", "1"
+    printed = specviz.Trace.from_json(told(capsys, *words, "--format", "json"))
+    options = {"gamma": 3, "length": 20, "seed": 1}
+    assert mine.trace("Once upon", **options) == printed
+    made = mine.decode("Once upon", **options)
+    assert (made.text, made.tokens, made.tokens_per_pass) == (printed.text, printed.output_ids, printed.tokens_per_pass)
+    assert str(made) == made.text and made.to_record()["output_ids"] == made.tokens
+
+
+def test_a_text_is_saved_whole_and_read_back(mine, tmp_path):
+    made = mine.decode("Once upon", length=8)
+    place = made.save(tmp_path / "trace.json")
+    assert specviz.Trace.from_json(place.read_text()) == made.trace
+    with pytest.raises(SettingsError, match="path must be a file that can be written"):
+        made.save(place)
+    made.save(place, over=True)
+
+
+def test_a_verification_is_a_certificate_that_check_redraws(mine, tmp_path, capsys, no_pictures):
+    found = mine.verify("Once upon", **SMALL)
+    assert found.consistent and found.verdict in str(found).lower() and 0.0 < found.detectable_tv <= 0.4
+    assert found.samples == found.record["answers"][0]["n"] == SMALL["samples"]
+    folder = found.save(tmp_path / "evidence")
+    assert json.loads((folder / "report.json").read_text()) == json.loads(json.dumps(found.to_record()))
+    assert "Nothing was altered" in told(capsys, "check", str(folder / "report.json"))
+
+
+def test_a_published_mistake_is_rejected(mine):
+    found = mine.verify("Once upon", decoder="R5", samples=20_000, tv=0.05, mode="shared-distributions")
+    assert not found.consistent and found.verdict == "rejected"
+
+
+def test_a_plan_counts_tokens_for_every_gamma_and_is_read_back(mine, tmp_path):
+    found = mine.plan([TEXT[0]] * 4, **SHORT, name="tale")
+    assert [row.gamma for row in found.rows] == [1, 2] and all(1.0 <= row.tokens.value <= row.gamma + 1 for row in found.rows)
+    assert found.best_gamma is None and found.verdict == "no verdict" and str(found)
+    again = SpeedPlan.from_json(found.save(tmp_path / "plan.json").read_text())
+    assert again.rows == found.rows and again.text["name"] == "tale"
+
+
+def test_a_name_of_the_catalog_is_a_pair_and_tokenizers_may_differ(tmp_path):
+    assert "10,688,768 parameters" in repr(specviz.Pair.from_pretrained("storybook"))
+    foreign = specviz.Pair.from_pretrained(*write_foreign_pair(tmp_path))
+    assert "of the draft's 300 tokens" in repr(foreign) and foreign.decode("the river", length=4).tokens
+    target, draft = (AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype=torch.float32) for name in ("target", "draft"))
+    tokenizers = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("target", "draft"))
+    lent = specviz.Pair.of(target, draft, *tokenizers)
+    assert lent.description["draft"]["tokens"] == foreign.description["draft"]["tokens"]
+
+
+# Lent models -------------------------------------------------------------------------------------------------------------------
+
+
+def state(model) -> tuple:
+    """Everything of a model that a caller could see changed."""
+    return (
+        {name: (id(one), one.requires_grad, one.data_ptr(), one._version) for name, one in model.named_parameters()},
+        {name: (id(one), one._version) for name, one in model.named_buffers()},
+        [module.training for module in model.modules()],
+        copy.deepcopy(model.config.to_dict()),
+        copy.deepcopy(model.generation_config.to_dict()),
+    )
+
+
+def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folders, mine):
+    target, draft, tokenizer = loaded(pair_folders)
+    target.train(), draft.requires_grad_(True)
+    before = state(target), state(draft)
+    lent = specviz.Pair.of(target, draft, tokenizer)
+    ours = dict(lent._pair.target.named_parameters())
+    assert all(ours[name].data_ptr() == one.data_ptr() for name, one in target.named_parameters()), "no weight is copied"
+    assert target.lm_head.weight.requires_grad and not ours["lm_head.weight"].requires_grad
+    options = {"gamma": 3, "length": 12, "seed": 1}
+    text = lent.decode("Once upon", **options).text
+    lent.verify("Once upon", **SMALL)
+    lent.verify("Once upon", decoder="assisted", samples=20, tv=1.0, length=1)
+    lent.plan(TEXT[0] * 4, **SHORT)
+    assert (state(target), state(draft)) == before
+    assert text == mine.decode("Once upon", **options).text, "although one is in training mode"
+
+
+def test_what_a_copy_would_not_do_is_refused(pair_folders):
+    target, draft, tokenizer = loaded(pair_folders)
+    handle = target.model.layers[0].register_forward_hook(lambda *given: None)
+    with pytest.raises(ModelError, match="hooks on its modules"):
+        specviz.Pair.of(target, draft, tokenizer)
+    handle.remove()
+    specviz.Pair.of(target, draft, tokenizer)
+    with pytest.raises(ModelError, match="target lies on cpu and the draft on meta"):
+        specviz.Pair.of(target, draft.to("meta"), tokenizer)
+
+
+def test_a_model_smaller_than_the_tokenizer_is_refused_with_both_numbers(pair_folders):
+    target, _, tokenizer = loaded(pair_folders)
+    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    small = LlamaForCausalLM(LlamaConfig(vocab_size=5, **shape))
+    with pytest.raises(ModelError, match=f"'draft' predicts 5 tokens, and its tokenizer has {len(tokenizer)}"):
+        specviz.Pair.of(target, small, tokenizer)
+
+
+@pytest.mark.slow
+def test_nothing_of_the_process_is_left_changed_by_importing_loading_or_decoding(pair_folders):
+    code = f"""if True:
+        import sys, torch, transformers
+
+        def seen():
+            bars = transformers.utils.logging.is_progress_bar_enabled()
+            return transformers.logging.get_verbosity(), bars, torch.get_default_dtype(), torch.get_rng_state().tolist()
+
+        before = seen()
+        import specviz
+
+        specviz.Pair.from_pretrained({str(pair_folders[0])!r}, {str(pair_folders[1])!r}, device="cpu").decode("Once", length=4)
+        print(seen() == before, {{"streamlit", "ray"}} & {{name.split(".")[0] for name in sys.modules}})
+    """
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True set()\n"
+
+
+def test_two_threads_get_what_one_gets(mine):
+    options, found = {"length": 12, "seed": 5}, {}
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: mine.decode("Once upon", **options).tokens})) for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(found.values()) == {mine.decode("Once upon", **options).tokens} and len(found) == 3
+
+
+# Callbacks and bad input -------------------------------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    pass
+
+
+CALLS = {
+    "decode": lambda pair, watch: pair.decode("Once upon", length=12, watch=watch),
+    "trace": lambda pair, watch: pair.trace("Once upon", length=12, watch=watch),
+    "verify": lambda pair, watch: pair.verify("Once upon", **SMALL, watch=watch),
+    "plan": lambda pair, watch: pair.plan(TEXT[0] * 4, **SHORT, watch=watch),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_progress_only_grows_ends_at_1_and_says_what_is_done(mine, name):
+    heard = []
+    CALLS[name](mine, lambda share, doing: heard.append((share, doing)))
+    shares = [share for share, _ in heard]
+    assert shares == sorted(shares) and shares[0] > 0.0 and all(doing for _, doing in heard)
+    assert shares[-1] == pytest.approx(1.0) or name in ("decode", "trace"), "a text may end before its length"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(mine, name):
+    heard = []
+
+    def watch(share: float, doing: str) -> None:
+        heard.append(share)
+        raise Stop
+
+    with pytest.raises(Stop):
+        CALLS[name](mine, watch)
+    assert len(heard) == 1 and heard[0] < 1.0
+    assert CALLS["decode"](mine, lambda *said: None).tokens, "and the pair works as before"
+
+
+BAD = {
+    "gamma": (lambda pair: pair.decode("a", gamma=17), "gamma must be a whole number from 0 to 16, got 17."),
+    "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of none, draft"),
+    "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of gamma, temperature"),
+    "length": (lambda pair: pair.verify("a", length=5), "length must be a whole number from 1 to 4, got 5."),
+    "tv": (lambda pair: pair.verify("a", tv=0.0), "tv must be above 0 and at most 1, got 0.0."),
+    "samples": (lambda pair: pair.verify("a", samples=0), "samples must be a whole number from 1 to 20,000,000, got 0."),
+    "mode": (lambda pair: pair.verify("a", mode="fast"), "mode must be both, shared-distributions or engine, got 'fast'."),
+    "seconds": (lambda pair: pair.verify("a", seconds=0), "seconds must be above 0, got 0."),
+    "decoder": (lambda pair: pair.verify("a", decoder="R99"), "decoder must be one of speculative"),
+    "chosen numbers": (lambda pair: pair.verify("a", uniforms={(0, "accept"): 0.5}), "left out: a run with random numbers"),
+    "gammas": (lambda pair: pair.plan(TEXT[0], gammas=(0,)), "gammas must be whole numbers from 1 to 16, got 0."),
+    "no gammas": (lambda pair: pair.plan(TEXT[0], gammas=()), "gammas must be whole numbers from 1 to 16"),
+    "a short text": (lambda pair: pair.plan("short", opening=8, length=8), "text must be at least 16 tokens long"),
+    "a tree": (lambda pair: pair.plan(TEXT[0] * 9, proposer="tree"), "proposer must be one of draft"),
+    "bars": (lambda pair: pair.trace("a", bars=0), "bars must be a whole number from 1, got 0."),
+    "a catalog name": (lambda pair: specviz.Pair.from_pretrained("nowhere"), "There is no pair 'nowhere'."),
+    "bits": (lambda pair: specviz.Pair.from_pretrained("a", "b", draft_bits=4), "draft_bits must be 8, or left out, got 4."),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence(mine, name):
+    call, said = BAD[name]
+    with pytest.raises((SettingsError, ModelError)) as error:
+        call(mine)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+# The surface -------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_options_are_the_settings_without_what_the_pair_and_the_prompt_say():
+    assert set(Options.__annotations__) == set(Settings.__dataclass_fields__) - {"pair", "prompt", "device", "dtype"}
+
+
+def test_importing_the_package_imports_no_torch():
+    code = "import sys, specviz; specviz.Settings(); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_an_unknown_name_is_an_attribute_error_and_the_known_ones_are_three():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        specviz.nothing  # noqa: B018
+    assert {"Pair", "Settings", "Trace"} <= set(dir(specviz)) and not {"run", "load_pair", "pair_of"} & set(dir(specviz))
