@@ -17,7 +17,7 @@ FLOORS = (  # from the ground up
     {"proposers"},
     {"decoding"},
     {"measure", "evidence", "prediction", "serving", "training"},
-    {"cluster"},
+    {"cluster", "audit"},
     {"figures", "export"},
     {"web", "static_site"},
     {"commands", "pages", "app", "__main__"},
@@ -42,6 +42,7 @@ BORDERS = {
     "transformers": {"models", "training", "evidence", "measure", "serving"},
     "tokenizers": {"models", "training"},
     "scipy": {"statistics"},
+    "httpx2": {"audit"},
     "ray": {"cluster"},
     "psutil": {"cluster"},
     "torch": {
@@ -52,6 +53,7 @@ BORDERS = {
         "measure",
         "evidence",
         "cluster",
+        "audit",
         "prediction",
         "serving",
         "training",
@@ -127,6 +129,7 @@ def test_every_import_goes_down_and_stays_within_its_border():
         ("models", "from scipy import stats", "scipy belongs"),
         ("evidence", "def f():\n    import ray", "ray belongs"),
         ("cluster", "from specviz.web.common import cache", "upwards"),
+        ("web", "import httpx2", "httpx2 belongs"),
         ("commands", "from specviz.web.common import cache", "web is for"),
     ),
 )
