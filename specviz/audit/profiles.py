@@ -174,8 +174,9 @@ class VLLM(Profile):
             text = endpoint.reply("root:/metrics", tries=FEW, silence=FIRST_LOOK).content.decode("utf-8", "replace")
             sums = {"draft_tokens": 0.0, "accepted_tokens": 0.0}
             for family in text_string_to_metric_families(text):
-                if (name := family.name.removeprefix(FAMILY)) in sums:
-                    sums[name] += sum(one.value for one in family.samples if one.name.endswith("_total"))
+                for one in family.samples:
+                    if (name := one.name.removeprefix(FAMILY).removesuffix("_total")) in sums:
+                        sums[name] += one.value
             return sums["draft_tokens"], sums["accepted_tokens"]
         except (EndpointError, ValueError):
             return None

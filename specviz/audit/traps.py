@@ -25,6 +25,7 @@ REACHED = 400  # fewer tokens than this are a filter's: no vocabulary is as smal
 PATIENT = 32  # tokens after which every drafting method has drafted
 SHORT = 8  # requests that show whether a length is enough to draft
 HALF = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
+SAME = 0.02  # difference of log probabilities that rounding explains
 FLAT = 50.0  # temperature from which tokens are so alike that their number can be estimated
 
 
@@ -344,31 +345,36 @@ def log_probabilities(probe: Probe) -> Trap:
     """Which log probabilities the server tells. Nothing here uses them: samples are counted."""
     name = "log probabilities of another distribution"
     asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
-    found = []
+    zeros, tokens, tops = 0, 0, []
     for hot in (1.0, 2.0):
         manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
         plain = Profile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
         try:
-            answer = probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1)
-            found.append(_told(answer))
+            values, top = _told(probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1))
         except EndpointError:
-            found.append([])
-    if not found[0] or not found[1]:
+            values, top = [], None
+        zeros, tokens, tops = zeros + values.count(0.0), tokens + len(values), [*tops, top]
+    if not tokens:
         return Trap(name, "unknown", "The server tells no log probabilities. None are needed.")
-    zeros = sum(value == 0.0 for values in found for value in values)
     if zeros:
-        sentence = f"{zeros} of {sum(map(len, found))} log probabilities are 0, as after a verifying pass that computes none."
+        sentence = f"{zeros} of {tokens} log probabilities are 0, as after a verifying pass that computes none."
         return Trap(name, "caught", f"{sentence} None are used here.")
-    if found[0][0] == found[1][0]:
+    if None in tops:
+        return Trap(name, "unknown", "The server tells the log probability of the drawn token alone. None are used here.")
+    if abs(tops[0] - tops[1]) < SAME:
         return Trap(name, "caught", "Log probabilities are the model's own, before the temperature. None are used here.")
-    return Trap(name, "safe", "Log probabilities follow the temperature, or the tokens differ. None are used here.")
+    return Trap(name, "safe", "Log probabilities follow the temperature. None are used here.")
 
 
-def _told(answer: Any) -> list[float]:
-    """The log probabilities of an answer's tokens, in OpenAI's older form or its newer one."""
+def _told(answer: Any) -> tuple[list[float], float | None]:
+    """The log probabilities of an answer's tokens, and that of the likeliest first token, in OpenAI's older form or its newer one."""
     try:
         told = answer["choices"][0]["logprobs"]
-        values = told["token_logprobs"] if "token_logprobs" in told else [one["logprob"] for one in told["content"]]
-        return [float(value) for value in values if value is not None]
-    except (LookupError, TypeError, ValueError):
-        return []
+        if "content" in told:
+            values = [one["logprob"] for one in told["content"]]
+            first = [one["logprob"] for one in told["content"][0].get("top_logprobs") or ()]
+        else:
+            values, first = told["token_logprobs"], list((told.get("top_logprobs") or [{}])[0].values())
+        return [float(value) for value in values if value is not None], max(map(float, first), default=None)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [], None

@@ -183,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
         models = {"data": [{"id": s.model, "owned_by": owner, "created": int(time.time() * 1e6), "max_model_len": 512}]}
         counts = [("drafts", 1), ("draft_tokens", self.server.seen.drafted), ("accepted_tokens", self.server.seen.accepted)]
         metrics = "".join(
-            f"# HELP vllm:spec_decode_num_{name} Count.\n# TYPE vllm:spec_decode_num_{name} counter\n"
+            f"# HELP vllm:spec_decode_num_{name}_total Count.\n# TYPE vllm:spec_decode_num_{name}_total counter\n"
             f'vllm:spec_decode_num_{name}_total{{engine="0"}} {float(value)}\n'
             for name, value in counts
         )
@@ -322,12 +322,13 @@ class Handler(BaseHTTPRequestHandler):
             if s.dialect == "vllm" and body.get("return_token_ids"):
                 one |= {"token_ids": tokens, "prompt_token_ids": ids}
             if body.get("logprobs"):
-                chances = [
-                    0.0 if s.zero_logprobs else float(np.log(s.probs([*ids, *every[:place]])[token]))
-                    for place, token in enumerate(every)
-                ]
+                rows = [np.log(s.probs([*ids, *every[:place]])) for place in range(len(every))]
+                chances = [0.0 if s.zero_logprobs else float(row[token]) for row, token in zip(rows, every, strict=True)]
                 one["logprobs"] = {
-                    "content": [{"id": token, "logprob": chance} for token, chance in zip(tokens, chances, strict=False)]
+                    "content": [
+                        {"id": token, "logprob": chance, "top_logprobs": [{"logprob": float(row.max())}]}
+                        for token, chance, row in zip(tokens, chances, rows, strict=False)
+                    ]
                 }
             choices.append(one)
         usage = {"prompt_tokens": len(ids), "completion_tokens": total}
