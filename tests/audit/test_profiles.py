@@ -8,7 +8,7 @@ import pytest
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import LlamaCpp, Profile, SGLang, Transformers, VLLM, merged, recognized
+from specviz.audit.profiles import VLLM, LlamaCpp, Profile, SGLang, Transformers, merged, recognized
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import serving
 
@@ -108,7 +108,7 @@ def test_a_field_that_a_server_refuses_is_left_out_and_said():
 
 
 def test_a_refusal_of_anything_else_is_the_servers_own_sentence():
-    with serving(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match="status 422 .*max_tokens"):
+    with serving(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match=r"status 422 .*max_tokens"):
         asked(server)
 
 
