@@ -1,1 +1,1 @@
-"""Is a server that runs right now exact? Its samples are collected, its traps probed, and what it does is judged and named."""
+"""Audit a running server: collect samples from it, test them, and say how they differ."""

@@ -15,7 +15,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.scores import Scores, score
 from specviz.models.base import LanguageModel
-from specviz.statistics.finding import ALPHA, POWER, Finding
+from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
@@ -111,9 +111,7 @@ class Answer:
         n, seen = f"{self.plan.n:,} samples", f"{self.detectable_tv:.2g}"
         if self.verdict == "rejected":
             worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
-            return (
-                f"Rejected: {n} do not follow the target's distribution ({worst[1].name}, p = {worst[0]:.2g} after correction)."
-            )
+            return f"Rejected: {n} do not follow the target's distribution ({worst[1].name}, {p_in_words(worst[0])} after correction)."
         if self.verdict == "consistent":
             return f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
         if not self.partition.tells:

@@ -110,7 +110,9 @@ def permalink(record: Mapping[str, Any]) -> str:
 def commands(record: Mapping[str, Any]) -> list[str]:
     """The command that draws and tests the same again, for each answer; then the one that checks this very report."""
     answers, lines = record["answers"], []
-    if files := [one["name"] for one in record.get("files", ())]:
+    if audit := record.get("audit"):
+        lines = [audit["command"]]
+    elif files := [one["name"] for one in record.get("files", ())]:
         options = [word for pair in zip(("--sample-file", "--against"), files, strict=False) for word in pair]
         lines = [_verify(record, answers[0], options)]
     else:

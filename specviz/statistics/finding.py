@@ -10,6 +10,7 @@ import numpy as np
 from specviz.errors import EvidenceError
 
 ALPHA, POWER = 0.001, 0.99  # default false-alarm rate and power of a single test
+SMALLEST = 1e-300  # p-values below it are said to be below it
 SUM_TOLERANCE = 1e-8  # largest allowed difference between the sum of a distribution and 1
 
 
@@ -74,6 +75,11 @@ def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) 
     if not whole.sum():
         raise EvidenceError("There are no draws to test: their number must be at least 1, got 0.")
     return whole
+
+
+def p_in_words(p_value: float) -> str:
+    """p = 0.012; p < 1e-300 where float64 tells no more, also where an outcome of probability 0 was drawn."""
+    return f"p < {SMALLEST:g}" if p_value < SMALLEST else f"p = {p_value:.2g}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -131,16 +131,20 @@ def chain(
     replaced=residual,
     bonus=lambda probs: probs,
     accepted=cut_nowhere,
+    judging: Table | None = None,
 ):
-    """Algorithm 1 with a thing or two done otherwise. q is drawn from, ``claimed`` is what the rule is told."""
-    claimed = claimed or q
+    """Algorithm 1 with a thing or two done otherwise. q is drawn from, ``claimed`` is what the rule is told.
+
+    ``judging`` stands in place of p wherever a draft token is judged or replaced.
+    """
+    claimed, judging = claimed or q, judging or p
 
     def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
         drafts: tuple[int, ...] = ()
         for _ in range(min(gamma, remaining - 1)):
             drafts += (chance.pick(q(ids + drafts)),)
         for node, x in enumerate(drafts):
-            probs, said = p(ids + drafts[:node]), claimed(ids + drafts[:node])
+            probs, said = judging(ids + drafts[:node]), claimed(ids + drafts[:node])
             if not accepted(chance, ids, node, share(probs[x], said[x])) and (left := replaced(probs, said)):
                 return (*drafts[:node], chance.pick(left))
         return (*drafts, chance.pick(bonus(p(ids + drafts))))
@@ -328,6 +332,7 @@ def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
         "R21": (typical(0.09, p, q), 2, p),
         "best-drawn": (best_drawn(2, 1, p, q), 2, p),
         "gate": (chain(2, p, q, row_before(q)), 3, p),
+        "pass-temperature": (chain(1, p, q, judging=lambda ids: squared(p(ids))), 2, p),
         "kept-rest": (kept_rest(2, p, q), 3, p),
         "no-bonus": (no_bonus(2, p, q), 3, p),
     }

@@ -21,6 +21,7 @@ from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3
 DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is proposed
+COLDER = 0.5  # the temperature of a verifying pass over the one asked for
 LEAST = 0.2  # R8: a drawn token whose own q is below this is thrown away
 
 

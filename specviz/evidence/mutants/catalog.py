@@ -58,6 +58,7 @@ _ROWS = (
         toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD)),
     ),
     _mutant("gate", build.reported_row_before, build.honest, toy=TURNING),
+    _mutant("pass-temperature", build.with_rule(rules.OtherTemperature(build.COLDER)), build.honest),
     _mutant("kept-rest", build.with_rule(rules.KeepsTheRest()), build.honest, toy=TURNING),
     _mutant("no-bonus", build.with_rule(rules.NoBonus()), build.honest),
 )

@@ -36,6 +36,15 @@ def halved(probs: Tensor) -> Tensor:
     return rounded / rounded.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
 
 
+def reheated(probs: Tensor, factor: float) -> Tensor:
+    """The distribution at ``factor`` times its temperature: masses to the power 1 / factor, rescaled. factor above 0.
+
+    probs (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed.
+    """
+    powers = (probs / probs.amax(-1, keepdim=True)) ** (1.0 / factor)
+    return powers / powers.sum(-1, keepdim=True)
+
+
 class RowBefore:
     """Another source's distributions, one row too early: after ids it gives what belongs after ids[:-1]. A text of one token keeps its own.
 

@@ -202,6 +202,13 @@ _ROWS = (
         settings=Settings(gamma=2, length=3),
     ),
     Mistake(
+        "pass-temperature",
+        "another temperature in the verifying pass",
+        "Draft tokens are judged and replaced by the target at half the temperature that was asked for; greedy texts stay right.",
+        "vllm-project/vllm#55005",
+        "rule",
+    ),
+    Mistake(
         "kept-rest",
         "tokens after a rejection stay",
         "A rejected draft token is replaced, but the draft tokens after it stay, although they followed another token.",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.evidence.mutants.distributions import certain
+from specviz.evidence.mutants.distributions import certain, reheated
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import judged
@@ -83,6 +83,35 @@ class Greedy(TokenRule):
             return outcome
         probs = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
         return replace(outcome, ending=replace(outcome.ending, token=int(certain(probs).argmax())))
+
+
+class OtherTemperature(TokenRule):
+    """Draft tokens are judged, and replaced, by the target at another temperature. The bonus token has the right one.
+
+    factor  that temperature over the one asked for, above 0
+    scale   p'(x) = scale * p(x)^(1 / factor); known once a distribution is given (``at``)
+    """
+
+    name, exact = "other temperature in the verifying pass", False
+
+    def __init__(self, factor: float, scale: float | None = None):
+        self.factor, self.scale = factor, scale
+
+    def at(self, p: Tensor) -> OtherTemperature:
+        return OtherTemperature(self.factor, float(reheated(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
+
+    def threshold(self, p: float, q: float) -> float:
+        return super().threshold(self._reheated(p), q)
+
+    def accepts(self, u, p, q):
+        return super().accepts(u, self._reheated(p), q)
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return super().replacement(reheated(p, self.factor), q)
+
+    def _reheated(self, p):
+        assert self.scale is not None, "at() says which distribution is looked at"
+        return self.scale * p ** (1.0 / self.factor)
 
 
 class NoBonus(TokenRule):

@@ -186,7 +186,7 @@ def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_
         )
     if len(file.samples) < FEWEST:
         raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
-    _same_distribution(file, settings)
+    refuse_other_settings(file, settings)
     length = settings.length
     tokens = np.full((len(file.samples), length), NONE, dtype=np.int32)
     for row, (sample, stop, line) in enumerate(zip(file.samples, file.stop_reasons, file.lines, strict=True)):
@@ -218,7 +218,7 @@ def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: fro
     )
 
 
-def _same_distribution(file: SampleFile, settings: Settings) -> None:
+def refuse_other_settings(file: SampleFile, settings: Settings) -> None:
     """Raise SettingsError if the file names other sampling settings than those of the test."""
     neutral = {"top_k": (0, -1, None), "top_p": (1, None), "min_p": (0, None), "temperature": (None,)}
     for key in DISTRIBUTION:

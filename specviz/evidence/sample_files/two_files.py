@@ -15,7 +15,7 @@ from specviz.evidence.report import SCHEMA
 from specviz.evidence.sample_files.reading import DISTRIBUTION, Sample, SampleFile, names, refuse_repeats
 from specviz.records import versions
 from specviz.settings import Settings
-from specviz.statistics.finding import ALPHA, POWER, Finding, plural
+from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words, plural
 from specviz.statistics.power import corrected, draws_needed, holm
 from specviz.statistics.twosample import MOST, homogeneity, permutation_test
 
@@ -68,7 +68,7 @@ def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
     seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
     if min(adjusted) <= plan["alpha"]:
         verdict = "rejected"
-        sentence = f"Rejected: the two files were not drawn from one distribution (p = {min(adjusted):.2g} after correction)."
+        sentence = f"Rejected: the two files were not drawn from one distribution ({p_in_words(min(adjusted))} after correction)."
     elif seen <= plan["tv"]:
         verdict = "consistent"
         sentence = f"Consistent with one distribution: {n:,} samples would have shown a total variation of {seen:.2g} with power {POWER:.0%}."

@@ -1,0 +1,214 @@
+"""The verdict on the samples of a running server: a certificate as ``verify`` writes it, with what else an audit says of them.
+
+Against local weights the samples are tested as ``verify --sample-file`` tests them, texts without ids as texts; without weights, against
+another file. A rejection is diagnosed, and reduced to an experiment that anyone can repeat.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from specviz.audit.diagnosis import Diagnosis, diagnose
+from specviz.audit.precision import apart, in_other_precision
+from specviz.audit.reproduction import URL, reproduction
+from specviz.audit.texts import against_texts
+from specviz.errors import EvidenceError
+from specviz.evidence.certificate.check import answer_of
+from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.experiment import CELLS, Plan
+from specviz.evidence.partition import exact_partition
+from specviz.evidence.sample_files.against_weights import against_distribution
+from specviz.evidence.sample_files.reading import DISTRIBUTION, SampleFile, as_samples
+from specviz.evidence.sample_files.two_files import compare
+from specviz.models.pairs.pair import LoadedPair
+from specviz.settings import Settings
+from specviz.statistics.finding import p_in_words
+
+Watch = Callable[[float, str], None]
+ROUNDING = 1e-4  # total variation below which two precisions are one
+ASKED = ("model", "temperature", "max_tokens", "top_p", "top_k", "min_p")  # of a sample file's settings, what a request asks for
+PLAIN = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
+AT_WORK = {
+    True: ("speculation was seen at work", "Speculation was seen at work: the server counted draft tokens while it answered."),
+    False: (
+        "speculation was not seen at work",
+        "Speculation was not seen at work: these samples may all come from the target alone, so they say nothing of speculative decoding.",
+    ),
+    None: ("unknown", "Whether the server drafted anything is not known: it does not tell."),
+}
+
+
+def judge(
+    on: SampleFile,
+    *,
+    settings: Settings,
+    pair: LoadedPair | None = None,
+    against: SampleFile | None = None,
+    tv: float,
+    seed: int,
+    drafted: bool | None,
+    command: Sequence[str],
+    watch: Watch = lambda share, doing: None,
+    request: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A sealed report in the schema of ``verify``, with a field ``audit``.
+
+    on        the samples; settings  the distribution that they were asked for, and ``length``, the tokens of a sample that are tested
+    pair      local weights, the reference if they are given; against  else the samples of another server, or of the same one
+    tv        total variation that the tests must detect; seed  of the permutations and of our own samples
+    drafted   whether the server was seen to draft; None: it does not tell
+    command   the words of the audit's own command line, for the report
+    watch     told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
+    request   ``url`` of the server and the fields of a request, for the reproduction; None: taken from command and file
+
+    Raises EvidenceError or SettingsError where nothing can be tested.
+    """
+    settings = replace(settings, prompt=on.prompt, seed=seed)
+    texts = precision = found = again = None
+    if pair is not None:
+        plan = partial(Plan.of, tv=tv)
+        if on.tokens:
+            report = against_distribution(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing"))
+        else:
+            report, texts = against_texts(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing texts"))
+        precision = precisions(on, settings, plan, pair, report, lambda share: watch(0.5 + 0.2 * share, "another precision"))
+        if report["verdict"] == "rejected" and on.tokens:
+            found, again = explained(
+                on, settings, pair, command, request, lambda share: watch(0.7 + 0.3 * share, "known mistakes")
+            )
+    elif against is not None:
+        report = compare(on, against, tv, seed, lambda share: watch(share, "comparing"))
+    else:
+        raise EvidenceError(
+            "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
+        )
+    audit = {
+        "command": shlex.join(map(str, command)),
+        "speculation": {"drafted": drafted, "verdict": AT_WORK[drafted][0], "sentence": AT_WORK[drafted][1]},
+        "precision": precision,
+        "texts": texts,
+        "diagnosis": found and found.to_record() | {"where": where(found)},
+        "reproduction": again,
+    }
+    watch(1.0, "done")
+    return sealed({**report, "audit": plain(audit)})
+
+
+def explained(
+    on: SampleFile,
+    settings: Settings,
+    pair: LoadedPair,
+    command: Sequence[str],
+    request: Mapping[str, Any] | None,
+    watch: Callable[[float], None],
+) -> tuple[Diagnosis, dict[str, Any] | None]:
+    """How rejected samples are wrong, and the experiment that shows it; None where no single position does."""
+    ids = pair.encode(settings.prompt)
+    samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
+    asked = on.settings.get("max_tokens")
+    total = asked if isinstance(asked, int) and asked >= settings.length else settings.length
+    found = diagnose(pair, settings, ids, samples, total, watch)
+    if found.parting is None:
+        return found, None
+    url = next((word for word in command if str(word).startswith(("http://", "https://"))), URL)
+    fields = PLAIN | {"temperature": settings.temperature, "max_tokens": total}
+    fields |= {key: on.settings[key] for key in ASKED if on.settings.get(key) is not None}
+    fields |= {key: getattr(settings, key) for key in DISTRIBUTION if getattr(settings, key) is not None}
+    given = dict(request or {})
+    url = str(given.pop("url", url))
+    made = reproduction(found.parting, settings.prompt, ids, min(found.samples, len(samples)), fields | given, url)
+    return found, asdict(made) | {"sentence": made.sentence}
+
+
+def precisions(
+    on: SampleFile,
+    settings: Settings,
+    plan: Callable[[int, int], Plan],
+    pair: LoadedPair,
+    report: dict[str, Any],
+    watch: Callable[[float], None],
+) -> dict[str, Any] | None:
+    """How far another precision of the same weights lies from the reference, and whether rejected samples follow that one; None: no memory."""
+    other = in_other_precision(pair)
+    if other is None:
+        return None
+    ids, answer = pair.encode(settings.prompt), answer_of(report["answers"][0])
+    assert answer is not None, "a test against weights has cells"
+    partition = answer.partition
+    if not on.tokens:  # cells of texts are no tree of prefixes
+        partition = exact_partition(
+            pair.open(settings)[0], ids, settings.length, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
+        )
+    found = apart(pair, other, settings, ids, partition)
+    watch(0.5)
+    said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
+    verdict = None
+    if report["verdict"] == "rejected" and found.tv > ROUNDING:
+        test = against_distribution if on.tokens else against_texts
+        result = test(on, settings, plan, other, watch)
+        verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
+        explains = verdict != "rejected"
+        said += (
+            f" The samples are not rejected in {found.other}, so rounding may be all that differs: give --dtype {found.other} if the server uses it."
+            if explains
+            else f" The samples are rejected in {found.other} too: rounding does not explain them."
+        )
+    return asdict(found) | {"verdict_in_other": verdict, "sentence": said}
+
+
+def where(found: Diagnosis) -> str:
+    """Where the samples part from the distribution, in a sentence."""
+    one = found.parting
+    if one is None:
+        return "No single prefix shows the difference by itself."
+    after = f"after \u201c{one.text}\u201d ({one.n:,} samples)" if one.prefix else f"the first of {one.n:,} samples"
+    sides = []
+    for name, shifts in (("comes too often", one.gains[:1]), ("too rarely", one.loses[:1])):
+        sides += [f"\u201c{shift.text}\u201d {name} ({shift.seen:.3f}, exact {shift.exact:.3f})" for shift in shifts]
+    return f"The samples part first at token {one.position}, {after}: {', '.join(sides)}; {p_in_words(one.p_value)}."
+
+
+def plain(value: Any) -> Any:
+    """Records as JSON has them: lists for tuples."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
+    audit = report["audit"]
+    lines = [report["sentence"], audit["speculation"]["sentence"]]
+    lines += [report["note"]] if report["note"] else []
+    one = report["answers"][0]
+    if one["tv"] is not None:
+        band = one["tv_null_band"]
+        lines.append(
+            f"Total variation on {len(one['cells']):,} cells: {one['tv']:.4f}; sampling noise of an exact server: median {band['median']:.4f}, "
+            f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}."
+        )
+    lines += [audit["precision"]["sentence"]] if audit["precision"] else []
+    if found := audit["diagnosis"]:
+        lines += ["", found["where"], found["sentence"]]
+        if parting := found["parting"]:
+            lines += [f"  {'token':<20} {'seen':>7} {'exact':>7}"]
+            lines += [
+                f"  {shift['text']!r:<20} {shift['seen']:>7.4f} {shift['exact']:>7.4f}"
+                for shift in (*parting["gains"], *parting["loses"])
+            ]
+        lines += [
+            f"  {match['mistake']:<18} likelihood ratio 1e{match['log10_ratio']:+.1f}, explains {match['explained']:.0%}  {match['words']}"
+            for match in found["matches"]
+        ]
+    if again := audit["reproduction"]:
+        lines += ["", again["sentence"], "", again["script"].rstrip()]
+    lines.append("")
+    lines += [
+        f"  {test['name']:<45} {p_in_words(test['p_value']):<12} corrected: {p_in_words(test['adjusted_p'])}"
+        for test in one["tests"]
+    ]
+    return "\n".join(lines)

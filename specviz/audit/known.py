@@ -1,0 +1,341 @@
+"""What each known mistake writes after a prefix, computed from the distributions of target and draft there.
+
+A round judges draft tokens until one of them is rejected or there are none left. So a decoder is known by three distributions after
+each prefix: of a token that is drafted and accepted, of one that ends a round in which a draft token was judged, and of one that is
+drawn where nothing is drafted. With a schedule of rounds they give the exact distribution of its samples, token by token.
+
+Left out: R10 (no mass), no-bonus (exact), R35, kept-rest and best-drawn (what they write depends on draft tokens that no sample shows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.audit.reading import Reading
+from specviz.evidence.mutants.builders import LEAST, SIBLINGS
+from specviz.evidence.mutants.distributions import certain, halved, reheated
+from specviz.evidence.mutants.rules import ByListPlace
+from specviz.settings import Settings
+from specviz.verification.token_rule import EmptyResidual, residual
+from specviz.verification.typical import least_typical
+from specviz.verification.warp import warp
+
+FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
+UNIFORMS = 32  # values of a random number that a whole sample shares
+CUTS = (  # sampling settings that servers have by default
+    Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
+    Settings(temperature=1.5), Settings(temperature=2.0), Settings(top_k=20), Settings(top_k=40), Settings(top_k=50), Settings(top_p=0.8),
+    Settings(top_p=0.9), Settings(top_p=0.95), Settings(min_p=0.05), Settings(min_p=0.1), Settings(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05),
+)  # fmt: skip
+SETTINGS = "settings"  # in place of a mistake's id: plain sampling under other settings
+
+
+DRAFTS: tuple[tuple[bool, Callable[[Tensor], Tensor]], ...] = (
+    (False, lambda q: q),
+    (True, certain),
+)  # greedy or not; the distribution that draft tokens come from
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The next token after G prefixes; ``accepted`` and ``last`` together sum to 1, and ``bonus`` does.
+
+    accepted  (G, V) drafted here and accepted: the round goes on
+    last      (G, V) a draft token was judged here, and this one ends the round
+    bonus     (G, V) nothing is drafted here
+    """
+
+    accepted: Tensor
+    last: Tensor
+    bonus: Tensor
+
+
+Way = Callable[[Reading], Iterable[Next]]  # one, or one for each value of a random number that a whole sample shares
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One mistake on one kind of draft.
+
+    mistake  its id in docs/mistakes.md, or SETTINGS
+    greedy   whether the draft takes its likeliest token
+    factor   of pass-temperature: the temperature of the verifying pass over the one asked for; else 0
+    words    what else is particular, such as "temperature 0.5"; may be ''
+    """
+
+    mistake: str
+    greedy: bool
+    way: Way
+    factor: float = 0.0
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Which tokens are drafted. lead: tokens that are written before the first draft; gamma: draft tokens per round; total: of the
+    whole text, the last of which is never drafted; 0: it may be."""
+
+    lead: int
+    gamma: int
+    total: int
+
+    def levels(self, start: int) -> int:
+        """Draft tokens of a round that begins at token ``start``, from 0."""
+        wanted = 0 if start < self.lead else self.gamma
+        return max(0, min(wanted, self.total - start - 1)) if self.total else wanted
+
+    def drafting(self, length: int) -> np.ndarray:
+        """(L, L) bool: whether a draft token is judged at a place (row), by the number of those accepted just before (column)."""
+        return np.array([[k <= place and k < self.levels(place - k) for k in range(length)] for place in range(length)])
+
+
+def schedules(length: int, total: int) -> list[Schedule]:
+    """Every schedule that differs from the others in the first ``length`` of ``total`` tokens; something is drafted in each."""
+    found: dict[bytes, Schedule] = {}
+    for lead in (0, 1):
+        for gamma in range(1, length + 1):
+            for cap in (total, 0):
+                one = Schedule(lead, gamma, cap)
+                if (table := one.drafting(length)).any():
+                    found.setdefault(table.tobytes(), one)
+    return list(found.values())
+
+
+def known(reading: Reading, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[Known]:
+    """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
+
+    soft   both distributions at temperature 1 without cuts, (G, V) each
+    uncut  the draft's with its temperature and without cuts, (G, V)
+    """
+    cuts = any(getattr(settings, name) is not None for name in ("top_k", "top_p", "min_p"))
+    greedy = settings.temperature == 0.0
+    warped = cuts or settings.temperature != 1.0
+    found = [Known("R3", True, lambda reading: [argmax_after_softmax(*soft)])] if greedy else []
+    if not greedy:
+        found += [
+            Known("R1", True, lambda reading: [judged(reading.p, certain(reading.q), reading.q)]),
+            Known("R6", False, lambda reading: [same_noise(reading.p, reading.q)]),
+            Known("R8", False, lambda reading: [dropping(reading.p, reading.q, LEAST)]),
+            Known("R16", False, lambda reading: [judged(reading.p, halved(reading.q), reading.q)]),
+            Known("R20", True, lambda reading: [per_path(reading.p, reading.q, SIBLINGS)]),
+            Known("R21", True, lambda reading: [typical(reading.p, reading.q, settings.typical)]),
+        ]
+        if cuts:
+            found.append(Known("R2", False, lambda reading: [judged(reading.p, reading.q, uncut)]))
+        found += [plain(one, settings.temperature) for one in CUTS]
+    if warped:
+        found.append(Known(SETTINGS, False, lambda reading: [alone(soft[0])], words="temperature 1 without cuts"))
+    for sure, drawn in DRAFTS:
+        found += _on_draft(sure, drawn, settings, soft, cuts, warped, greedy)
+    return found
+
+
+def _on_draft(
+    sure: bool,
+    drawn: Callable[[Tensor], Tensor],
+    settings: Settings,
+    soft: tuple[Tensor, Tensor],
+    cuts: bool,
+    warped: bool,
+    greedy: bool,
+) -> list[Known]:
+    """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
+
+    def gate(reading: Reading) -> list[Next]:
+        return [judged(reading.p, drawn(reading.q), drawn(reading.row_before(True)))]
+
+    def late(reading: Reading) -> list[Next]:
+        return [judged(reading.row_before(False), drawn(reading.q), drawn(reading.q))]
+
+    def from_target(reading: Reading) -> list[Next]:
+        return [judged(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
+
+    def always(reading: Reading) -> list[Next]:
+        return [judged(reading.p, drawn(reading.q), drawn(reading.q), share=(reading.p > 0.0).double())]
+
+    def one_number(reading: Reading) -> Iterator[Next]:
+        q = drawn(reading.q)
+        share, replaced = _share(reading.p, q), _residual(reading.p, q)
+        for number in range(UNIFORMS):
+            yield judged(reading.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
+
+    found = [Known("gate", sure, gate), Known("R11", sure, late), Known("R18", sure, always)]
+    if greedy:
+        return found
+    found += [Known("R5", sure, from_target), Known("R7", sure, one_number)]
+    found += [heated(sure, factor, settings.temperature) for factor in FACTORS]
+    if warped:
+        found.append(Known("R4", sure, lambda reading: [judged(soft[0], drawn(reading.q), drawn(reading.q))]))
+    if cuts:
+        found.append(Known("R9", sure, lambda reading: [by_place(reading.p, drawn(reading.q))]))
+    return found
+
+
+def heated(sure: bool, factor: float, temperature: float) -> Known:
+    """pass-temperature at one temperature of the verifying pass."""
+    drawn = dict(DRAFTS)[sure]
+
+    def way(reading: Reading) -> list[Next]:
+        q = drawn(reading.q)
+        return [replace(judged(reheated(reading.p, factor), q, q), bonus=reading.p)]
+
+    return Known("pass-temperature", sure, way, factor=factor, words=f"temperature {factor * temperature:.3g}")
+
+
+def plain(changed: Settings, temperature: float) -> Known:
+    """Target-only sampling under other settings. changed: its temperature over the one asked for, and cuts on top of those asked for."""
+    parts = [f"temperature {changed.temperature * temperature:.3g}"] if changed.temperature != 1.0 else []
+    for name in ("top_k", "top_p", "min_p"):
+        if (value := getattr(changed, name)) is not None:
+            parts.append(f"{name.replace('_', '-')} {value:g}")
+    return Known(SETTINGS, False, lambda reading: [alone(warp(reading.p.log(), changed))], words=", ".join(parts))
+
+
+# The three distributions of a mistake. p, drawn, claimed: (G, V), rows sum to 1 --------------------------------------------------
+
+
+def judged(p: Tensor, drawn: Tensor, claimed: Tensor, replaced: Tensor | None = None, share: Tensor | None = None) -> Next:
+    """The token rule. drawn: what draft tokens come from; claimed: what the rule believes they come from.
+
+    replaced  the distribution of a replacement; None: the residual
+    share     probability of acceptance by token; None: min(1, p / claimed)
+    """
+    share = _share(p, claimed) if share is None else share
+    accepted = drawn * share
+    replaced = _residual(p, claimed) if replaced is None else replaced
+    return Next(accepted, (1.0 - accepted.sum(-1, keepdim=True)).clamp(min=0.0) * replaced, p)
+
+
+def alone(p: Tensor) -> Next:
+    """Nothing is drafted, or nothing of it shows."""
+    return Next(torch.zeros_like(p), p, p)
+
+
+def argmax_after_softmax(p: Tensor, q: Tensor) -> Next:
+    """R3. p, q: not warped, at temperature 1."""
+    return replace(judged(p, certain(q), q, certain(_residual(p, q))), bonus=certain(p))
+
+
+def same_noise(p: Tensor, q: Tensor) -> Next:
+    """R6: the random number that drew a rejected draft token draws its replacement, so tokens of the residual meet the draft's in order."""
+    share, left = _share(p, q), _residual(p, q)
+    of_q, of_left = (probs.cumsum(-1) / probs.sum(-1, keepdim=True) for probs in (q, left))
+    edges = torch.cat((torch.zeros_like(of_q[:, :1]), of_q, of_left), -1).sort(-1).values
+    middles, widths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
+    last = p.shape[-1] - 1
+    drafted, written = (torch.searchsorted(one.contiguous(), middles, right=True).clamp(max=last) for one in (of_q, of_left))
+    rejected = widths * (1.0 - share.gather(-1, drafted))
+    return Next(q * share, torch.zeros_like(p).scatter_add_(-1, written, rejected), p)
+
+
+def dropping(p: Tensor, q: Tensor, least: float) -> Next:
+    """R8: a draft token with a smaller q than ``least`` is thrown away, and the target draws."""
+    sure = q >= least
+    found = judged(p, q * sure, q)  # what is not sure is neither accepted nor rejected
+    dropped = (q * ~sure).sum(-1, keepdim=True)
+    rejected = (q * sure).sum(-1, keepdim=True) - found.accepted.sum(-1, keepdim=True)
+    return replace(found, last=rejected.clamp(min=0.0) * _residual(p, q) + dropped * p)
+
+
+def by_place(p: Tensor, q: Tensor) -> Next:
+    """R9, with the rule of the mutant, row by row."""
+    rule, rows = ByListPlace(), []
+    for of_target, of_draft in zip(p, q, strict=True):
+        try:
+            rows.append(rule.replacement(of_target, of_draft))
+        except EmptyResidual:
+            rows.append(of_target)
+    return judged(p, q, q, torch.stack(rows))
+
+
+def per_path(p: Tensor, q: Tensor, siblings: int) -> Next:
+    """R20: the draft's likeliest tokens side by side, each accepted with probability p of it, and p stays p."""
+    order = q.argsort(dim=-1, descending=True, stable=True)[:, :siblings]
+    masses = p.gather(-1, order) * (q.gather(-1, order) > 0.0)
+    missed = torch.cat((torch.ones_like(masses[:, :1]), (1.0 - masses).cumprod(-1)), -1)
+    accepted = torch.zeros_like(p).scatter_(-1, order, masses * missed[:, :-1])
+    return Next(accepted, missed[:, -1:] * p, p)
+
+
+def typical(p: Tensor, q: Tensor, epsilon: float) -> Next:
+    """R21, with the draft's likeliest token."""
+    bar = torch.tensor([least_typical(row, epsilon) for row in p], dtype=p.dtype)[:, None]
+    accepted = certain(q) * (p > bar)
+    return Next(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * certain(p), certain(p))
+
+
+def _share(p: Tensor, q: Tensor) -> Tensor:
+    """min(1, p / q) where q is above 0, else whether p is."""
+    return torch.where(q > 0.0, (p / q).clamp(max=1.0), (p > 0.0).double())
+
+
+def _residual(p: Tensor, q: Tensor) -> Tensor:
+    """The production residual; p itself in rows where nothing is ever rejected."""
+    return residual(p, q.masked_fill((p <= q).all(-1, keepdim=True), 0.0))
+
+
+# Samples -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What a decoder gives the tokens that were seen: accepted and last (U, E) for U values of a shared random number, bonus (E,)."""
+
+    accepted: np.ndarray
+    last: np.ndarray
+    bonus: np.ndarray
+
+    @classmethod
+    def of(cls, one: Known, reading: Reading) -> Edges:
+        accepted, last, bonus = [], [], np.zeros(0)
+        for found in one.way(reading):
+            accepted.append(reading.at(found.accepted))
+            last.append(reading.at(found.last))
+            bonus = reading.at(found.bonus)
+        return cls(np.stack(accepted), np.stack(last), bonus)
+
+
+def probabilities(edges: Edges, reading: Reading, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
+    """The probability of each edge's token after its prefix, (E,), and how likely each state is there, (U, G, L).
+
+    A state is the number of draft tokens just accepted; how likely, given the prefix. A prefix that the decoder cannot write keeps
+    the state of a fresh round.
+    """
+    length, place = reading.length, reading.place
+    drafting = schedule.drafting(length)
+    states = np.zeros((len(edges.accepted), len(reading.prefixes), length + 1))
+    states[:, :, 0] = 1.0 / len(edges.accepted)
+    found = np.zeros(len(reading.edge))
+    for here in range(length):
+        mine = np.flatnonzero(place[reading.edge] == here)
+        before = states[:, reading.edge[mine], :length]
+        judging = before * drafting[here]
+        idle = (before - judging).sum(-1)
+        ends = judging.sum(-1) * edges.last[:, mine] + idle * edges.bonus[mine]
+        goes_on = judging * edges.accepted[:, mine, None]
+        total = (ends + goes_on.sum(-1)).sum(0)
+        found[mine] = total
+        where = np.full(len(reading.edge), -1)
+        where[mine] = np.arange(len(mine))
+        child = np.flatnonzero(place == here + 1)
+        at = where[reading.after[child]]
+        child, at = child[total[at] > 0.0], at[total[at] > 0.0]
+        states[:, child, 0] = ends[:, at] / total[at]
+        states[:, child, 1:] = goes_on[:, at] / total[at][:, None]
+    return found, states[:, :, :length]
+
+
+def next_token(one: Known, reading: Reading, schedule: Schedule, states: np.ndarray) -> Tensor:
+    """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
+    drafting = schedule.drafting(reading.length)[reading.place]
+    result = torch.zeros_like(reading.p)
+    for weights, found in zip(states, one.way(reading), strict=True):
+        judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]
+        idle = torch.from_numpy((weights * ~drafting).sum(-1))[:, None]
+        result += judging * (found.accepted + found.last) + idle * found.bonus
+    return result

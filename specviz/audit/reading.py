@@ -1,0 +1,139 @@
+"""What a server wrote after each prefix, beside what target and draft say there: the prefixes that most samples share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.decoding.samples import NONE, Samples, distinct
+from specviz.models.base import LanguageModel
+from specviz.models.paths import distributions_after
+
+COMPARED = 20_000  # samples that are read
+FEWEST = 10  # samples that must share a prefix
+PREFIXES = 512  # most prefixes
+NUMBERS = 2**24  # most entries of the target's distributions: 128 MB, so a large vocabulary gets fewer prefixes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """G prefixes, sorted by length, and the E different tokens that the samples have after them.
+
+    n         samples read, the first ones
+    prefixes  (G) ids after the prompt; the empty one first, and with each prefix its own prefixes
+    parent    (G,) index of the prefix without its last token, -1 for the empty one
+    after     (G,) index of the edge that leads to the prefix, -1 for the empty one
+    edge      (E,) index of each edge's prefix; token  (E,) its token; count  (E,) how many samples have it
+    p, q      (G, V) target's and draft's distribution after each prefix
+    before    (1, V) each: both distributions after the prompt without its last token
+    """
+
+    n: int
+    prefixes: tuple[tuple[int, ...], ...]
+    parent: np.ndarray
+    after: np.ndarray
+    edge: np.ndarray
+    token: np.ndarray
+    count: np.ndarray
+    p: Tensor
+    q: Tensor
+    before: tuple[Tensor, Tensor]
+
+    @property
+    def place(self) -> np.ndarray:
+        """(G,) length of each prefix."""
+        return np.array([len(prefix) for prefix in self.prefixes])
+
+    @property
+    def length(self) -> int:
+        """Tokens of a sample that can be looked at."""
+        return len(self.prefixes[-1]) + 1
+
+    def row_before(self, of_draft: bool) -> Tensor:
+        """(G, V): after each prefix what belongs one token earlier."""
+        rows = torch.cat((self.q if of_draft else self.p, self.before[of_draft]))
+        return rows[torch.from_numpy(self.parent)]  # -1 is the last row
+
+    def at(self, probs: Tensor) -> np.ndarray:
+        """(E,): the mass of each edge's token in (G, V)."""
+        return probs[torch.from_numpy(self.edge), torch.from_numpy(self.token)].numpy()
+
+    def counts(self, prefix: int) -> Tensor:
+        """(V,) float64: how often each token follows that prefix."""
+        mine = self.edge == prefix
+        return torch.zeros_like(self.p[0]).index_put_(
+            (torch.from_numpy(self.token[mine]),), torch.from_numpy(self.count[mine]).double()
+        )
+
+
+def read(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompt: Sequence[int],
+    samples: Samples,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Reading:
+    """The prefixes that at least FEWEST of the first COMPARED samples share, the most frequent ones first. One pass of each model per group."""
+    tokens = samples.tokens[:COMPARED]
+    kept: list[tuple[int, tuple[int, ...]]] = []
+    for place in range(tokens.shape[1]):
+        rows, which = distinct(tokens[tokens[:, place] != NONE][:, :place])
+        often = np.bincount(which, minlength=len(rows))
+        kept += [(int(count), tuple(row)) for row, count in zip(rows.tolist(), often, strict=True) if count >= FEWEST]
+    most = max(1, min(PREFIXES, NUMBERS // target.vocabulary))
+    kept = sorted(kept, key=lambda one: (-one[0], len(one[1]), one[1]))[:most]
+    prefixes = tuple(sorted((prefix for _, prefix in kept), key=lambda prefix: (len(prefix), prefix))) or ((),)
+    number = {prefix: index for index, prefix in enumerate(prefixes)}
+    edge, token, count = _edges(tokens, number)
+    leads = {(*prefixes[g], int(x)): e for e, (g, x) in enumerate(zip(edge.tolist(), token.tolist(), strict=True))}
+    p, q = (
+        after(model, prompt, prefixes, lambda share, low=low: watch((low + share) / 2))
+        for low, model in enumerate((target, draft))
+    )
+    shorter = prompt[:-1] if len(prompt) > 1 else prompt
+    before = tuple(after(model, shorter, ((),)) for model in (target, draft))
+    return Reading(
+        len(tokens),
+        prefixes,
+        np.array([number.get(prefix[:-1], -1) if prefix else -1 for prefix in prefixes]),
+        np.array([leads[prefix] if prefix else -1 for prefix in prefixes]),
+        edge,
+        token,
+        count,
+        p,
+        q,
+        (before[0], before[1]),
+    )
+
+
+def _edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prefix, token and count of every continuation of the prefixes by one token."""
+    found: list[tuple[int, int, int]] = []
+    for place in range(max(map(len, number)) + 1):
+        rows, which = distinct(tokens[tokens[:, place] != NONE][:, : place + 1])
+        times = np.bincount(which, minlength=len(rows)).tolist()
+        for row, count in zip(rows.tolist(), times, strict=True):
+            if (begins := tuple(row[:-1])) in number:
+                found.append((number[begins], row[-1], count))
+    edge, token, count = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return edge, token, count
+
+
+def after(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    prefixes: Sequence[tuple[int, ...]],
+    watch: Callable[[float], None] = lambda share: None,
+) -> Tensor:
+    """(G, V) float64: a model's distributions after prompt and prefix, rescaled. The prefixes are sorted by length, then by ids."""
+    found = []
+    for place in range(len(prefixes[-1]) + 1):
+        paths = [prefix for prefix in prefixes if len(prefix) == place]
+        for _, probs in distributions_after(model, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+            found.append(probs / probs.sum(-1, keepdim=True))
+            watch(sum(map(len, found)) / len(prefixes))
+    return torch.cat(found)

@@ -1,0 +1,133 @@
+"""The smallest experiment that shows a difference again: one prompt, one token after one prefix, as few samples as will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Any
+
+from specviz.audit.diagnosis import Parting, Shift
+from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.power import detectable_rate, equal_draws_needed
+
+Z = 2.326  # a normal variable is above it once in 100
+LARGEST = 10**8  # samples
+URL = "http://HOST:PORT/v1"
+SCRIPT = """\
+import json, urllib.request
+
+prefix, token, n, hits, reached = {prefix}, {token}, {samples}, 0, 0
+for seed in range(n):
+    body = {body} | {{"seed": seed}}
+    request = urllib.request.Request("{url}/completions", json.dumps(body).encode(), {{"Content-Type": "application/json"}})
+    choice = json.load(urllib.request.urlopen(request))["choices"][0]
+    wrote = choice["{field}"]
+    if wrote{begins} == prefix:
+        reached, hits = reached + 1, hits + ({is_token})
+print(f"{{hits}} of {{reached}}: {{hits / reached:.3f}}, the model's own distribution says {exact:.3f}")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What to ask a server, and what to count.
+
+    prompt, prompt_ids; prefix, prefix_ids  what a sample must begin with; position  of the token that is counted, from 1
+    token, text  that token; exact, seen  its probability after the prefix, and how often it came
+    reaching     samples with the prefix that show the difference with power 99% at a level of 0.001; samples  to have as many
+    script       a program in Python that does it
+    """
+
+    prompt: str
+    prompt_ids: tuple[int, ...]
+    prefix: str
+    prefix_ids: tuple[int, ...]
+    position: int
+    token: int
+    text: str
+    exact: float
+    seen: float
+    reaching: int
+    samples: int
+    script: str
+
+    @property
+    def sentence(self) -> str:
+        where = f"after \u201c{self.prompt}\u201d" + (f" and \u201c{self.prefix}\u201d" if self.prefix_ids else "")
+        return (
+            f"To show it again: {where}, token {self.position} is \u201c{self.text}\u201d in {self.seen:.1%} of the samples, and the model says "
+            f"{self.exact:.1%}. {self.samples:,} samples show that with power {POWER:.0%}."
+        )
+
+
+def reproduction(
+    parting: Parting,
+    prompt: str,
+    prompt_ids: Sequence[int],
+    samples: int,
+    fields: Mapping[str, Any],
+    url: str = URL,
+    tokens: bool = True,
+) -> Reproduction:
+    """The token after the parting prefix that needs the fewest samples.
+
+    samples  that were tested; fields  of a request (model, max_tokens, temperature and what else plain sampling needs)
+    tokens   whether the server gives token ids
+    """
+    shift = min((*parting.gains, *parting.loses), key=lambda one: (needed(one), one.token))
+    reaching, share = needed(shift), parting.n / samples
+    total = reaching
+    while total * share - Z * sqrt(total * share * (1.0 - share)) < reaching:
+        total = ceil(total * 1.01) + 1
+    body = {"prompt": prompt} | {key: value for key, value in fields.items() if key not in ("seed", "n", "stream", "prompt")}
+    script = SCRIPT.format(
+        prefix=list(parting.prefix) if tokens else repr(parting.text),
+        token=shift.token if tokens else repr(shift.text),
+        samples=total,
+        body=_literal(body | ({"return_token_ids": True} if tokens else {})),
+        url=url.rstrip("/"),
+        field="token_ids" if tokens else "text",
+        begins=f"[:{len(parting.prefix) if tokens else len(parting.text)}]",
+        is_token=f"wrote[{len(parting.prefix)}:{len(parting.prefix) + 1}] == [token]"
+        if tokens
+        else f"wrote[{len(parting.text)}:].startswith(token)",
+        exact=shift.exact,
+    )
+    return Reproduction(
+        prompt,
+        tuple(prompt_ids),
+        parting.text,
+        parting.prefix,
+        parting.position,
+        shift.token,
+        shift.text,
+        shift.exact,
+        shift.seen,
+        reaching,
+        total,
+        script,
+    )
+
+
+def needed(shift: Shift) -> int:
+    """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%; LARGEST at most."""
+    apart = abs(shift.seen - shift.exact)
+    if shift.exact == 0.0:
+        return equal_draws_needed(apart)
+    low, high = 1, 2
+    while high < LARGEST and not _shows(high, shift.exact, apart):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _shows(middle, shift.exact, apart) else (middle, high)
+    return high
+
+
+def _shows(n: int, rate: float, apart: float) -> bool:
+    return detectable_rate(n * rate, n * rate * (1.0 - rate), n, ALPHA, POWER) <= apart
+
+
+def _literal(body: Mapping[str, Any]) -> str:
+    """A dictionary as Python writes it, on one line."""
+    return repr(dict(body))

@@ -1,0 +1,317 @@
+"""Samples that are texts without token ids, against the exact distribution of texts under local weights.
+
+A server that tells no ids cannot be asked which tokens it wrote, and tokenizing its text again may give other ones. So the weights'
+distribution of token sequences is turned into one of texts: the likely texts are found along the target, and the mass of each is the
+sum over all sequences of tokens whose bytes are that text. Everything else is pooled in one cell.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from specviz.decoding.samples import NONE
+from specviz.errors import EvidenceError, SettingsError
+from specviz.evidence import sources
+from specviz.evidence.experiment import CELLS, Plan, joint_tests, judged, part
+from specviz.evidence.partition import Partition
+from specviz.evidence.report import report
+from specviz.evidence.sample_files.reading import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.models.base import LanguageModel
+from specviz.models.pairs.pair import LoadedPair
+from specviz.models.paths import distributions_after
+from specviz.settings import Settings
+from specviz.statistics.finding import plural
+from specviz.statistics.twosample import MOST, permutation_test
+
+MODE = "texts"
+EXPECTED = 5.0  # samples that a cell expects at least
+LIKELY = 0.25  # a sequence is looked for if it has this share of the least mass of a cell
+PRUNED = 1e-3  # other ways to write a text are followed down to this share of it
+WIDE = 4  # sequences kept at each length, for each cell
+BROKEN = "\ufffd"  # in place of bytes that are no character
+SURELY = 7.0  # expected broken texts of which one would have been seen, 999 times in 1,000
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """Token sequences found along the target: ids -> probability, and the mass of those that end in half a character."""
+
+    sequences: dict[tuple[int, ...], float]
+    broken: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextDistribution:
+    """The exact distribution of a server's texts, as far as they are likely.
+
+    masses     text -> probability, all sequences of tokens that write it added up
+    names      text -> the likeliest of these sequences
+    several    texts that several sequences write; ambiguous  mass of all but the likeliest sequence of each
+    left_out   mass at most of sequences that were not followed to their end: it belongs to some text and is counted as other texts
+    broken     mass of texts that end in half a character; held_back  whether the server leaves that half out
+    """
+
+    masses: dict[str, float]
+    names: dict[str, tuple[int, ...]]
+    several: int
+    ambiguous: float
+    left_out: float
+    broken: float
+    held_back: bool
+
+
+class Tokens:
+    """The bytes of every token; special tokens have none, as servers leave them out."""
+
+    def __init__(self, pieces: Mapping[int, bytes], silent: Iterable[int]):
+        self.pieces = {token: b"" if token in set(silent) else raw for token, raw in pieces.items()}
+        self.writing: dict[bytes, list[int]] = defaultdict(list)
+        self.cut: dict[bytes, list[int]] = defaultdict(list)  # by whole characters before half a one
+        for token, raw in self.pieces.items():
+            if raw:
+                self.writing[raw].append(token)
+                if (whole := whole_characters(raw)) is not None and whole != raw:
+                    self.cut[whole].append(token)
+        self.longest = max(map(len, self.writing), default=0)
+
+    @classmethod
+    def of(cls, pair: LoadedPair) -> Tokens:
+        raw = {token: bytes.fromhex(one) for token, one in pair.pieces(range(len(pair.tokenizer))).items()}
+        return cls(raw, {*pair.tokenizer.all_special_ids, *pair.eos_token_ids})
+
+    def bytes_of(self, ids: Sequence[int]) -> bytes:
+        return b"".join(self.pieces.get(token, b"") for token in ids)
+
+    def text(self, ids: Sequence[int], held_back: bool) -> str:
+        """As a server writes it: half a character at the end is left out, or stands as U+FFFD."""
+        raw = self.bytes_of(ids)
+        whole = whole_characters(raw)
+        return (whole if held_back and whole is not None else raw).decode("utf-8", "replace")
+
+
+def whole_characters(raw: bytes) -> bytes | None:
+    """The bytes without half a character at their end; None if they are no UTF-8 elsewhere."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        return decoder.decode(raw).encode()
+    except UnicodeDecodeError:
+        return None
+
+
+def likely_sequences(
+    target: LanguageModel,
+    prompt: Sequence[int],
+    length: int,
+    least: float,
+    most: int,
+    tokens: Tokens,
+    eos_token_ids: frozenset[int],
+) -> Likely:
+    """Sequences of ``length`` tokens, or fewer up to an end token, of probability ``least`` or more; at most ``most`` at each length."""
+    open_: dict[tuple[int, ...], float] = {(): 1.0}
+    closed: dict[tuple[int, ...], float] = {}
+    for place in range(length):
+        grown: dict[tuple[int, ...], float] = {}
+        paths = sorted(open_)
+        for where, probs in distributions_after(target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+            for path, row in zip(paths[where], probs, strict=True):
+                for token in torch.nonzero(row * open_[path] >= least)[:, 0].tolist():
+                    grown[(*path, token)] = open_[path] * float(row[token])
+        grown = dict(sorted(grown.items(), key=lambda one: (-one[1], one[0]))[:most])
+        ended = {ids for ids in grown if len(ids) == length or ids[-1] in eos_token_ids}
+        closed |= {ids: grown[ids] for ids in ended}
+        open_ = {ids: mass for ids, mass in grown.items() if ids not in ended}
+        if not open_:
+            break
+    return Likely(closed, sum(mass for ids, mass in closed.items() if whole_characters(raw := tokens.bytes_of(ids)) != raw))
+
+
+def text_distribution(
+    target: LanguageModel,
+    prompt: Sequence[int],
+    length: int,
+    least: float,
+    cells: int,
+    tokens: Tokens,
+    eos_token_ids: frozenset[int],
+    held_back: Callable[[float], bool] = lambda broken: False,
+) -> TextDistribution:
+    """Every text of probability ``least`` or more, at most ``cells`` of them, with its exact probability.
+
+    held_back  mass of texts that end in half a character -> whether the server leaves the half out
+
+    Raises EvidenceError where no text is as likely as that.
+    """
+    likely = likely_sequences(target, prompt, length, LIKELY * least, WIDE * cells, tokens, eos_token_ids)
+    hidden = held_back(likely.broken)
+    found: dict[str, float] = defaultdict(float)
+    best: dict[str, tuple[int, ...]] = {}
+    for ids, mass in sorted(likely.sequences.items(), key=lambda one: (-one[1], one[0])):
+        text = tokens.text(ids, hidden)
+        if BROKEN not in text:
+            found[text] += mass
+            best.setdefault(text, ids)
+    wanted = sorted((text for text, mass in found.items() if mass >= LIKELY * least), key=lambda text: (-found[text], text))
+    masses, left_out = every_way(target, prompt, length, wanted, PRUNED * least, tokens, eos_token_ids, hidden)
+    kept = sorted((text for text in wanted if masses[text] >= least), key=lambda text: (-masses[text], text))[:cells]
+    if not kept:
+        raise EvidenceError(
+            f"No text of {plural(length, 'token')} has a probability of {least:.2g}: collect more samples, or shorter ones."
+        )
+    others = {text: masses[text] - likely.sequences[best[text]] for text in kept}
+    several = sum(other > PRUNED * least for other in others.values())
+    return TextDistribution(
+        {text: masses[text] for text in kept},
+        {text: best[text] for text in kept},
+        several,
+        max(0.0, sum(others.values())),
+        left_out,
+        likely.broken,
+        hidden,
+    )
+
+
+def every_way(
+    target: LanguageModel,
+    prompt: Sequence[int],
+    length: int,
+    texts: Sequence[str],
+    least: float,
+    tokens: Tokens,
+    eos_token_ids: frozenset[int],
+    held_back: bool,
+) -> tuple[dict[str, float], float]:
+    """text -> probability of all token sequences that write it, and the mass of beginnings below ``least``, which are not followed."""
+    goals, result, left_out = [text.encode() for text in texts], dict.fromkeys(texts, 0.0), 0.0
+    ends = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
+    open_: dict[tuple[int, ...], tuple[float, list[tuple[int, int]]]] = {(): (1.0, [(goal, 0) for goal in range(len(goals))])}
+    for place in range(length):
+        grown: dict[tuple[int, ...], tuple[float, list[tuple[int, int]]]] = {}
+        paths, last = sorted(open_), place == length - 1
+        for where, probs in distributions_after(target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+            for path, row in zip(paths[where], probs, strict=True):
+                mass, here = open_[path]
+                fresh: dict[int, list[tuple[int, int]]] = defaultdict(list)
+                for goal, begun in here:
+                    rest = goals[goal][begun:]
+                    done = float(row[ends].sum()) if not rest else 0.0
+                    if last:
+                        done += float(row[tokens.writing.get(rest, [])].sum())
+                        done += float(row[tokens.cut.get(rest, [])].sum()) if held_back else 0.0
+                    result[texts[goal]] += mass * done
+                    for size in range(1, min(tokens.longest, len(rest)) + 1) if not last else ():
+                        for token in tokens.writing.get(rest[:size], ()):
+                            fresh[token].append((goal, begun + size))
+                for token, goals_left in fresh.items():
+                    if (grown_mass := mass * float(row[token])) >= least:
+                        grown[(*path, token)] = grown_mass, goals_left
+                    else:
+                        left_out += grown_mass
+        open_ = grown
+        if not open_:
+            break
+    return result, left_out
+
+
+# The test ----------------------------------------------------------------------------------------------------------------------
+
+
+def against_texts(
+    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, watch: Callable[[float], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
+
+    Texts cannot be cut to fewer tokens, so ``settings.length`` must be the length that the server was asked for.
+
+    Raises EvidenceError if the file cannot be tested, SettingsError if it was sampled from another distribution.
+    """
+    if len(file.samples) < FEWEST:
+        raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
+    refuse_other_settings(file, settings)
+    asked = file.settings.get("max_tokens", settings.length)
+    if asked != settings.length:
+        raise SettingsError("length", settings.length, f"{asked}, as '{file.name}' says: a text cannot be cut to fewer tokens")
+    texts = [str(text) for text in file.samples]
+    said = refuse_repeats(file)
+    ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], Tokens.of(pair)
+    plan = make_plan(len(texts), settings.length)
+    broken_seen = any(BROKEN in text for text in texts)
+    distribution = text_distribution(
+        target,
+        ids,
+        settings.length,
+        EXPECTED / plan.n,
+        (plan.cells or CELLS[0]) - 1,
+        tokens,
+        pair.eos_token_ids,
+        lambda broken: not broken_seen and broken * plan.n >= SURELY,
+    )
+    watch(0.6)
+    partition, counts = cells_of(distribution, Counter(texts), plan, settings.length)
+    reference = sources.reference(pair, settings, ids, watch=part(watch, 0.6, 0.7))
+    arm = [
+        tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
+    ]
+    two = permutation_test(
+        texts[:MOST],
+        arm,
+        permutations=int(1.5 / plan.level),
+        alpha=plan.level,
+        name="two samples: these and target-only",
+        watch=part(watch, 0.7, 1.0),
+    )
+    found = judged(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
+    about = described(distribution, partition, counts)
+    return report(
+        file.name, [found], pair, settings, files=[file.describe()], said=" ".join(filter(None, (said, about["sentence"])))
+    ), about
+
+
+def cells_of(distribution: TextDistribution, seen: Counter[str], plan: Plan, length: int) -> tuple[Partition, np.ndarray]:
+    """A cell for each likely text, named by its likeliest tokens, and one for all others; with how many samples lie in each.
+
+    The lightest texts join the others until these expect EXPECTED samples too.
+    """
+    texts = list(distribution.masses)
+    while len(texts) > 1 and 1e-9 < (1.0 - sum(distribution.masses[text] for text in texts)) * plan.n < EXPECTED:
+        texts.pop()
+    texts.sort(key=lambda text: distribution.names[text])
+    masses = [distribution.masses[text] for text in texts]
+    rest = max(0.0, 1.0 - sum(masses))
+    names = ((), *(distribution.names[text] for text in texts))
+    own = [seen[text] for text in texts]
+    partition = Partition(
+        names, np.array([0.0 if rest < 1e-9 else rest, *masses]), length, np.array([False] + [True] * len(texts))
+    )
+    return partition, np.array([sum(seen.values()) - sum(own), *own], dtype=np.int64)
+
+
+def described(distribution: TextDistribution, partition: Partition, counts: np.ndarray) -> dict[str, Any]:
+    """What stands in a report of texts, with a sentence."""
+    n, pooled = int(counts.sum()), float(partition.masses[0])
+    whole = "left out" if distribution.held_back else "shown as U+FFFD"
+    sentence = (
+        f"The server gave no token ids, so texts were compared: {plural(len(partition.names) - 1, 'text')}, and all others ({pooled:.1%} of the "
+        f"mass) in one cell. {distribution.several:,} of them can be written by several sequences of tokens, which are added up "
+        f"({distribution.ambiguous:.2%} of the mass); a difference between sequences of one text cannot be seen."
+    )
+    if distribution.broken > 0.0:
+        sentence += f" Half a character at the end ({distribution.broken:.2%}) is taken to be {whole}."
+    return {
+        "texts": len(partition.names) - 1,
+        "pooled": pooled,
+        "pooled_seen": int(counts[0]) / n,
+        "several": distribution.several,
+        "ambiguous": distribution.ambiguous,
+        "left_out": distribution.left_out,
+        "broken": distribution.broken,
+        "held_back": distribution.held_back,
+        "sentence": sentence,
+    }

@@ -1,0 +1,109 @@
+"""The distributions by which a known mistake is recognized are those that the mistake itself writes: enumerated on tables, text by text."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.audit.known import DRAFTS, SETTINGS, UNIFORMS, Edges, Known, Schedule, known, next_token, probabilities, schedules
+from specviz.audit.reading import FEWEST, Reading, after, read
+from specviz.decoding.samples import Samples
+from specviz.evidence.enumeration.enumerate import output_distribution, total_variation
+from specviz.evidence.mutants.builders import uncut, unwarped
+from specviz.evidence.mutants.catalog import MUTANTS
+from specviz.evidence.mutants.distributions import Changed, certain
+from specviz.evidence.mutants.record import on_tables
+from specviz.settings import Settings
+from tests import tables
+from tests.oracle import mistakes as oracle
+
+PROMPT, LENGTH = (0, 1), 3
+COVERED = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R16", "R18", "R20", "R21", "gate", "pass-temperature")
+GREEDY = ("R4", "R5", "R7", "R9", "R11", "R18", "pass-temperature")
+LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
+
+
+def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[Reading, list[Known]]:
+    """All prefixes of tables, as if every text had been sampled, and every known mistake on them."""
+    texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * FEWEST, dtype=np.int32)
+    target, draft = open_(settings)
+    reading = read(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
+    soft = tuple(after(model, prompt, reading.prefixes) for model in open_(unwarped(settings)))
+    return reading, known(reading, settings, soft, after(open_(uncut(settings))[1], prompt, reading.prefixes))
+
+
+def written(one: Known, reading: Reading, schedule: Schedule) -> dict[tuple[int, ...], float]:
+    """The distribution of texts of LENGTH tokens that a known mistake has, as products over the tokens."""
+    found, _ = probabilities(Edges.of(one, reading), reading, schedule)
+    masses, texts = {(): 1.0}, {}
+    for edge, token, share in zip(reading.edge.tolist(), reading.token.tolist(), found.tolist(), strict=True):
+        text = (*reading.prefixes[edge], token)
+        (texts if len(text) == LENGTH else masses)[text] = masses[text[:-1]] * share
+    return texts
+
+
+def decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[int, ...], float]:
+    """What the mutant writes, on a draft that draws or on one that takes its likeliest token."""
+    opened = (lambda s: (open_(s)[0], Changed(open_(s)[1], certain))) if greedy else open_
+    made = MUTANTS[name].arguments(opened, settings)
+    return output_distribution(made.target, made.proposer, made.rule, PROMPT, LENGTH, randomness=made.randomness)
+
+
+@pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])
+def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greedy):
+    """To 1e-9; R7 only to the width of the cells of its one random number."""
+    mutant = MUTANTS[name]
+    gamma = 1 if name == "R20" else 2
+    settings = Settings(temperature=mutant.settings.temperature, top_k=mutant.settings.top_k and 3, gamma=gamma, length=LENGTH)
+    vocabulary = 4 if settings.top_k else 3
+    for seed in range(3):
+        open_ = on_tables(*tables.pair("random", seed, vocabulary, 12))
+        reading, ways = everything(open_, settings, vocabulary)
+        inherent = name in ("R1", "R3", "R20", "R21")
+        one = next(one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (0.0, 0.5))
+        apart = total_variation(written(one, reading, Schedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
+        assert apart < (3.0 / UNIFORMS if name == "R7" else 1e-9)
+
+
+def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible():
+    """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
+    for seed in range(3):
+        p, q = tables.pair("random", seed, 3, 12)
+        reading, ways = everything(on_tables(p, q), Settings(gamma=2, length=LENGTH), 3, oracle.PROMPT)
+        one = next(one for one in ways if one.mistake == "gate" and one.greedy)
+        sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
+        expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
+        found = written(one, reading, Schedule(0, 2, LENGTH))
+        assert total_variation(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
+
+
+def test_every_mutant_is_compared_or_named_as_left_out():
+    assert set(COVERED) | set(LEFT_OUT) == set(MUTANTS)
+
+
+@pytest.mark.parametrize("temperature", (1.0, 0.5))
+def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
+    settings = Settings(temperature=temperature, top_p=0.9, gamma=2, length=LENGTH)
+    reading, ways = everything(on_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
+    assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
+    for one in ways:
+        for schedule in schedules(LENGTH, LENGTH):
+            found, states = probabilities(Edges.of(one, reading), reading, schedule)
+            probs = next_token(one, reading, schedule, states)
+            assert torch.allclose(probs.sum(-1), torch.ones(len(probs)).double(), atol=1e-12)
+            assert np.allclose(reading.at(probs), found, atol=1e-12)
+
+
+def test_schedules_are_those_that_differ_and_draft_something():
+    """Of three tokens, the last never drafted: one or two draft tokens from the start, one from the second on; else three, and two of those."""
+    assert all(one.drafting(3).any() for one in schedules(3, 3))
+    assert len({one.drafting(3).tobytes() for one in schedules(3, 3)}) == len(schedules(3, 3))
+    assert Schedule(0, 4, 3).drafting(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
+    assert Schedule(1, 1, 0).drafting(2).tolist() == [[False, False], [True, False]]
+    assert schedules(1, 1) == [Schedule(0, 1, 0)]
+
+
+def test_a_draft_is_greedy_or_draws():
+    q = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64)
+    assert [drawn(q).tolist() for _, drawn in DRAFTS] == [[[0.2, 0.5, 0.3]], [[0.0, 1.0, 0.0]]]
