@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -23,10 +23,10 @@ from typing import Any
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Profile, Recognized, Sampled, recognized
+from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
 from specviz.errors import EndpointError, SettingsError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
-from specviz.records import Schema, versions
+from specviz.records import Schema, read_json, versions
 from specviz.settings import whole
 from specviz.statistics.finding import plural
 
@@ -134,13 +134,7 @@ def read_record(path: Path) -> Record | None:
     """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
     if not beside(path).exists():
         return None
-    return SCHEMA.opened(_json(beside(path)), lambda record: Record(**record))
-
-
-def _json(path: Path) -> Any:
-    from specviz.records import read_json
-
-    return read_json(path, SCHEMA.what)
+    return SCHEMA.opened(read_json(beside(path), SCHEMA.what), lambda record: Record(**record))
 
 
 def collect(
@@ -169,7 +163,7 @@ def collect(
         )
         raise SettingsError("samples", asked.samples, allowed)
     before = _earlier(path, who, manner, asked)
-    lines, last = _kept(path)
+    lines, last = kept(path)
     number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
     record = Record(
         url=endpoint.url,
@@ -362,12 +356,10 @@ def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Recor
     return before
 
 
-def _kept(path: Path) -> tuple[int, int | None]:
+def kept(path: Path) -> tuple[int, int | None]:
     """Lines of a file, and the seed of its last one. A last line that was cut off is removed."""
     try:
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
             return 0, None
         content = path.read_bytes()
         whole_lines = content[: content.rfind(b"\n") + 1]
@@ -439,13 +431,3 @@ class _Crew:
             except Exception as error:  # handed to whoever waits for the answer, whatever it is
                 one.error = error
             one.done.set()
-
-
-def settled(profile: Profile, who: Recognized) -> Recognized:
-    """The same server with another profile."""
-    return Recognized(profile, who.about)
-
-
-def describe(record: Mapping[str, Any]) -> str:
-    """A line on who answered, for a report."""
-    return f"{record['profile']} at {record['url']}"

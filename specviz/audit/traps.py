@@ -26,6 +26,7 @@ PATIENT = 32  # tokens after which every drafting method has drafted
 SHORT = 8  # requests that show whether a length is enough to draft
 HALF = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
 SAME = 0.02  # difference of log probabilities that rounding explains
+FEW_TOKENS = 100  # more different ones in 300 draws are not left by any filter that servers have by default
 FLAT = 50.0  # temperature from which tokens are so alike that their number can be estimated
 
 
@@ -201,9 +202,11 @@ def filters(probe: Probe) -> Trap:
     distinct, once, twice = len(set(tokens)), times[1], times[2]
     reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
     sentence = f"{HOT_DRAWS} draws of one token at temperature {hot:g} gave {distinct} different ones"
-    if hot < FLAT:
+    if hot < FLAT:  # the model's own distribution may be this narrow
+        if distinct > FEW_TOKENS:
+            return Trap(name, "safe", f"{sentence}, so no top-k below {distinct} is in force. A mild top-p would not show here.")
         return Trap(
-            name, "unknown", f"{sentence}; higher temperatures, at which a filter would show, are not taken by this server."
+            name, "unknown", f"{sentence}: filters may be on. This server takes no temperature at which that would be certain."
         )
     if reachable >= min(REACHED, HALF * (probe.vocabulary or REACHED / HALF)):
         return Trap(name, "safe", f"{sentence}, as many as without filters.")
@@ -321,7 +324,7 @@ def long_enough(probe: Probe) -> Trap:
         return Trap(name, "safe", f"{plural(short, 'token')} drafted in {SHORT} requests of {probe.manner.max_tokens}.")
     if long := drafts(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=PATIENT)):
         sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {PATIENT}"
-        return Trap(name, "caught", f"{sentence}: ask for a greater --length.", True)
+        return Trap(name, "caught", f"{sentence}: ask for a greater --length, or for a greater --max-tokens.", True)
     return Trap(
         name,
         "unknown",

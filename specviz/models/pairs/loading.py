@@ -51,7 +51,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
             f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}. "
             "Both models must use the same tokens."
         )
-    target, draft = (load_model(place, where, kind) for place in places)
+    target = load_model(places[0], where, kind)
+    draft = target if places[0] == places[1] and not rounded else load_model(places[1], where, kind)
     if rounded:
         round_weights(draft)
     return pair_of(target, draft, tokenizers[0], name, places)

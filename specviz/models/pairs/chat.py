@@ -1,0 +1,38 @@
+"""A chat as the text that a model reads: the tokenizer's own template with the messages in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from specviz.errors import SHOWN, ModelError
+
+
+def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
+    """The text that ``tokenizer.encode`` turns into the ids that a server's chat endpoint gives the model.
+
+    messages  each with ``role`` and ``content``; the template adds what begins the answer
+
+    Templates write the start token themselves, and many tokenizers put one before every text. Where both do, the text is returned
+    without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives
+    these ids.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise ModelError(
+            "This tokenizer has no chat template, so it is not known what a chat's model reads. Give the text itself, without --chat."
+        )
+    chat = [dict(message) for message in messages]
+    try:
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # the template is a program of the model's author and raises what it likes
+        first = str(error).strip().splitlines()[0][:SHOWN] if str(error).strip() else type(error).__name__
+        raise ModelError(f"The chat template refuses these messages: {first}") from error
+    ids = list(tokenizer.encode(text, add_special_tokens=False))
+    start = tokenizer.bos_token or ""
+    for candidate in (text, text.removeprefix(start)):
+        if list(tokenizer.encode(candidate)) == ids:
+            return candidate
+    raise ModelError(
+        "This tokenizer adds tokens to every text that its chat template does not have, so no text stands for the chat's tokens."
+    )
