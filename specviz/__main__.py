@@ -1,8 +1,8 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
-Exit codes: 0 done; 1 rejected (verify), altered (check) or not ready (pairs --check); 2 bad arguments or input, with one sentence on
-stderr; 3 too few samples (verify), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only compared
-with itself (check); 70 a bug in this program; 130 interrupted.
+Exit codes: 0 done; 1 rejected (verify, audit), altered (check) or not ready (pairs --check); 2 bad arguments or input, with one sentence
+on stderr; 3 too few samples (verify, audit), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only
+compared with itself (check); 70 a bug in this program; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ COMMANDS = {
     "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
     "verify": "draw many short samples and test them against the target's exact distribution",
+    "audit": "collect samples of a running server and test whether what it does is exact",
     "check": "check a certificate: recompute what follows from its counts, and draw its samples again if the models are available",
     "bench": "measure speed side by side: target-only, speculative, transformers' assisted generation",
     "plan": "predict tokens per target pass, speed-up and the best gamma on a text of yours",

@@ -8,6 +8,7 @@
     |-- TraceError               a record that is damaged or of another schema
     |-- TrainingError            a corpus or checkpoint that cannot be used
     |-- EvidenceError            samples or a distribution with which nothing can be tested
+    |-- EndpointError            a server that cannot be asked, or whose answers cannot be used
     `-- ClusterError             other machines, or other processes, that cannot be worked with
 
 Programming errors are assertions, not part of this tree.
@@ -66,6 +67,14 @@ class TrainingError(SpecvizError):
 
 class EvidenceError(SpecvizError):
     """Samples, a distribution or a test from which nothing follows."""
+
+
+class EndpointError(SpecvizError):
+    """A server that cannot be asked, or whose answers cannot be used. status: of its HTTP answer, 0 without one."""
+
+    def __init__(self, sentence: str, status: int = 0):
+        self.status = status
+        super().__init__(sentence)
 
 
 class ClusterError(SpecvizError):

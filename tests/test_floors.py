@@ -44,6 +44,7 @@ BORDERS = {
     "transformers": {"models", "training", "evidence", "measure", "serving", "interface"},
     "tokenizers": {"models", "training"},
     "scipy": {"statistics"},
+    "httpx2": {"audit"},
     "ray": {"cluster"},
     "psutil": {"cluster"},
     "torch": {
@@ -130,6 +131,7 @@ def test_every_import_goes_down_and_stays_within_its_border():
         ("models", "from scipy import stats", "scipy belongs"),
         ("evidence", "def f():\n    import ray", "ray belongs"),
         ("cluster", "from specviz.web.common import cache", "upwards"),
+        ("web", "import httpx2", "httpx2 belongs"),
         ("commands", "from specviz.web.common import cache", "web is for"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Messages as the text that a model was trained to read them in: its tokenizer's chat template."""
+"""A chat as the text that a model reads: the tokenizer's own template with the messages in it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from specviz.errors import ModelError
+from specviz.errors import SHOWN, ModelError
 
 
 def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
-    """The text of messages, up to where the answer begins: a prompt like any other.
+    """The text that ``tokenizer.encode`` turns into the ids that a server's chat endpoint gives the model.
 
-    messages  each with ``role`` (system, user or assistant) and ``content``
+    messages  each with ``role`` and ``content``; the template adds what begins the answer
 
-    A start token at the front is left out where the tokenizer adds one to every text by itself, so that it is not there twice.
-
-    Raises ModelError if the tokenizer has no template, or its template refuses these messages.
+    Templates write the start token themselves, and many tokenizers put one before every text. Where both do, the text is returned
+    without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives
+    these ids.
     """
-    if not tokenizer.chat_template:
-        raise ModelError("This pair's tokenizer has no chat template: write the prompt as plain text.")
-    try:
-        text = tokenizer.apply_chat_template([dict(one) for one in messages], tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # a template is a program of the model's authors, and raises what it likes
-        said = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+    if not getattr(tokenizer, "chat_template", None):
         raise ModelError(
-            f"The chat template of this pair refuses these messages: {said}. Try without a system message."
-        ) from error
-    start, ids = tokenizer.bos_token, tokenizer.encode("")
-    added = start is not None and ids[:1] == [tokenizer.bos_token_id]
-    return text.removeprefix(start) if added else text
+            "This tokenizer has no chat template, so it is not known what a chat's model reads. Give the text itself, without --chat."
+        )
+    chat = [dict(message) for message in messages]
+    try:
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # the template is a program of the model's author and raises what it likes
+        first = str(error).strip().splitlines()[0][:SHOWN] if str(error).strip() else type(error).__name__
+        raise ModelError(f"The chat template refuses these messages: {first}") from error
+    ids = list(tokenizer.encode(text, add_special_tokens=False))
+    start = tokenizer.bos_token or ""
+    for candidate in (text, text.removeprefix(start)):
+        if list(tokenizer.encode(candidate)) == ids:
+            return candidate
+    raise ModelError(
+        "This tokenizer adds tokens to every text that its chat template does not have, so no text stands for the chat's tokens."
+    )

@@ -55,7 +55,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     tokenizers = [load_tokenizer(one) for one in listed]
     if why := difference(*tokenizers):  # asked before weights are read
         shared_tokens(places, configs, tokenizers, why)
-    target, draft = (load_model(one, where, kind) for one in listed)
+    target = load_model(listed[0], where, kind)
+    draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind)
     if rounded:
         round_weights(draft)
     return pair_of(target, draft, tokenizers[0], name, places, tokenizers[1])

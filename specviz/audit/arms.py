@@ -1,0 +1,121 @@
+"""One server of an audit, or one way of asking it, from the first look to the record of its samples. The command and the page use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from specviz.audit.collect import PROBES, Asked, Record, collect, first_seed, kept, read_record
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.planning import Forecast, forecast, rate
+from specviz.audit.profiles import Recognized, recognized
+from specviz.audit.traps import Probe, Trap, probed
+from specviz.evidence.certificate.seal import sealed
+from specviz.models.pairs.pair import LoadedPair
+from specviz.records import plain_fields
+
+Watch = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What was learned before the first sample.
+
+    who       as ``recognized``, with the profile that was settled; traps  all that were looked for
+    asked     with what the traps ask for: one request at a time, one sample of a request
+    refusals  fields that the server does not take
+    forecast  None where all samples are there already
+    """
+
+    who: Recognized
+    traps: tuple[Trap, ...]
+    asked: Asked
+    refusals: tuple[str, ...]
+    forecast: Forecast | None
+    url: str
+
+    @property
+    def stopping(self) -> list[Trap]:
+        return [trap for trap in self.traps if trap.stops]
+
+    @property
+    def words(self) -> str:
+        """All that a person should know, a line each: who answers, what was caught or cannot be known, what is to be expected."""
+        lines = [f"{self.who.name} at {self.url}", *self.refusals]
+        lines += [f"- {trap.name}: {trap.sentence}" for trap in self.traps if trap.state != "safe"]
+        return "\n".join([*lines, *([self.forecast.sentence] if self.forecast else ["All samples are there already."])])
+
+
+@dataclass(slots=True)
+class Arm:
+    """Whom to ask, for what, how, and into which file of the audit's folder. ready: set by ``look``."""
+
+    endpoint: Endpoint
+    manner: Manner
+    asked: Asked
+    file: str
+    ready: Ready | None = None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The fields of a request to this server's completions, for somebody who wants to repeat it without this project."""
+        assert self.ready is not None
+        body = self.ready.who.profile.body(self.manner, None)
+        known = self.ready.who.profile.path(self.manner) == "/completions"
+        return {key: value for key, value in body.items() if key != "prompt"} if known else {}
+
+    def collect(self, folder: Path, watch: Watch) -> Record:
+        """Fill the sample file. Raises as ``collect``."""
+        ready = self.ready
+        assert ready is not None
+        return collect(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals, watch)
+
+
+def look(
+    arm: Arm, folder: Path, tv: float, files: int, pair: LoadedPair | None, watch: Watch = lambda share, doing: None
+) -> Ready:
+    """Who answers, which traps there are, and how long the samples will take.
+
+    files  sample files of the audit: 2 where two servers are compared; pair  local weights, None: there are none
+
+    Raises EndpointError where nothing answers, SettingsError where the folder holds something else.
+    """
+    watch(0.0, "who answers")
+    who, asked = recognized(arm.endpoint), arm.asked
+    profile, _, refusals = who.profile.settled(arm.endpoint, arm.manner)
+    who = Recognized(profile, who.about)
+    there, before = kept(folder / arm.file)[0], read_record(folder / arm.file)
+    if there >= asked.samples and before is not None:
+        traps = tuple(Trap(**trap) for trap in before.traps)
+        return Ready(
+            who, traps, replace(asked, at_once=before.at_once, choices=before.choices), tuple(refusals), None, arm.endpoint.url
+        )
+    known = None if pair is None else pair.encode(arm.manner.line)
+    seeds = first_seed(asked.seed, PROBES) + asked.arm * PROBE_SEEDS
+    probe = Probe(arm.endpoint, profile, arm.manner, asked.at_once, seeds, known, pair and pair.vocabulary)
+    found = probed(probe, lambda share, doing: watch(0.9 * share, doing))
+    choices = min(asked.choices, found.choices)
+    probe.at_once = found.at_once
+    watch(0.95, "how long it will take")
+    pace = rate(probe, choices) if not found.stopping else 0.0
+    ahead = None
+    if pace:
+        limit = None if asked.rate is None else asked.rate * choices
+        ahead = forecast(
+            asked.samples, asked.samples - there, min(arm.manner.max_tokens, 4), tv, files, pair is None, pace, limit
+        )
+    watch(1.0, "")
+    own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
+    return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url)
+
+
+PROBE_SEEDS = 10**6  # seeds between the probes of one server and those of the other
+
+
+def described(report: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
+    """The sealed report with the records of the servers in its field ``audit``."""
+    servers = [plain_fields(record) for record in records]
+    return sealed(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})

@@ -1,0 +1,433 @@
+"""Collect the samples of one server into a sample file, and beside it a record of what was asked and who answered.
+
+The file always holds the first answers in the order of the questions: an answer that came early waits for those before it. So it does
+not matter which samples are quick, and work that is stopped, or a server that fails, leaves an unbiased part that the same command
+continues. Each request has a seed of its own, counted up from a start that only the command's seed decides, and the next one to be
+used stands in the last line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
+from specviz.errors import EndpointError, SettingsError, TraceError
+from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
+from specviz.records import Schema, read_json, versions
+from specviz.settings import whole
+from specviz.statistics.finding import plural
+
+SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
+MOST = 1_000_000  # samples of a file
+AT_ONCE_MAX, CHOICES_MAX = 256, 128
+AHEAD = 4  # answers that may wait for an earlier one, for each request at a time
+TELL = 0.2  # seconds between two looks at whether to stop
+LOOKS = 3  # such questions in a row that must say no
+LOOK = 60.0  # seconds between two questions whether it is still the same server
+REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
+PROBES = 2  # the region of the probes
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How samples are collected.
+
+    samples  number in all; at_once  requests at a time; choices  samples of a request
+    rate     most requests per second, None: as many as the server answers
+    seed     decides the seeds of all requests; arm  0 or 1, of two files that are compared
+    """
+
+    samples: int
+    at_once: int = 8
+    choices: int = 1
+    rate: float | None = None
+    seed: int = 7
+    arm: int = 0
+
+    def __post_init__(self) -> None:
+        whole("samples", self.samples, 1, MOST, f"a whole number from 1 to {MOST:,}")
+        whole("concurrency", self.at_once, 1, AT_ONCE_MAX)
+        whole("choices", self.choices, 1, CHOICES_MAX)
+        if self.rate is not None and not 0.0 < self.rate <= 1e6:
+            raise SettingsError("rate", self.rate, "above 0 requests per second")
+
+    @property
+    def first_seed(self) -> int:
+        return first_seed(self.seed, self.arm)
+
+
+def first_seed(seed: int, region: int) -> int:
+    """Where the seeds of a region begin: in its first half, so that no file reaches the next region. At least 1, below 2^31."""
+    digest = hashlib.sha256(f"{seed}".encode()).digest()
+    return region * REGION + 1 + int.from_bytes(digest[:8], "big") % (REGION // 2)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the answers showed besides samples.
+
+    ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
+    drafted, accepted  draft tokens, None where the server does not show them
+    """
+
+    requests: int = 0
+    ended: int = 0
+    stripped: int = 0
+    drafted: int | None = None
+    accepted: int | None = None
+    retried: int = 0
+    refused: int = 0
+    broken: int = 0
+    late: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Record:
+    """The file beside a sample file: who answered what. Its fields are JSON-ready."""
+
+    url: str
+    profile: str
+    about: dict[str, Any]
+    identity: list[str]
+    manner: dict[str, Any]
+    request: dict[str, Any]
+    seed: int
+    arm: int
+    asked: int
+    at_once: int
+    choices: int
+    traps: list[dict[str, Any]]
+    began: str
+    ended: str = ""
+    samples: int = 0
+    seen: dict[str, Any] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=versions)
+
+    @property
+    def drafted(self) -> bool | None:
+        """Whether drafting was seen at work; None where this server does not show it."""
+        count = self.seen.get("drafted")
+        return None if count is None else count > 0
+
+
+def beside(path: Path) -> Path:
+    """The record of a sample file."""
+    return path.with_suffix(".json")
+
+
+def read_record(path: Path) -> Record | None:
+    """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
+    if not beside(path).exists():
+        return None
+    return SCHEMA.opened(read_json(beside(path), SCHEMA.what), lambda record: Record(**record))
+
+
+def collect(
+    endpoint: Endpoint,
+    who: Recognized,
+    manner: Manner,
+    asked: Asked,
+    path: Path,
+    traps: tuple[Any, ...] = (),
+    refusals: tuple[str, ...] = (),
+    watch: Callable[[float, str], None] = lambda share, doing: None,
+) -> Record:
+    """Fill the sample file at ``path`` up to ``asked.samples``, from where an earlier call left it.
+
+    who       whom ``recognized`` found, with the profile that was settled
+    traps     of the probes; refusals  fields that the server does not take: both for the record
+    watch     told the share of the samples that is there, several times a second; what it raises ends the work
+
+    Raises EndpointError where the server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
+    of other questions. What was collected until then is in the file.
+    """
+    size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
+    if size * asked.samples > LARGEST or size > LINE:
+        allowed = (
+            f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
+        )
+        raise SettingsError("samples", asked.samples, allowed)
+    before = _earlier(path, who, manner, asked)
+    lines, last = kept(path)
+    number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
+    record = Record(
+        url=endpoint.url,
+        profile=who.profile.name,
+        about=who.about,
+        identity=before.identity if before else [],
+        manner=manner.to_record(),
+        request=dict(who.profile.body(manner, asked.first_seed, asked.choices)),
+        seed=asked.seed,
+        arm=asked.arm,
+        asked=asked.samples,
+        at_once=asked.at_once,
+        choices=asked.choices,
+        traps=[asdict(trap) for trap in traps],
+        began=before.began if before else _now(),
+        samples=lines,
+        seen=before.seen if before else {},
+        refusals=list(refusals),
+    )
+    run = _Run(endpoint, who, manner, asked, record, lines, number)
+    _save(path, record)
+    try:
+        with path.open("ab") as file:
+            run.fill(file, watch)
+    except OSError as error:
+        raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+    finally:
+        record.samples, record.ended = run.lines, _now()
+        record.seen = run.total()
+        _save(path, record)
+    return record
+
+
+class _Run:
+    """One call of ``collect``."""
+
+    def __init__(
+        self, endpoint: Endpoint, who: Recognized, manner: Manner, asked: Asked, record: Record, lines: int, number: int
+    ):
+        self.endpoint, self.who, self.profile, self.manner, self.asked = endpoint, who, who.profile, manner, asked
+        self.record, self.lines, self.number = record, lines, number
+        self.seen, self.began = Seen(), time.monotonic()
+        self.earlier = dict(record.seen)
+        self.counted = asdict(endpoint.counted)
+        self.counters = None if lines >= asked.samples else self.profile.counters(endpoint)
+
+    def fill(self, file: Any, watch: Callable[[float, str], None]) -> None:
+        """Write answers in the order of the requests until there are enough lines."""
+        crew, waiting = _Crew(self._answer, self.asked.at_once), deque()
+        looked = began = time.monotonic()
+        sent = 0
+        try:
+            while self.lines < self.asked.samples:
+                missing = self.asked.samples - self.lines
+                want = min(AHEAD * self.asked.at_once, -(-missing // self.asked.choices))
+                now = time.monotonic()
+                while len(waiting) < want and (self.asked.rate is None or sent <= (now - began) * self.asked.rate):
+                    seed = self.asked.first_seed + self.number * self.asked.choices
+                    waiting.append((seed, crew.send(seed)))
+                    self.number, sent = self.number + 1, sent + 1
+                watch(self.lines / self.asked.samples, f"{self.lines:,} of {self.asked.samples:,} samples")
+                if not waiting or not waiting[0][1].done.wait(TELL):
+                    time.sleep(0.0 if waiting else min(TELL, 1.0 / (self.asked.rate or 1.0)))
+                    continue
+                while waiting and waiting[0][1].done.is_set():
+                    seed, one = waiting.popleft()
+                    self._write(file, seed, one.result())
+                file.flush()
+                if now - looked > LOOK:
+                    looked = now
+                    self._same_server()
+            self._same_server()
+            watch(1.0, f"{self.lines:,} samples")
+        finally:
+            crew.leave()
+            with suppress(OSError):
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _answer(self, seed: int) -> Answered:
+        body = self.profile.body(self.manner, seed, self.asked.choices)
+        return self.profile.read(self.endpoint.ask(self.profile.path(self.manner, self.asked.choices), body))
+
+    def _write(self, file: Any, seed: int, answer: Answered) -> None:
+        """All samples of an answer, or none."""
+        identity = list(answer.identity)
+        if not self.record.identity:
+            self.record.identity = identity
+        elif self.record.identity != identity:
+            before, now = ("/".join(filter(None, one)) or "without a name" for one in (self.record.identity, identity))
+            raise EndpointError(
+                f"The server's answers were of '{before}' and now are of '{now}': another model answers. "
+                f"{plural(self.lines, 'sample')} of the first one are kept."
+            )
+        for sample in answer.samples:
+            refuse_short(sample, answer, self.manner)
+        room = self.asked.samples - self.lines
+        for place, sample in enumerate(answer.samples[:room]):
+            file.write(_line(self.manner, sample, seed + place))
+        self.lines += min(room, len(answer.samples))
+        seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
+        seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
+        given = (
+            None if any(one.tokens is None for one in answer.samples) else sum(len(one.tokens or ()) for one in answer.samples)
+        )
+        if ended and given is not None and answer.completion_tokens == given + ended:
+            seen.stripped += ended
+        if answer.drafted is not None:
+            seen.drafted = (seen.drafted or 0) + answer.drafted
+        if answer.accepted is not None:
+            seen.accepted = (seen.accepted or 0) + answer.accepted
+
+    def _same_server(self) -> None:
+        """Raises EndpointError if somebody else answers at the address."""
+        for _ in range(LOOKS):  # one that only fails now and then is no other server
+            now = recognized(self.endpoint)
+            if (now.profile.name, now.about) == (self.who.profile.name, self.who.about):
+                return
+        else:
+            changed = [key for key in {*now.about, *self.who.about} if now.about.get(key) != self.who.about.get(key)]
+            what = f" ({', '.join(sorted(changed))})" if changed else ""
+            raise EndpointError(
+                f"The server describes itself in another way than when the work began{what}. "
+                f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+            )
+
+    def total(self) -> dict[str, Any]:
+        """What was seen by this call and by those before."""
+        for name, value in asdict(self.endpoint.counted).items():
+            if hasattr(self.seen, name):
+                setattr(self.seen, name, value - self.counted[name])
+        self.seen.seconds = time.monotonic() - self.began
+        if self.counters is not None and (after := self.profile.counters(self.endpoint)) is not None:
+            self.seen.drafted, self.seen.accepted = (int(b - a) for a, b in zip(self.counters, after, strict=True))
+        now, both = asdict(self.seen), dict(self.earlier)
+        for name, value in now.items():
+            if value is not None:
+                both[name] = (both.get(name) or 0) + value
+        return {name: None for name in now} | both
+
+
+def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
+    """Raises EndpointError for a sample that is no sample of ``max_tokens`` tokens, or of a text that ended by itself."""
+    where = f"of {plural(manner.max_tokens, 'token')}"
+    if sample.stop not in (*ENDED, "length"):
+        raise EndpointError(
+            f"The server ended a sample {where} with the reason {sample.stop[:60]!r}: only 'stop' and 'length' make it a sample."
+        )
+    count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
+    if count is None:
+        return
+    if count > manner.max_tokens + (sample.stop in ENDED):
+        raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
+    if count < manner.max_tokens and sample.stop == "length":
+        raise EndpointError(
+            f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
+            "its own limit, or its context, is smaller. Ask for a smaller --length."
+        )
+
+
+def _line(manner: Manner, sample: Sampled, seed: int) -> bytes:
+    """A sample as the file has it."""
+    content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
+    record = {"prompt": manner.line} | content | {"stop": sample.stop, "settings": manner.settings(seed)}
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Record | None:
+    """The record of an earlier call that this one continues. Raises SettingsError where it may not."""
+    try:
+        before = read_record(path)
+    except TraceError as error:
+        raise SettingsError("out", str(path.parent), f"a folder without a damaged record ({str(error)[:120]})") from error
+    if before is None:
+        if path.exists() and path.stat().st_size:
+            raise SettingsError(
+                "out", str(path.parent), f"another folder: '{path.name}' is there without a record of who sampled it"
+            )
+        return None
+    same = {
+        "the request": (before.manner, manner.to_record()),
+        "the kind of server": (before.profile, who.profile.name),
+        "the server's description of itself": (before.about, who.about),
+        "--seed": (before.seed, asked.seed),
+        "--choices": (before.choices, asked.choices),
+    }
+    if changed := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
+        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(changed)})"
+        raise SettingsError("out", str(path.parent), allowed)
+    return before
+
+
+def kept(path: Path) -> tuple[int, int | None]:
+    """Lines of a file, and the seed of its last one. A last line that was cut off is removed."""
+    try:
+        if not path.exists():
+            return 0, None
+        content = path.read_bytes()
+        whole_lines = content[: content.rfind(b"\n") + 1]
+        if len(whole_lines) < len(content):
+            os.truncate(path, len(whole_lines))
+        lines = whole_lines.splitlines()
+        return len(lines), int(json.loads(lines[-1])["settings"]["seed"]) if lines else None
+    except OSError as error:
+        raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise SettingsError("out", str(path), "a sample file that this command has written; its last line is not") from error
+
+
+def _save(path: Path, record: Record) -> None:
+    SCHEMA.save(beside(path), SCHEMA.text(asdict(record), indent=1))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(slots=True)
+class _Question:
+    """A request on its way."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    answer: Answered | None = None
+    error: Exception | None = None
+
+    def result(self) -> Answered:
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
+
+
+class _Crew:
+    """Threads that ask. They are never waited for: one that hangs on a silent server ends with the program."""
+
+    def __init__(self, ask: Callable[[int], Answered], count: int):
+        self.ask, self.left = ask, False
+        self.line: deque[tuple[int, _Question]] = deque()
+        self.some = threading.Condition()
+        for number in range(count):
+            threading.Thread(target=self._work, name=f"asking {number}", daemon=True).start()
+
+    def send(self, seed: int) -> _Question:
+        one = _Question()
+        with self.some:
+            self.line.append((seed, one))
+            self.some.notify()
+        return one
+
+    def leave(self) -> None:
+        with self.some:
+            self.left = True
+            self.line.clear()
+            self.some.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self.some:
+                self.some.wait_for(lambda: self.line or self.left)
+                if self.left:
+                    return
+                seed, one = self.line.popleft()
+            try:
+                one.answer = self.ask(seed)
+            except Exception as error:  # handed to whoever waits for the answer, whatever it is
+                one.error = error
+            one.done.set()

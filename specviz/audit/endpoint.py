@@ -1,0 +1,262 @@
+"""One HTTP server that speaks OpenAI's protocol: a question, an answer of bounded size, and a sentence for whatever goes wrong.
+
+A question is asked again after a broken connection, after 429 and after an error of the server, with the same body and so with the
+same seed. Only a whole answer is ever returned, and one for each question: what a broken connection lost is never counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from specviz.errors import SHOWN, EndpointError, SettingsError
+
+VERSION = "/v1"  # where OpenAI's paths begin
+ANSWER_MAX = 8 * 2**20  # bytes of an answer
+CONNECT, SILENCE = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
+IDLE = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
+TRIES, FEW = 20, 3  # how often a question is asked: for a sample, and for anything that may be missing
+LATE = 2  # answers that may be late in a row for one question
+FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
+AFTER_MAX = 120.0  # seconds of a Retry-After that are waited
+AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
+JSON = "application/json"
+
+
+def base(url: str) -> str:
+    """The address of OpenAI's paths, ending in ``/v1``. Raises SettingsError for what is no address of a server.
+
+    ``localhost:8000`` is no address: its scheme says whether the connection is encrypted, so it is not guessed.
+    """
+    shown = url[:SHOWN]
+    allowed = "an address such as http://HOST:PORT/v1"
+    if any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
+        raise SettingsError("URL", shown, f"{allowed}, without spaces")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise SettingsError("URL", shown, f"{allowed}, with a port from 1 to 65535") from None
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        raise SettingsError("URL", shown, allowed)
+    if parts.username is not None or parts.password is not None:
+        raise SettingsError(
+            "URL", f"{parts.scheme}://…@{host}", f"{allowed}, without a name or a password; a key comes from --api-key-variable"
+        )
+    if parts.query or parts.fragment:
+        raise SettingsError("URL", shown, f"{allowed}, without ? and #")
+    path = parts.path.rstrip("/")
+    for end in ("/chat/completions", "/completions", "/models"):  # as copied from somewhere
+        path = path.removesuffix(end)
+    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(VERSION) else path + VERSION}"
+
+
+def key_of(variable: str) -> str:
+    """The key that an environment variable holds; empty for no variable. Raises SettingsError, which never shows the key."""
+    if not variable:
+        return ""
+    found = os.environ.get(variable, "").strip()
+    if not found:
+        raise SettingsError("api-key-variable", variable, "the name of an environment variable that holds the key")
+    if not found.isascii() or not found.isprintable():
+        raise SettingsError("api-key-variable", variable, "a variable whose value is one line of ASCII")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer. headers: names in lower case; seconds: from the question to its last byte."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+    seconds: float
+
+
+@dataclass(slots=True)
+class Counted:
+    """How often something went wrong on the way, of all questions."""
+
+    asked: int = 0
+    retried: int = 0
+    refused: int = 0
+    broken: int = 0
+    late: int = 0
+
+
+class Endpoint:
+    """A server at one address. Several threads may ask at once.
+
+    url        as ``base`` takes it
+    key        sent as a bearer token; never shown, never stored
+    at_once    most connections
+    silence    seconds that a whole answer may take
+    stopped    set by whoever wants nothing more: waiting ends, and ``Gone`` is raised
+    """
+
+    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = SILENCE):
+        self.url, self.silence = base(url), silence
+        self.root = self.url.removesuffix(VERSION)
+        self.stopped, self.counted, self._lock = threading.Event(), Counted(), threading.Lock()
+        headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._client = httpx2.Client(
+            headers=headers,
+            limits=httpx2.Limits(max_connections=at_once + 2, max_keepalive_connections=at_once + 2, keepalive_expiry=IDLE),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        self.stopped.set()
+        self._client.close()
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None, tries: int = TRIES, silence: float | None = None) -> Any:
+        """The JSON of an answer. path: after ``/v1``, or with ``root:`` after the server's own address; body: None for GET.
+
+        silence: seconds that the answer may take, in place of the endpoint's own.
+
+        Raises EndpointError with a sentence; ``status`` is the last answer's, 0 without one.
+        """
+        reply = self.reply(path, body, tries, silence)
+        where = self._where(path)
+        if JSON not in reply.headers.get("content-type", JSON):
+            kind = reply.headers["content-type"].partition(";")[0][:60]
+            page = "a web page" if kind == "text/html" else f"{kind}"
+            raise EndpointError(
+                f"{where} answered with {page}, not JSON: is this the address of an OpenAI-compatible server?", reply.status
+            )
+        try:
+            return json.loads(reply.content.decode("utf-8"), parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise EndpointError(
+                f"{where} answered with something that is not JSON ({_clean(reply.content[:80])!r}).", reply.status
+            ) from error
+
+    def reply(self, path: str, body: Mapping[str, Any] | None = None, tries: int = TRIES, silence: float | None = None) -> Reply:
+        """An answer whose status is 200. Raises EndpointError as ``ask``."""
+        where, said, late, silence = self._where(path), "", 0, min(self.silence, silence or self.silence)
+        with self._lock:
+            self.counted.asked += 1
+        for number in range(tries):
+            wait = min(FIRST_WAIT * 2.0**number, LONGEST_WAIT)
+            status = 0
+            try:
+                found = self._once(path, body, silence)
+            except httpx2.TimeoutException as error:
+                late += 1
+                self._count("late")
+                connected = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
+                said = f"did not answer within {silence if connected else min(CONNECT, silence):g} s"
+                if late >= LATE:
+                    raise EndpointError(f"{where} {said}, {late} times.") from error
+            except httpx2.HTTPError as error:  # refused, reset, dropped while idle, or no HTTP at all
+                self._count("broken")
+                said = f"could not be reached or broke the connection ({_clean(str(error)) or type(error).__name__})"
+                wait = (
+                    0.0
+                    if number == 0 and isinstance(error, httpx2.RemoteProtocolError | httpx2.WriteError | httpx2.ReadError)
+                    else wait
+                )
+            except httpx2.InvalidURL as error:
+                raise EndpointError(f"{where} is no address ({_clean(str(error))}).") from error
+            else:
+                status = found.status
+                if status == 200:
+                    return found
+                said = f"answered with status {status}{_message(found)}"
+                if status not in AGAIN:
+                    raise EndpointError(f"{where} {_refusal(found, said)}.", status)
+                self._count("refused")
+                wait = min(max(wait, _after(found)), AFTER_MAX)
+            if number + 1 < tries:
+                self._count("retried")
+                if self.stopped.wait(wait):
+                    raise Gone("The work was stopped.")
+        times = f", {tries} times in a row" if tries > 1 else ""
+        raise EndpointError(f"{where} {said}{times}.", status)
+
+    def _once(self, path: str, body: Mapping[str, Any] | None, silence: float) -> Reply:
+        if self.stopped.is_set():
+            raise Gone("The work was stopped.")
+        began = time.monotonic()
+        content = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        headers = {} if body is None else {"Content-Type": JSON}
+        pieces, size = [], 0
+        patience = httpx2.Timeout(silence, connect=min(CONNECT, silence))
+        how = "GET" if body is None else "POST"
+        with self._client.stream(how, self._address(path), content=content, headers=headers, timeout=patience) as answer:
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise EndpointError(
+                    f"{self._where(path)} compressed its answer although it was asked not to.", answer.status_code
+                )
+            for piece in answer.iter_raw():
+                size += len(piece)
+                if size > ANSWER_MAX:
+                    raise EndpointError(f"{self._where(path)} answered with more than {ANSWER_MAX >> 20} MB.", answer.status_code)
+                if time.monotonic() - began > silence:  # each byte may be in time, and the whole without end
+                    raise httpx2.ReadTimeout("the answer does not end")
+                pieces.append(piece)
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            return Reply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
+
+    def _address(self, path: str) -> str:
+        return self.root + path.removeprefix("root:") if path.startswith("root:") else self.url + path
+
+    def _where(self, path: str) -> str:
+        return f"'{self._address(path)}'"
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            setattr(self.counted, what, getattr(self.counted, what) + 1)
+
+
+class Gone(EndpointError):
+    """The work was stopped while a question waited."""
+
+
+def _after(reply: Reply) -> float:
+    """Seconds of a Retry-After header; 0 without one, or for a date."""
+    try:
+        return max(0.0, float(reply.headers.get("retry-after", 0.0)))
+    except ValueError:
+        return 0.0
+
+
+def _refusal(reply: Reply, said: str) -> str:
+    """A sentence's end for an answer that another try would not change."""
+    if 300 <= reply.status < 400:
+        target = _clean(reply.headers.get("location", "")) or "another address"
+        return f"redirects to {target}; redirects are not followed, so give that address itself if you trust it"
+    if reply.status in (401, 403):
+        return f"{said}; name the environment variable that holds your key with --api-key-variable"
+    return said
+
+
+def _message(reply: Reply) -> str:
+    """What a server says about its refusal, in the form of OpenAI's errors or FastAPI's; '' if it says nothing that can be shown."""
+    try:
+        found = json.loads(reply.content)
+    except (ValueError, RecursionError):
+        return ""
+    said = found.get("error", found.get("detail", found.get("message"))) if isinstance(found, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    return f" ({_clean(said if isinstance(said, str) else json.dumps(said))})" if said else ""
+
+
+def _clean(said: str | bytes) -> str:
+    """A server's words as part of a sentence: one line, bounded, and nothing that a terminal would obey."""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * SHOWN]).split())
+    return (line if len(line) <= SHOWN else line[:SHOWN] + " …").rstrip(".")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")

@@ -1,0 +1,79 @@
+"""What a server is asked for: the text, how much of it, and the distribution that its tokens should be sampled from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specviz.errors import SettingsError
+from specviz.settings import OFF, PROMPT_MAX, number, whole
+
+TOKENS_MAX = 64  # of a sample: longer ones need more samples than any server gives
+HOTTEST = 1000.0  # temperature of a probe: every token is about as likely as any other
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How samples are asked for. None for top_k, top_p or min_p means off.
+
+    prompt      the text to continue; under ``chat`` the message of the user
+    max_tokens  1 to 64
+    model       as the server calls it; empty: not named
+    temperature 0 to 1000
+    extra       further fields of the request's body, which win over everything else
+    written     the text that the server's model reads, where it differs from ``prompt``: the chat template with the message in it
+    """
+
+    prompt: str
+    max_tokens: int
+    model: str = ""
+    chat: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    written: str = ""
+
+    def __post_init__(self) -> None:
+        whole("length", self.max_tokens, 1, TOKENS_MAX)
+        number("temperature", self.temperature, 0.0, HOTTEST, f"a number from 0 (greedy) to {HOTTEST:g}")
+        if self.top_k is not None:
+            whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
+        for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
+            if value is not None:
+                number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+        if not self.prompt:
+            raise SettingsError("prompt", self.prompt, "a text: servers refuse an empty one, or answer it in ways of their own")
+        if len(self.prompt) > PROMPT_MAX:
+            raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What a chat is asked with."""
+        return [{"role": "user", "content": self.prompt}]
+
+    @property
+    def line(self) -> str:
+        """The text that the samples continue, as a sample file names it."""
+        return self.written or self.prompt
+
+    def settings(self, seed: int | None = None) -> dict[str, Any]:
+        """The field ``settings`` of a sample: what changes its distribution, and its seed."""
+        asked = {name: getattr(self, name) for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None}
+        chat = {"chat": True} if self.chat else {}
+        return (
+            {"temperature": self.temperature, "max_tokens": self.max_tokens}
+            | asked
+            | chat
+            | ({} if seed is None else {"seed": seed})
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Everything that was asked, JSON-ready."""
+        return {"model": self.model, "prompt": self.prompt, "written": self.written, "extra": dict(self.extra)} | self.settings()
+
+    def hot(self, temperature: float, max_tokens: int) -> Manner:
+        """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
+        return replace(self, temperature=temperature, top_k=None, top_p=None, min_p=None, max_tokens=max_tokens)

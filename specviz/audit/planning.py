@@ -1,0 +1,83 @@
+"""Before the first sample: how many are needed for a distance, what a given number shows, and how long this server takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from specviz.audit.traps import Probe
+from specviz.evidence.experiment import CELLS, MARGIN, Plan
+from specviz.evidence.sample_files.two_files import FEWEST_DF
+from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.power import corrected, detectable_tv, draws_needed, pooled_draws
+
+TIMED = 4  # requests of a thread that are timed
+LEAST = 0.5  # seconds after which a probe may end
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is to be expected of a number of samples.
+
+    samples  of each file; files  that are collected
+    needed   samples of each file with which ``tv`` is detected
+    sees     total variation that ``samples`` detect
+    rate     samples per second, as a probe has found; seconds  for all that are missing
+    """
+
+    samples: int
+    files: int
+    tv: float
+    needed: int
+    sees: float
+    rate: float
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        of_each = " of each" if self.files == 2 else ""
+        sees = f"{self.samples:,} samples{of_each} detect a total variation of {self.sees:.2g} with power {POWER:.0%}"
+        enough = "" if self.samples >= self.needed else f"; {self.tv:g} needs {self.needed:,}"
+        return f"{sees}{enough}. This server gives about {self.rate:.3g} samples per second: {span(self.seconds)}."
+
+
+def needed(tv: float, length: int, two_files: bool) -> int:
+    """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError."""
+    if two_files:
+        return 2 * draws_needed(tv, FEWEST_DF, ALPHA / 2)
+    return Plan.of(1, length, tv).needed
+
+
+def sees(samples: int, length: int, two_files: bool) -> float:
+    """Total variation that so many samples of each file detect, by the same tests as ``needed``."""
+    if two_files:
+        return detectable_tv(FEWEST_DF, pooled_draws(samples, samples), corrected(ALPHA, 2))
+    return min(1.0, detectable_tv(CELLS[0] - 1, samples, Plan.of(1, length, 1.0).level) / MARGIN)
+
+
+def rate(probe: Probe, choices: int = 1) -> float:
+    """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers."""
+    done, began = 0, time.monotonic()
+    while True:
+        done += sum(
+            len(one.samples) for one in probe.timed([probe.fresh_of(choices) for _ in range(TIMED * probe.at_once)], choices)
+        )
+        if (spent := time.monotonic() - began) >= LEAST:
+            return done / spent
+
+
+def forecast(
+    samples: int, missing: int, length: int, tv: float, files: int, two_files: bool, per_second: float, most: float | None
+) -> Forecast:
+    """missing: samples of all files together that are still to be collected; most: of a second, where the rate is limited."""
+    pace = per_second if most is None else min(per_second, most)
+    return Forecast(samples, files, tv, needed(tv, length, two_files), sees(samples, length, two_files), pace, missing / pace)
+
+
+def span(seconds: float) -> str:
+    """A time that lies ahead, in words."""
+    if seconds < 90:
+        return f"about {max(seconds, 1.0):.0f} s"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes"
+    return f"about {seconds / 3600:.1f} hours"

@@ -1,0 +1,440 @@
+"""The servers that people run: how each is known, what it must be sent so that nothing but the model's distribution is sampled, how
+its tokens are read back, and where it shows that it drafts.
+
+Each fact was seen on the server itself (transformers serve 5.23, llama.cpp 0.5.0-dev, llama-cpp-python 0.3.36, vLLM 0.32) except for
+SGLang's, which come from its source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from specviz.audit.endpoint import FEW, Endpoint
+from specviz.audit.manner import HOTTEST, Manner
+from specviz.errors import SHOWN, EndpointError
+
+LOOKS = 5  # tries at an address that a server may lack, if it answers with an error
+FIRST_LOOK = 20.0  # seconds for an answer while it is still unknown who answers
+SEEDS = 2**32 - 2  # seeds are 1 .. SEEDS: 0 and 2^32 - 1 mean a random one to some servers
+FAMILY = "vllm:spec_decode_num_"
+SGLANG = ("version", "model_path", "tokenizer_path", "dtype", "quantization", "kv_cache_dtype", "sampling_backend", "attention_backend",
+          "random_seed", "enable_deterministic_inference", "speculative_algorithm", "speculative_draft_model_path",
+          "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")  # fmt: skip
+LLAMA = ("n_ctx", "speculative", "params")  # of its default settings
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One continuation. tokens: None where the server gives no ids; stop: ``stop`` where it ended by itself, ``length`` at the limit."""
+
+    tokens: tuple[int, ...] | None
+    text: str
+    stop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one request brought.
+
+    identity          of what answered: model and, where there is one, fingerprint
+    prompt_tokens     that the server read; prompt_ids  which
+    completion_tokens of all samples together
+    drafted, accepted draft tokens, None where the answer does not say
+    """
+
+    samples: tuple[Sampled, ...]
+    identity: tuple[str, str] = ("", "")
+    prompt_tokens: int | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    completion_tokens: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+
+
+class Profile:
+    """A server that is known by nothing but OpenAI's protocol.
+
+    name      in sentences
+    hottest   highest temperature that is sure to be taken
+    alone     whether requests should come one by one: seeds set a generator that all requests share, and nothing is gained
+    choices   most samples of one request
+    optional  fields that may be left out where a server refuses them
+    seen_by   where drafting shows, in a few words; empty: nowhere
+    without   optional fields that this server has refused
+    """
+
+    name, hottest, alone, choices, seen_by = "an OpenAI-compatible server", 2.0, False, 128, ""
+    optional: tuple[str, ...] = ("presence_penalty", "frequency_penalty", "seed", "top_p")
+
+    def __init__(self, without: frozenset[str] = frozenset()):
+        self.without = without
+
+    def path(self, manner: Manner, choices: int = 1) -> str:
+        return "/chat/completions" if manner.chat else "/completions"
+
+    def body(self, manner: Manner, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        """The request for samples of the manner's distribution, and of nothing else."""
+        asked: dict[str, Any] = {"model": manner.model} if manner.model else {}
+        asked |= {"messages": manner.messages} if manner.chat else {"prompt": manner.prompt}
+        asked |= {"max_tokens": manner.max_tokens, "temperature": manner.temperature, "top_p": manner.top_p or 1.0}
+        asked |= ({} if seed is None else {"seed": seed}) | ({"n": choices} if choices > 1 else {})
+        asked |= self.plain(manner)
+        return merged({key: value for key, value in asked.items() if key not in self.without}, manner.extra)
+
+    def plain(self, manner: Manner) -> dict[str, Any]:
+        """What switches off everything that changes the distribution and was not asked for, and asks for ids."""
+        asked = {name: getattr(manner, name) for name in ("top_k", "min_p") if getattr(manner, name) is not None}
+        return {"presence_penalty": 0.0, "frequency_penalty": 0.0} | asked
+
+    def read(self, answer: Any) -> Answered:
+        """The samples of an answer. Raises EndpointError for one that holds none."""
+        choices = part(answer, "choices", list)
+        if not choices:
+            raise EndpointError(f"The server answered without choices ({shown(answer)}).")
+        usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        ids = choices[0].get("prompt_token_ids", answer.get("prompt_token_ids")) if isinstance(choices[0], dict) else None
+        return Answered(
+            tuple(self.choice(one) for one in choices),
+            (str(answer.get("model") or "")[:SHOWN], str(answer.get("system_fingerprint") or "")[:SHOWN]),
+            whole_or_none(usage.get("prompt_tokens")),
+            tuple(ids) if all_ids(ids) else None,
+            whole_or_none(usage.get("completion_tokens")),
+            *self.drafted(answer),
+        )
+
+    def choice(self, choice: Any) -> Sampled:
+        if not isinstance(choice, dict):
+            raise EndpointError(f"The server answered with a choice that is no object ({shown(choice)}).")
+        message = choice.get("message")
+        text = message.get("content") if isinstance(message, dict) else choice.get("text")
+        ids = self.ids(choice)
+        if ids is None and isinstance(message, dict) and (message.get("reasoning_content") or message.get("tool_calls")):
+            raise EndpointError(
+                "The server takes its answers apart (reasoning or tool calls), so the text as it was written is lost. "
+                "Switch its parsers off, or use the completions endpoint without --chat."
+            )
+        if ids is None and not isinstance(text, str):
+            raise EndpointError(f"The server answered with neither text nor token ids ({shown(choice)}).")
+        stop = choice.get("finish_reason")
+        return Sampled(ids, text if isinstance(text, str) else "", {"eos": "stop"}.get(str(stop), str(stop or "")))
+
+    def ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
+        found = choice.get("token_ids")
+        return tuple(found) if all_ids(found) else None
+
+    def drafted(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        return None, None
+
+    def counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
+        """Tokens that the server has drafted and accepted since it started; None where it has no such counters."""
+        return None
+
+    def settled(self, endpoint: Endpoint, manner: Manner) -> tuple[Profile, Answered, list[str]]:
+        """The profile without the optional fields that this server refuses, its first answer, and a sentence for each such field.
+
+        Raises EndpointError where it refuses anything else.
+        """
+        profile, said = self, []
+        while True:
+            try:
+                return profile, profile.read(endpoint.ask(profile.path(manner), profile.body(manner, 1), FEW)), said
+            except EndpointError as error:
+                refused = {name for name in profile.optional if name in str(error)} - profile.without
+                if error.status not in (400, 422) or not refused:
+                    raise
+                profile = type(profile)(profile.without | refused)
+                said += [f"The server refuses {name}; its own value is in force." for name in sorted(refused)]
+
+
+class VLLM(Profile):
+    """Ids on request, end token included. Seeds are a request's own, and choice i of n uses seed + i."""
+
+    name, seen_by = "vLLM", "its counters on /metrics"
+    optional = ("return_token_ids", "min_p", "repetition_penalty")
+
+    def plain(self, manner: Manner) -> dict[str, Any]:
+        return {
+            "top_k": manner.top_k or -1,
+            "min_p": manner.min_p or 0.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "return_token_ids": True,
+        }
+
+    def counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
+        try:
+            text = endpoint.reply("root:/metrics", tries=FEW, silence=FIRST_LOOK).content.decode("utf-8", "replace")
+            sums = {"draft_tokens": 0.0, "accepted_tokens": 0.0}
+            for family in text_string_to_metric_families(text):
+                for one in family.samples:
+                    if (name := one.name.removeprefix(FAMILY).removesuffix("_total")) in sums:
+                        sums[name] += one.value
+            return sums["draft_tokens"], sums["accepted_tokens"]
+        except (EndpointError, ValueError):
+            return None
+
+
+class SGLang(Profile):
+    """Its own ``/generate`` gives ids; OpenAI's paths, which a chat needs, give text."""
+
+    name, seen_by = "SGLang", "the counts of verifying passes in its answers"
+    optional = ("sampling_seed", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+
+    def path(self, manner: Manner, choices: int = 1) -> str:
+        return super().path(manner) if manner.chat else "root:/generate"
+
+    def plain(self, manner: Manner) -> dict[str, Any]:
+        off = {"top_k": manner.top_k or -1, "min_p": manner.min_p or 0.0, "repetition_penalty": 1.0}
+        return super().plain(manner) | off
+
+    def body(self, manner: Manner, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        if manner.chat:
+            return super().body(manner, seed, choices)
+        asked = {"temperature": manner.temperature, "top_p": manner.top_p or 1.0, "max_new_tokens": manner.max_tokens}
+        asked |= self.plain(manner) | ({} if seed is None else {"sampling_seed": seed}) | ({"n": choices} if choices > 1 else {})
+        kept = {key: value for key, value in asked.items() if key not in self.without}
+        return merged({"text": manner.prompt, "sampling_params": kept}, manner.extra)
+
+    def read(self, answer: Any) -> Answered:
+        if isinstance(answer, dict) and "choices" in answer:
+            return super().read(answer)
+        every = answer if isinstance(answer, list) else [answer]
+        metas = [part(one, "meta_info", dict) for one in every]
+        if not every:
+            raise EndpointError("The server answered with an empty list.")
+        verified = [whole_or_none(meta.get("spec_verify_ct")) for meta in metas]
+        drafted = [whole_or_none(meta.get("spec_draft_token_num")) for meta in metas]
+        accepted = [whole_or_none(meta.get("spec_accept_token_num")) for meta in metas]
+        return Answered(
+            tuple(self._one(one, meta) for one, meta in zip(every, metas, strict=True)),
+            (str(metas[0].get("model") or "")[:SHOWN], str(metas[0].get("weight_version") or "")[:SHOWN]),
+            whole_or_none(metas[0].get("prompt_tokens")),
+            None,
+            total([whole_or_none(meta.get("completion_tokens")) for meta in metas]),
+            total(drafted) if total(drafted) is not None else total(verified),
+            total(accepted),
+        )
+
+    def _one(self, one: Mapping[str, Any], meta: Mapping[str, Any]) -> Sampled:
+        reason = meta.get("finish_reason")
+        kind = reason.get("type") if isinstance(reason, dict) else reason
+        ids, text = one.get("output_ids"), one.get("text")
+        if not all_ids(ids) and not isinstance(text, str):
+            raise EndpointError(f"The server answered with neither text nor token ids ({shown(one)}).")
+        end = reason.get("matched") if isinstance(reason, dict) else None
+        tokens = tuple(ids) if all_ids(ids) else None
+        if tokens is not None and kind == "stop" and type(end) is int and tokens[-1:] != (end,):
+            tokens += (end,)
+        return Sampled(tokens, text if isinstance(text, str) else "", str(kind or ""))
+
+
+class LlamaCpp(Profile):
+    """Its own ``/completion`` gives ids, end token included, and the counts of drafted tokens. Of its samplers only those that were
+    asked for are named, in the order of this project: temperature first. The cache of prompts is off, because what it holds
+    changes the last bits of the distribution."""
+
+    name, hottest, choices, seen_by = "llama.cpp", HOTTEST, 4, "the counts in its answers"
+    optional = ()
+
+    def path(self, manner: Manner, choices: int = 1) -> str:
+        return super().path(manner) if manner.chat or choices > 1 else "root:/completion"
+
+    def plain(self, manner: Manner) -> dict[str, Any]:
+        cuts = [name for name in ("top_k", "top_p", "min_p") if getattr(manner, name) is not None]
+        return {
+            "samplers": ["temperature", *cuts],
+            "top_k": manner.top_k or 0,
+            "min_p": manner.min_p or 0.0,
+            "repeat_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "cache_prompt": False,
+        }
+
+    def body(self, manner: Manner, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        asked = super().body(manner, seed, choices)
+        if self.path(manner, choices) == "root:/completion":
+            asked["n_predict"] = asked.pop("max_tokens")
+            return asked | {"return_tokens": True}
+        return asked | ({"logprobs": True, "top_logprobs": 1} if manner.chat else {"logprobs": 1})
+
+    def read(self, answer: Any) -> Answered:
+        if isinstance(answer, dict) and "choices" in answer:
+            return super().read(answer)
+        tokens, text = part(answer, "tokens", list), part(answer, "content", str)
+        if not all_ids(tokens):
+            raise EndpointError(f"The server answered with tokens that are no ids ({shown(tokens)}).")
+        stop = {"eos": "stop", "word": "stop", "limit": "length"}.get(
+            str(answer.get("stop_type")), str(answer.get("stop_type") or "")
+        )
+        counts = whole_or_none(answer.get("tokens_evaluated")), None, whole_or_none(answer.get("tokens_predicted"))
+        identity = str(answer.get("model") or "")[:SHOWN], ""
+        return Answered((Sampled(tuple(tokens), text, stop),), identity, *counts, *self.drafted(answer))
+
+    def ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
+        content = choice["logprobs"].get("content") if isinstance(choice.get("logprobs"), dict) else None
+        found = [one.get("id") if isinstance(one, dict) else None for one in content] if isinstance(content, list) else None
+        return tuple(found) if all_ids(found) else None
+
+    def drafted(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        timings = answer.get("timings")
+        if not isinstance(timings, dict):
+            return None, None
+        return whole_or_none(timings.get("draft_n")) or 0, whole_or_none(timings.get("draft_n_accepted")) or 0
+
+
+class LlamaCppPython(Profile):
+    """One request at a time, text only. Without a seed its samples repeat from one start to the next; penalties are on."""
+
+    name, hottest, alone, choices = "llama-cpp-python", HOTTEST, True, 1
+    optional = ()
+
+    def plain(self, manner: Manner) -> dict[str, Any]:
+        off = {"top_k": manner.top_k or 0, "min_p": manner.min_p or 0.0, "repeat_penalty": 1.0}
+        return off | {"presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
+class Transformers(Profile):
+    """Text only. Sampling is off and top-k is 50 unless ``generation_config``, a JSON string, says otherwise. Any field that it does
+    not know is refused. Drafting (prompt lookup, early exit) is asked for in ``generation_config`` and shows nowhere."""
+
+    name, hottest, alone, choices = "transformers serve", HOTTEST, True, 1
+    optional = ()
+
+    def body(self, manner: Manner, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        """A field ``generation_config`` of the manner's, as an object or as a string, is added to this one's."""
+        extra = dict(manner.extra)
+        own = extra.pop("generation_config", {})
+        config = {
+            "do_sample": manner.temperature > 0.0,
+            "temperature": manner.temperature,
+            "top_k": manner.top_k or 0,
+            "top_p": manner.top_p or 1.0,
+            "min_p": manner.min_p or 0.0,
+            "typical_p": 1.0,
+            "repetition_penalty": 1.0,
+        }
+        try:
+            config = merged(config, json.loads(own) if isinstance(own, str) else own)
+        except (ValueError, TypeError) as error:
+            raise EndpointError(f"generation_config must be a JSON object, got {shown(own)}.") from error
+        asked: dict[str, Any] = {"model": manner.model} if manner.model else {}
+        asked |= {"messages": manner.messages} if manner.chat else {"prompt": manner.prompt}
+        asked |= {"max_tokens": manner.max_tokens, "generation_config": json.dumps(config)} | (
+            {} if seed is None else {"seed": seed}
+        )
+        return merged(asked, extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """A server's profile, and what it says about itself that should not change while it is sampled."""
+
+    profile: Profile
+    about: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        version = self.about.get("version", "")
+        return f"{self.profile.name}{f' {version}' if version else ''}"
+
+
+def recognized(endpoint: Endpoint) -> Recognized:
+    """Who answers at an address. Raises EndpointError where nothing does."""
+    models = look(endpoint, "/models")
+    listed = models.get("data") if isinstance(models, dict) else None
+    listed = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    owners = {str(one.get("owned_by", "")).lower() for one in listed}
+    about: dict[str, Any] = {
+        "models": [{key: one[key] for key in ("id", "root", "owned_by", "max_model_len") if key in one} for one in listed[:20]]
+    }
+    props = look(endpoint, "root:/props")
+    if isinstance(props, dict) and "default_generation_settings" in props:
+        return Recognized(LlamaCpp(), about | _of_llama(props))
+    info = look(endpoint, "root:/get_server_info") or (look(endpoint, "root:/server_info") if "sglang" in owners else None)
+    if isinstance(info, dict) and ("sglang" in owners or "model_path" in info):
+        return Recognized(SGLang(), about | {key: info[key] for key in SGLANG if key in info})
+    version = look(endpoint, "root:/version")
+    if "vllm" in owners or (isinstance(version, dict) and "version" in version and not owners - {"vllm"}):
+        return Recognized(
+            VLLM(),
+            about | ({"version": str(version["version"])[:60]} if isinstance(version, dict) and "version" in version else {}),
+        )
+    schema = look(endpoint, "root:/openapi.json")
+    if isinstance(schema, dict):
+        title = schema["info"].get("title", "") if isinstance(schema.get("info"), dict) else ""
+        if re.search(r"llama\.cpp", str(title)):
+            return Recognized(LlamaCppPython(), about)
+        if isinstance(schema.get("paths"), dict) and "/load_model" in schema["paths"]:
+            return Recognized(Transformers(), about)
+    return Recognized(Profile(), about)
+
+
+def look(endpoint: Endpoint, path: str) -> Any:
+    """The JSON at an address that a server may lack; None there. Raises EndpointError where nothing answers at all."""
+    try:
+        return endpoint.ask(path, tries=LOOKS, silence=FIRST_LOOK)
+    except EndpointError as error:
+        if not error.status or 300 <= error.status < 400 or error.status in (401, 403):
+            raise
+        return None
+
+
+def _of_llama(props: Mapping[str, Any]) -> dict[str, Any]:
+    usual = props["default_generation_settings"] if isinstance(props["default_generation_settings"], dict) else {}
+    template = str(props.get("chat_template") or "")
+    return {
+        "version": str(props.get("build_info") or "")[:60],
+        "model_path": str(props.get("model_path") or "")[:SHOWN],
+        "total_slots": props.get("total_slots"),
+        "defaults": {key: usual[key] for key in LLAMA if key in usual},
+        "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest() if template else "",
+    }
+
+
+# Reading what a server wrote: anything may be missing, or of another type.
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Two objects as one, level by level; the second wins."""
+    if not isinstance(second, Mapping):
+        raise TypeError(f"an object was expected, got {type(second).__name__}")
+    both = dict(first)
+    for key, value in second.items():
+        inner = both.get(key)
+        both[key] = merged(inner, value) if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def part(answer: Any, key: str, kind: type) -> Any:
+    """A field of an answer. Raises EndpointError where it is missing or of another type."""
+    if not isinstance(answer, dict) or not isinstance(answer.get(key), kind):
+        raise EndpointError(f"The server answered without a field {key!r} that could be read ({shown(answer)}).")
+    return answer[key]
+
+
+def all_ids(found: Any) -> bool:
+    """Whether it is a list of ids."""
+    return isinstance(found, list) and all(type(one) is int and one >= 0 for one in found)
+
+
+def whole_or_none(found: Any) -> int | None:
+    return found if type(found) is int and found >= 0 else None
+
+
+def total(found: list[int | None]) -> int | None:
+    """The sum; None where one is missing."""
+    return None if None in found or not found else sum(one for one in found if one is not None)
+
+
+def shown(found: Any) -> str:
+    """What a server wrote, for a sentence: one line, bounded."""
+    return json.dumps(found, default=str)[:SHOWN]

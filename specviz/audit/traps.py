@@ -1,0 +1,383 @@
+"""What spoils samples of a server, asked for before the first sample: each trap is a few requests and a sentence.
+
+Most are answered from continuations at the highest temperature that the server takes. There two honest ones are practically never
+equal, so equal ones mean something.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.audit.endpoint import FEW, Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.profiles import Answered, Profile, Sampled
+from specviz.errors import EndpointError
+from specviz.statistics.finding import plural
+
+LONG = 16  # tokens of a continuation that is compared with another
+REPEATS = 8  # continuations that should differ
+HOT_DRAWS = 300  # single tokens at the highest temperature
+REACHED = 400  # fewer tokens than this are a filter's: no vocabulary is as small
+PATIENT = 32  # tokens after which every drafting method has drafted
+SHORT = 8  # requests that show whether a length is enough to draft
+HALF = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
+SAME = 0.02  # difference of log probabilities that rounding explains
+FEW_TOKENS = 100  # more different ones in 300 draws are not left by any filter that servers have by default
+FLAT = 50.0  # temperature from which tokens are so alike that their number can be estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """One thing that was looked for.
+
+    name      short, the same for every server
+    state     "safe", "caught", or "unknown" where this server does not show it
+    sentence  what was seen
+    stops     whether samples would show nothing, or something else than they seem to
+    """
+
+    name: str
+    state: str
+    sentence: str
+    stops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """All traps, and what follows for the samples.
+
+    at_once   requests at a time: 1 where seeds are mixed
+    choices   samples that one request may be asked for: 1 where they would be equal, or are not given
+    drafted   draft tokens during the probes; None where the server does not show them
+    """
+
+    traps: tuple[Trap, ...]
+    at_once: int
+    choices: int
+    drafted: int | None
+
+    @property
+    def stopping(self) -> list[Trap]:
+        return [trap for trap in self.traps if trap.stops]
+
+
+class Probe:
+    """Asks one server for continuations, each with a seed that no other request of the probes has.
+
+    at_once     most requests at a time
+    seeds       from where they are taken: no sample uses one of these
+    known       ids of the prompt by the local tokenizer; None: there is none
+    vocabulary  number of tokens, where it is known
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        profile: Profile,
+        manner: Manner,
+        at_once: int,
+        seeds: int,
+        known: tuple[int, ...] | None = None,
+        vocabulary: int | None = None,
+    ):
+        self.endpoint, self.profile, self.manner = endpoint, profile, manner
+        self.at_once, self.seeds = 1 if profile.alone else at_once, seeds
+        self.known, self.vocabulary = known, vocabulary
+        self.drafted, self.choices = 0, 1
+        self.hot = manner.hot(profile.hottest, LONG)
+
+    def fresh(self) -> int:
+        self.seeds += 1
+        return self.seeds
+
+    def one(self, manner: Manner, seed: int | None, choices: int = 1) -> Answered:
+        path, body = self.profile.path(manner, choices), self.profile.body(manner, seed, choices)
+        found = self.profile.read(self.endpoint.ask(path, body, FEW))
+        self.drafted += found.drafted or 0
+        return found
+
+    def many(self, manner: Manner, seeds: Sequence[int | None]) -> list[Answered]:
+        """Answers in the order of the seeds, as many at a time as samples will be."""
+        with ThreadPoolExecutor(self.at_once) as pool:
+            return list(pool.map(lambda seed: self.one(manner, seed), seeds))
+
+    def timed(self, seeds: Sequence[int], choices: int) -> list[Answered]:
+        """Answers to requests as samples will be."""
+        with ThreadPoolExecutor(self.at_once) as pool:
+            return list(pool.map(lambda seed: self.one(self.manner, seed, choices), seeds))
+
+    def fresh_of(self, choices: int) -> int:
+        """A seed that is followed by as many free ones."""
+        self.seeds += choices
+        return self.seeds - choices + 1
+
+    def texts(self, manner: Manner, seeds: Sequence[int | None]) -> list[Any]:
+        return [said(answer.samples[0]) for answer in self.many(manner, seeds)]
+
+
+def said(sample: Sampled) -> tuple[int, ...] | str:
+    """What a sample is compared by: its ids, else its text."""
+    return sample.text if sample.tokens is None else sample.tokens
+
+
+def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doing: None) -> Probed:
+    """Look for every trap. Raises EndpointError where the server does not answer; SpecvizError as ``watch`` raises."""
+    found: list[Trap] = []
+    looks = (
+        prompt_read,
+        temperature,
+        filters,
+        seeds_repeat,
+        unseeded,
+        choices_of_one,
+        one_seed_for_a_list,
+        long_enough,
+        log_probabilities,
+    )
+    at_once = probe.at_once
+    for number, look in enumerate(looks):
+        watch(number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
+        found.append(look(probe))
+        if found[-1].stops and look is temperature:  # nothing that follows would mean anything
+            break
+    else:
+        watch(len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
+        together = seeds_together(probe, honored=found[3].state == "safe")
+        found.append(together)
+        at_once = 1 if together.state == "caught" else at_once
+    watch(1.0, "")
+    visible = bool(probe.profile.seen_by)
+    return Probed(tuple(found), at_once, probe.choices, probe.drafted if visible else None)
+
+
+def prompt_read(probe: Probe) -> Trap:
+    """Whether the server reads the tokens that the local tokenizer makes of the text."""
+    name, answer = "a prompt that is read differently", probe.one(replace(probe.hot, max_tokens=1), probe.fresh())
+    if probe.known is None:
+        return Trap(
+            name,
+            "unknown",
+            f"The server read {plural(answer.prompt_tokens, 'token')} of the prompt; no local tokenizer says which they should be."
+            if answer.prompt_tokens
+            else "Nothing says which tokens the server reads.",
+        )
+    if answer.prompt_ids is not None:
+        if answer.prompt_ids == probe.known:
+            return Trap(
+                name, "safe", f"The server read the same {plural(len(probe.known), 'token')} of the prompt as the local model."
+            )
+        sentence = f"The server read the tokens {list(answer.prompt_ids[:8])}, the local tokenizer makes {list(probe.known[:8])}"
+        return Trap(name, "caught", f"{sentence}: another chat template or another start token.", True)
+    if answer.prompt_tokens is None:
+        return Trap(name, "unknown", "The server does not say how many tokens it read.")
+    if answer.prompt_tokens == len(probe.known):
+        return Trap(name, "safe", f"The server read {plural(answer.prompt_tokens, 'token')}, as many as the local model.")
+    sentence = f"The server read {plural(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.known)}"
+    return Trap(name, "caught", f"{sentence}: another chat template or another start token.", True)
+
+
+def temperature(probe: Probe) -> Trap:
+    """Greedy whatever the temperature, or one answer for all."""
+    name, hot = "greedy at every temperature", probe.profile.hottest
+    texts = probe.texts(probe.hot, [probe.fresh() for _ in range(REPEATS)])
+    if len(set(texts)) > 1:
+        return Trap(name, "safe", f"{plural(len(set(texts)), 'text')} in {REPEATS} at temperature {hot:g}.")
+    cold = probe.texts(replace(probe.hot, temperature=0.0), [probe.fresh()])[0]
+    if cold == texts[0]:
+        sentence = f"At temperature {hot:g} all {REPEATS} texts are the greedy one: the server does not sample."
+    else:
+        sentence = f"{REPEATS} requests with different seeds gave one text: the server uses one seed, or answers from a cache."
+    return Trap(name, "caught", sentence, True)
+
+
+def filters(probe: Probe) -> Trap:
+    """How many tokens can be reached at all (Chao 1984: from those seen once and those seen twice)."""
+    name, hot = "filters that nobody asked for", probe.profile.hottest
+    tokens = probe.texts(replace(probe.hot, max_tokens=1), [probe.fresh() for _ in range(HOT_DRAWS)])
+    times = Counter(Counter(tokens).values())
+    distinct, once, twice = len(set(tokens)), times[1], times[2]
+    reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
+    sentence = f"{HOT_DRAWS} draws of one token at temperature {hot:g} gave {distinct} different ones"
+    if hot < FLAT:  # the model's own distribution may be this narrow
+        if distinct > FEW_TOKENS:
+            return Trap(name, "safe", f"{sentence}, so no top-k below {distinct} is in force. A mild top-p would not show here.")
+        return Trap(
+            name, "unknown", f"{sentence}: filters may be on. This server takes no temperature at which that would be certain."
+        )
+    if reachable >= min(REACHED, HALF * (probe.vocabulary or REACHED / HALF)):
+        return Trap(name, "safe", f"{sentence}, as many as without filters.")
+    about = f"{distinct}" if once <= 1 else f"about {reachable:.0f}"
+    return Trap(name, "caught", f"The filters are on: {about} tokens are reachable ({sentence}).", True)
+
+
+def seeds_repeat(probe: Probe) -> Trap:
+    """Whether a seed fixes a text. It need not: it only makes samples repeatable."""
+    name, seeds = "seeds that are ignored", [probe.fresh() for _ in range(3)]
+    first, second = [probe.one(probe.hot, seed) for seed in seeds], [probe.one(probe.hot, seed) for seed in seeds]
+    same = sum(said(one.samples[0]) == said(other.samples[0]) for one, other in zip(first, second, strict=True))
+    if same == len(seeds):
+        return Trap(name, "safe", f"{same} of {len(seeds)} seeds gave the same text twice.")
+    return Trap(name, "caught", f"{same} of {len(seeds)} seeds gave the same text twice: samples cannot be drawn again.")
+
+
+def seeds_together(probe: Probe, honored: bool) -> Trap:
+    """Whether a seed fixes a text also while others are answered. Where it does not, requests share one generator."""
+    name = "seeds that are mixed at the same time"
+    if probe.at_once == 1:
+        return Trap(name, "safe", "Requests are sent one by one.")
+    if not honored:
+        return Trap(name, "unknown", "Seeds are ignored, so this cannot be seen.")
+    seeds = [probe.fresh() for _ in range(REPEATS)]
+    lone = [said(probe.one(probe.hot, seed).samples[0]) for seed in seeds]
+    together = probe.texts(probe.hot, [*seeds, *seeds])
+    same = sum(one == other for one, other in zip([*lone, *lone], together, strict=True))
+    if same >= HALF * len(together):
+        return Trap(name, "safe", f"{same} of {len(together)} texts are the same alone and {probe.at_once} at a time.")
+    sentence = (
+        f"Only {same} of {len(together)} texts are the same alone and {probe.at_once} at a time: requests share one generator"
+    )
+    return Trap(name, "caught", f"{sentence}, so they are sent one by one.")
+
+
+def unseeded(probe: Probe) -> Trap:
+    """A fixed default seed, and a cache of answers. Our requests all have seeds of their own; those of others may not."""
+    name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot, max_tokens=LONG - 1)
+    rounds = []
+    for _ in range(2):  # some servers draw on from the last seed that anybody named
+        probe.one(probe.hot, probe.seeds)
+        rounds.append([said(probe.one(probe.hot, None).samples[0]) for _ in range(2)])
+    if rounds[0][0] == rounds[0][1]:
+        other = said(probe.one(shorter, None).samples[0])
+        if rounds[0][0][: len(other)] == other:
+            return Trap(
+                name,
+                "caught",
+                "Requests without a seed all give the same text: the default seed is fixed. Every request here has its own.",
+            )
+        return Trap(
+            name,
+            "caught",
+            "Equal requests get equal answers: a cache of answers. Every request here has its own seed, so no two are equal.",
+        )
+    if rounds[0] == rounds[1]:
+        sentence = "After a request with a seed, those without one repeat the same series. Every request here has its own seed."
+        return Trap(name, "caught", sentence)
+    return Trap(name, "safe", "Requests without a seed give different texts.")
+
+
+def choices_of_one(probe: Probe) -> Trap:
+    """How several samples of one request are seeded."""
+    name = "n samples with seeds s, s + 1, ..."
+    if probe.profile.choices < 2:
+        return Trap(name, "safe", "One sample is asked for at a time.")
+    seed = probe.fresh()
+    probe.fresh()
+    try:
+        both = [said(one) for one in probe.one(probe.hot, seed, 2).samples]
+    except EndpointError as error:
+        return Trap(name, "unknown", f"Two samples in one request are refused ({str(error)[:120]}).")
+    if len(both) < 2:
+        return Trap(name, "caught", "n = 2 gave one sample: n is ignored. Samples are counted as they come.")
+    if both[0] == both[1]:
+        return Trap(name, "caught", "The two samples of one request are equal. One sample is asked for at a time.")
+    probe.choices = probe.profile.choices
+    if both[1] == said(probe.one(probe.hot, seed + 1).samples[0]):
+        return Trap(
+            name, "caught", "Sample i of a request has the seed s + i. Seeds of different requests are at least n apart here."
+        )
+    return Trap(name, "safe", "The samples of one request are different, and not those of the next seed.")
+
+
+def one_seed_for_a_list(probe: Probe) -> Trap:
+    """Whether equal prompts in one request get equal texts."""
+    name = "one seed for a list of prompts"
+    if probe.manner.chat:
+        return Trap(name, "safe", "A chat is asked with one list of messages.")
+    plain = Profile(probe.profile.without)
+    body = plain.body(probe.hot, probe.fresh()) | {"prompt": [probe.manner.prompt] * 2}
+    for name_of_field in ("presence_penalty", "frequency_penalty"):
+        body.pop(name_of_field, None)
+    try:
+        texts = [said(one) for one in plain.read(probe.endpoint.ask("/completions", body, 1)).samples]
+    except EndpointError:
+        return Trap(name, "safe", "The server does not take a list of prompts.")
+    if len(texts) == 2 and texts[0] == texts[1]:
+        return Trap(name, "caught", "Two equal prompts in one request give the same text. No lists are sent here.")
+    return Trap(name, "safe", "Two equal prompts in one request give different texts.")
+
+
+def long_enough(probe: Probe) -> Trap:
+    """Whether the server drafts in samples of this length, where it shows drafting at all."""
+    name, profile = "requests too short to draft", probe.profile
+    if not profile.seen_by:
+        return Trap(name, "unknown", "This server does not show whether it drafts.")
+    short = drafts(probe, [probe.fresh() for _ in range(SHORT)], probe.manner)
+    if short is None:
+        return Trap(
+            name, "unknown", f"{profile.seen_by[0].upper()}{profile.seen_by[1:]} could not be read, so drafting is not seen."
+        )
+    if short:
+        return Trap(name, "safe", f"{plural(short, 'token')} drafted in {SHORT} requests of {probe.manner.max_tokens}.")
+    if long := drafts(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=PATIENT)):
+        sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {PATIENT}"
+        return Trap(name, "caught", f"{sentence}: ask for a greater --length, or for a greater --max-tokens.", True)
+    return Trap(
+        name,
+        "unknown",
+        f"Speculation was not seen at work: nothing is drafted in requests of {probe.manner.max_tokens} or {PATIENT} tokens.",
+    )
+
+
+def drafts(probe: Probe, seeds: Iterable[int], manner: Manner) -> int | None:
+    """Tokens drafted while these requests were answered; None where it cannot be seen."""
+    before = probe.profile.counters(probe.endpoint)
+    answers = probe.many(manner, list(seeds))
+    after = probe.profile.counters(probe.endpoint)
+    if before is not None and after is not None:
+        probe.drafted += int(after[0] - before[0])
+        return int(after[0] - before[0])
+    counts = [answer.drafted for answer in answers]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def log_probabilities(probe: Probe) -> Trap:
+    """Which log probabilities the server tells. Nothing here uses them: samples are counted."""
+    name = "log probabilities of another distribution"
+    asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
+    zeros, tokens, tops = 0, 0, []
+    for hot in (1.0, 2.0):
+        manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
+        plain = Profile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
+        try:
+            values, top = _told(probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1))
+        except EndpointError:
+            values, top = [], None
+        zeros, tokens, tops = zeros + values.count(0.0), tokens + len(values), [*tops, top]
+    if not tokens:
+        return Trap(name, "unknown", "The server tells no log probabilities. None are needed.")
+    if zeros:
+        sentence = f"{zeros} of {tokens} log probabilities are 0, as after a verifying pass that computes none."
+        return Trap(name, "caught", f"{sentence} None are used here.")
+    if None in tops:
+        return Trap(name, "unknown", "The server tells the log probability of the drawn token alone. None are used here.")
+    if abs(tops[0] - tops[1]) < SAME:
+        return Trap(name, "caught", "Log probabilities are the model's own, before the temperature. None are used here.")
+    return Trap(name, "safe", "Log probabilities follow the temperature. None are used here.")
+
+
+def _told(answer: Any) -> tuple[list[float], float | None]:
+    """The log probabilities of an answer's tokens, and that of the likeliest first token, in OpenAI's older form or its newer one."""
+    try:
+        told = answer["choices"][0]["logprobs"]
+        if "content" in told:
+            values = [one["logprob"] for one in told["content"]]
+            first = [one["logprob"] for one in told["content"][0].get("top_logprobs") or ()]
+        else:
+            values, first = told["token_logprobs"], list((told.get("top_logprobs") or [{}])[0].values())
+        return [float(value) for value in values if value is not None], max(map(float, first), default=None)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [], None

@@ -1,0 +1,37 @@
+"""A server of the tests that runs the target of a pair, or anything else over its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from specviz.models.pairs.pair import LoadedPair
+
+
+def of_pair(
+    pair: LoadedPair, bent: Callable[[np.ndarray], np.ndarray] = lambda probs: probs, deepest: int = 10
+) -> dict[str, Any]:
+    """Switches for a server whose distribution is the target's, or what ``bent`` makes of it.
+
+    Beyond ``deepest`` tokens a text is continued as if it ended there: what comes later is in no test, and costs passes.
+    """
+
+    @cache
+    def after(ids: tuple[int, ...]) -> np.ndarray:
+        with torch.no_grad():
+            return pair.target(torch.tensor([ids])).logits[0, -1].double().softmax(-1).numpy()
+
+    def probs(ids: Sequence[int]) -> np.ndarray:
+        return bent(after(tuple(ids[:deepest])))
+
+    (end,) = pair.eos_token_ids
+    return {
+        "probs": probs,
+        "encode": lambda text: list(pair.encode(text)),
+        "piece": lambda token: pair.decode([token]),
+        "end": end,
+    }

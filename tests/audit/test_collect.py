@@ -1,0 +1,280 @@
+"""What ends up in a sample file: the first answers in the order of the questions, each seed once, whatever the server does."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from specviz.audit import collect as collecting
+from specviz.audit import endpoint as waiting
+from specviz.audit.collect import PROBES, REGION, Asked, beside, collect, first_seed, read_record
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.profiles import Recognized, recognized
+from specviz.errors import EndpointError, SettingsError
+from specviz.evidence.sample_files.reading import read
+from tests.audit.server import serving
+
+PLAIN = Manner("Once upon a time", 4)
+
+
+def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, **asked):
+    """One call of ``collect``, as the command makes it."""
+    endpoint = Endpoint(server.url, silence=5.0)
+    try:
+        who = recognized(endpoint)
+        profile, _, said = who.profile.settled(endpoint, manner)
+        return collect(
+            endpoint,
+            Recognized(profile, who.about),
+            manner,
+            Asked(samples, **{"at_once": 4} | asked),
+            path,
+            (),
+            tuple(said),
+            watch,
+        )
+    finally:
+        endpoint.close()
+
+
+def seeds(path) -> list[int]:
+    return [json.loads(line)["settings"]["seed"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp", "transformers", "generic"])
+def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_path):
+    path = tmp_path / "samples.jsonl"
+    with serving(dialect=dialect) as server:
+        record = gathered(server, path)
+    file = read(path)
+    assert len(file.samples) == 40 == record.samples and file.prompt == PLAIN.prompt
+    assert file.settings == {"temperature": 1.0, "max_tokens": 4}
+    assert file.tokens == (dialect in ("vllm", "sglang", "llama.cpp"))
+    assert seeds(path) == [first_seed(7, 0) + number for number in range(40)]
+    assert read_record(path) == record and "secret" not in beside(path).read_text()
+
+
+def test_answers_stand_in_the_order_of_the_questions_though_they_come_in_another(tmp_path):
+    """Samples that end early come early: a file in the order of arrival would hold too many of them when it is stopped."""
+    with serving(slow=lambda number: 0.05 if number % 5 == 0 else 0.0) as server:
+        gathered(server, tmp_path / "a.jsonl")
+    with serving() as server:
+        gathered(server, tmp_path / "b.jsonl", at_once=1)
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_no_more_requests_are_under_way_than_were_allowed(tmp_path):
+    with serving(slow=lambda number: 0.01) as server:
+        gathered(server, tmp_path / "s.jsonl", at_once=3)
+        assert 2 <= server.seen.most <= 3
+
+
+def test_a_limited_rate_is_kept(tmp_path):
+    """Twenty requests at 50 per second take at least 0.38 s: the first goes at once."""
+    with serving() as server:
+        began = time.monotonic()
+        gathered(server, tmp_path / "s.jsonl", samples=20, rate=50.0)
+    assert time.monotonic() - began > 0.37
+
+
+def test_work_that_is_stopped_keeps_a_first_part_and_goes_on_with_fresh_seeds(tmp_path):
+    path = tmp_path / "s.jsonl"
+
+    def stop(share: float, doing: str) -> None:
+        if share >= 0.25:
+            raise KeyboardInterrupt
+
+    with serving() as server:
+        with pytest.raises(KeyboardInterrupt):
+            gathered(server, path, watch=stop)
+        kept = path.read_bytes()
+        count = kept.count(b"\n")
+        assert 10 <= count < 40 and kept.endswith(b"\n") and read_record(path).samples == count
+        record = gathered(server, path)
+    assert path.read_bytes().startswith(kept) and record.samples == 40
+    assert seeds(path) == [first_seed(7, 0) + number for number in range(40)]
+    with serving() as server:
+        gathered(server, tmp_path / "whole.jsonl")
+    assert path.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_line_that_a_crash_cut_off_is_dropped_and_asked_for_again(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving() as server:
+        gathered(server, path, samples=20)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-30])
+        gathered(server, path, samples=20)
+    assert path.read_bytes() == whole
+
+
+def test_more_samples_than_before_continue_the_file(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving() as server:
+        gathered(server, path, samples=10)
+        asked = len(server.seen.bodies)
+        gathered(server, path, samples=10)
+        assert len(server.seen.bodies) == asked + 1, "only the request that settles the profile"
+        gathered(server, path, samples=25)
+    assert len(set(seeds(path))) == 25
+
+
+@pytest.mark.parametrize(
+    "change", [{"manner": Manner("Another text", 4)}, {"manner": Manner(PLAIN.prompt, 3)}, {"seed": 8}, {"choices": 2}]
+)
+def test_a_file_of_other_questions_is_not_continued(change, tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving() as server:
+        gathered(server, path, samples=10)
+        before = path.read_bytes()
+        with pytest.raises(SettingsError, match="was begun with something else"):
+            gathered(server, path, **change)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_another_server_is_not_continued(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving() as server:
+        gathered(server, path, samples=10)
+    with serving(version="0.33.0") as server, pytest.raises(SettingsError, match="the server's description of itself"):
+        gathered(server, path)
+    assert read_record(path).samples == 10
+
+
+def test_a_file_without_a_record_or_with_a_damaged_one_is_left_alone(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_text("something\n")
+    with serving() as server:
+        with pytest.raises(SettingsError, match="without a record of who sampled it"):
+            gathered(server, path)
+        beside(path).write_text('{"schema": "specviz-audit-samples-1"')
+        with pytest.raises(SettingsError, match="without a damaged record"):
+            gathered(server, path)
+    assert path.read_text() == "something\n"
+
+
+def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_kept(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with (
+        serving(becomes=(15, "other")) as server,
+        pytest.raises(EndpointError, match="of 'table' and now are of 'other'") as error,
+    ):
+        gathered(server, path, at_once=1)
+    kept = len(path.read_text().splitlines())
+    assert kept == 13 == read_record(path).samples and "13 samples of the first one are kept" in str(error.value)
+    assert len(read(path).samples) == 13  # one of the 14 settled the profile
+
+
+def test_a_server_that_describes_itself_in_another_way_is_noticed(tmp_path, monkeypatch):
+    path = tmp_path / "s.jsonl"
+    monkeypatch.setattr(collecting, "LOOK", 0.0)
+
+    with serving(slow=lambda number: 0.005) as server:
+
+        def restart(share: float, doing: str) -> None:
+            if share > 0.5:
+                server.switches.version = "0.33.0"
+
+        with pytest.raises(EndpointError, match=r"describes itself in another way .*\(version\)"):
+            gathered(server, path, watch=restart)
+    assert 20 <= read_record(path).samples <= 40
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "transformers"])
+def test_a_server_that_gives_fewer_tokens_is_a_sentence_and_no_sample(dialect, tmp_path):
+    path = tmp_path / "s.jsonl"
+    with (
+        serving(dialect=dialect, most_tokens=2) as server,
+        pytest.raises(EndpointError, match="gave 2 tokens where a sample of 4"),
+    ):
+        gathered(server, path)
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_path, monkeypatch):
+    """And lost answers do too: each request has one seed, however often it is sent."""
+    monkeypatch.setattr(waiting, "FIRST_WAIT", 0.001)
+    with serving() as server:
+        gathered(server, tmp_path / "good.jsonl", choices=choices)
+    with serving(fails=lambda number: 500 if number % 2 else 0) as server:
+        record = gathered(server, tmp_path / "fails.jsonl", choices=choices)
+    assert record.seen["refused"] >= 10 and record.seen["retried"] >= 10
+    with serving(cut=lambda number: number % 3 == 0) as server:
+        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).seen["broken"] >= 5
+    good = (tmp_path / "good.jsonl").read_bytes()
+    assert (tmp_path / "fails.jsonl").read_bytes() == good == (tmp_path / "cut.jsonl").read_bytes()
+    assert len(set(seeds(tmp_path / "good.jsonl"))) == 40
+
+
+def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.001)
+    path = tmp_path / "s.jsonl"
+    with serving(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
+        gathered(server, path, at_once=1)
+    assert len(read(path).samples) == 19 == read_record(path).samples
+
+
+def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
+    with serving(ignores_n=True) as server:
+        record = gathered(server, tmp_path / "s.jsonl", samples=12, choices=4)
+    assert record.samples == 12 and record.seen["requests"] == 12
+    assert seeds(tmp_path / "s.jsonl") == [first_seed(7, 0) + 4 * number for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "drafts"),
+    [("vllm", True), ("vllm", False), ("llama.cpp", True), ("llama.cpp", False), ("sglang", True), ("sglang", False)],
+)
+def test_drafting_at_work_is_seen_and_so_is_its_absence(dialect, drafts, tmp_path):
+    with serving(dialect=dialect, drafts=drafts) as server:
+        record = gathered(server, tmp_path / "s.jsonl")
+    assert record.drafted is drafts and record.seen["drafted"] == (80 if drafts else 0)
+
+
+def test_drafting_that_a_server_does_not_show_is_neither(tmp_path):
+    with serving(dialect="transformers", drafts=True) as server:
+        assert gathered(server, tmp_path / "s.jsonl").drafted is None
+
+
+def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
+    with serving(probs=lambda ids: [0.5, 0.25, 0.25], strips_end=True, encode=lambda text: [1]) as server:
+        record = gathered(server, tmp_path / "s.jsonl")
+    file = read(tmp_path / "s.jsonl")
+    ended = file.stop_reasons.count("stop")
+    assert record.seen["stripped"] == record.seen["ended"] == ended > 0
+
+
+def test_the_seeds_of_two_files_and_of_the_probes_never_meet():
+    """Whatever the seed and however many samples: each region begins in its first half and a file fits into the other."""
+    for seed in (0, 7, 2**63 - 1):
+        starts = [first_seed(seed, region) for region in (0, 1, PROBES)]
+        assert all(region * REGION < start <= region * REGION + REGION // 2 for region, start in enumerate(starts))
+        assert starts[-1] + REGION // 2 < 2**31
+    assert first_seed(7, 0) != first_seed(8, 0)
+
+
+def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_path):
+    with serving() as server:
+        with pytest.raises(SettingsError, match="would be larger than 200 MB"):
+            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=Manner("word " * 200, 4))
+        assert not (tmp_path / "s.jsonl").exists()
+
+
+@pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}, {"rate": 0.0}])
+def test_numbers_out_of_range_are_refused(fields):
+    with pytest.raises(SettingsError):
+        Asked(**{"samples": 10} | fields)
+
+
+def test_no_thread_is_left_when_the_work_is_done(tmp_path):
+    with serving() as server:
+        gathered(server, tmp_path / "s.jsonl")
+    deadline = time.monotonic() + 5.0
+    while any(thread.name.startswith("asking") for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(thread.name.startswith("asking") for thread in threading.enumerate())

@@ -1,0 +1,189 @@
+"""``audit`` from end to end against servers over the tiny pair: its verdicts, its exit codes, and what it leaves behind.
+
+An exact server is rejected with a probability of 0.001; its samples are fixed by the seed of the command, which is the default.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.evidence.certificate.seal import broken
+from specviz.models.pairs import loading
+from tests.audit.of_pair import of_pair
+from tests.audit.server import serving
+
+ASKED = ("--prompt", "Once upon", "--length", "2", "--samples", "1500", "--tv", "0.2")
+TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+@pytest.fixture
+def local(pair, pair_folders, monkeypatch):
+    """Options that name the tiny pair, which is read once."""
+    monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
+    return ("--target", str(pair_folders[0]), "--draft", str(pair_folders[1]))
+
+
+def bent(probs: np.ndarray) -> np.ndarray:
+    """Another distribution: the six likeliest tokens become a quarter as likely."""
+    order, changed = np.argsort(-probs), probs.copy()
+    changed[order[:6]] *= 0.25
+    return changed / changed.sum()
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "transformers"])
+def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local, capsys, tmp_path):
+    out = tmp_path / "audit"
+    with serving(dialect=dialect, drafts=True, **of_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local, "--format", "json", "--max-tokens", "2" if dialect == "transformers" else "3",
+                     "--out", str(out)])  # fmt: skip
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert code == 0 and report["verdict"] == "consistent" and not broken(report)
+    assert report["audit"]["servers"][0]["profile"] == {"vllm": "vLLM", "llama.cpp": "llama.cpp"}.get(
+        dialect, "transformers serve"
+    )
+    assert report["audit"]["speculation"]["drafted"] is (None if dialect == "transformers" else True)
+    assert sorted(path.name for path in out.iterdir()) == ["certificate", "samples.json", "samples.jsonl"]
+    assert json.loads((out / "certificate" / "report.json").read_text()) == report
+    assert "samples per second" in said.err and "detect a total variation of" in said.err
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_wrong_server_is_rejected(pair, local, capsys, tmp_path):
+    with serving(drafts=True, **of_pair(pair, bent)) as server:
+        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--out", str(tmp_path / "a")])
+    assert code == 1 and "Rejected" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
+    with serving(drafts=True, **of_pair(pair)) as on, serving(**of_pair(pair)) as off, serving(**of_pair(pair, bent)) as wrong:
+        codes = [
+            main(["audit", on.url, "--against", other.url, "--prompt", "Once upon", "--length", "3", "--samples", "1500", "--tv", "0.3",
+                  "--out", str(tmp_path / name)])
+            for name, other in (("off", off), ("wrong", wrong))
+        ]  # fmt: skip
+    assert codes == [0, 1]
+    seeds = [
+        {json.loads(line)["settings"]["seed"] for line in (tmp_path / "off" / f"{name}.jsonl").read_text().splitlines()}
+        for name in ("samples", "against")
+    ]
+    assert len(seeds[0]) == len(seeds[1]) == 1500 and not seeds[0] & seeds[1]
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
+    with serving(**of_pair(pair)) as server:
+        code = main(["audit", server.url, "--against-body", '{"top_k": 3}', "--prompt", "Once upon", "--length", "2", "--samples", "1500",
+                     "--tv", "0.3", "--out", str(tmp_path / "a")])  # fmt: skip
+        assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
+
+
+def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
+    with serving(greedy=True, **of_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local, "--out", str(tmp_path / "a")])
+    said = capsys.readouterr()
+    assert code == 2 and "the server does not sample" in said.err and "--go-on" in said.err and not said.out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local, capsys, tmp_path, monkeypatch):
+    from specviz.audit import endpoint
+
+    monkeypatch.setattr(endpoint, "LONGEST_WAIT", 0.001)
+    command = [*ASKED, *local, "--out", str(tmp_path / "a")]
+    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
+        server.switches.fails = lambda number: 500 if number > 1200 else 0
+        assert main(["audit", server.url, *command]) == 2
+        said = capsys.readouterr().err
+        assert "status 500" in said and "the same command goes on from there" in said
+        kept = (tmp_path / "a" / "samples.jsonl").read_bytes()
+        server.switches.fails = lambda number: 0
+        assert main(["audit", server.url, *command]) == 0
+        asked = len(server.seen.bodies)
+        assert main(["audit", server.url, *command]) == 0, "everything is there: only the profile is settled"
+        assert len(server.seen.bodies) == asked + 1
+    whole = (tmp_path / "a" / "samples.jsonl").read_bytes()
+    assert 0 < len(kept) < len(whole) and whole.startswith(kept)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, local, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(pair.tokenizer, "chat_template", TEMPLATE, raising=False)
+    text = f"{pair.tokenizer.bos_token}<user>Once upon<assistant>"
+
+    def encode(chat: str) -> list[int]:
+        return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
+
+    options = ["--chat", *ASKED, *local]
+    with serving(template="TEMPLATE", **of_pair(pair, deepest=60) | {"encode": encode}) as server:
+        assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
+    assert json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["settings"]["prompt"] == text
+    with serving(template="another ", **of_pair(pair, deepest=60) | {"encode": encode}) as server:
+        assert main(["audit", server.url, *options, "--out", str(tmp_path / "b")]) == 2
+    assert "another chat template" in capsys.readouterr().err
+
+
+def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
+    with serving(key="hunter2-hunter2", greedy=True, **of_pair(pair)) as server:
+        main(["audit", server.url, *ASKED, *local, "--api-key-variable", "SERVER_KEY", "--go-on", "--samples", "40", "--out", str(tmp_path / "a")])  # fmt: skip
+    said = capsys.readouterr()
+    written = "".join(
+        path.read_text(errors="replace") for path in (tmp_path / "a").rglob("*") if path.is_file() and path.suffix != ".zip"
+    )
+    assert "samples.jsonl" in str(list((tmp_path / "a").iterdir()))
+    assert "hunter2" not in said.out + said.err + written and all(
+        "hunter2" not in json.dumps(body) for body in server.seen.bodies
+    )
+
+
+def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
+    with serving() as first, serving() as second:
+        main(["audit", first.url, "--against", second.url, "--prompt", "a b", "--length", "3", "--samples", "30", "--api-key-variable", "SERVER_KEY",
+              "--out", str(tmp_path / "a")])  # fmt: skip
+        assert all(headers["Authorization"] == "Bearer hunter2-hunter2" for headers in first.seen.headers)
+        assert not any("Authorization" in headers for headers in second.seen.headers)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "reference must be local weights"),
+        (("--pair", "storybook", "--against", "http://b"), "reference must be local weights"),
+        (("--against", "http://HOST"), "another server, or the same one with other fields"),
+        (("--against", "nowhere"), "URL must be an address"),
+        (("--against", "http://b", "--length", "5"), "length must be a whole number from 1 to 4"),
+        (("--against", "http://b", "--length", "3", "--max-tokens", "2"), "max-tokens must be at least --length"),
+        (("--against", "http://b", "--samples", "0"), "samples must be"),
+        (("--against", "http://b", "--tv", "0"), "tv must be"),
+        (("--against", "http://b", "--timeout", "0"), "timeout must be"),
+        (("--against", "http://b", "--rate", "-1"), "rate must be"),
+        (("--against", "http://b", "--body", "[1]"), "body must be a JSON object"),
+        (("--against", "http://b", "--body", '{"seed": 1}'), "without what other options say"),
+        (("--against", "http://b", "--against-body", "{"), "against-body must be a JSON object"),
+        (("--against", "http://b", "--api-key-variable", "NO_SUCH"), "environment variable that holds the key"),
+        (("--against", "http://b", "--prompt", ""), "prompt must be a text"),
+        (("--draft", "somewhere"), "no --target"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_options_are_a_sentence_before_anything_is_asked(options, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", "http://HOST", "--prompt", "Once upon", *options]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err and said.err.count("\n") == 1 and not said.out and not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_something_else_is_refused_before_anything_is_asked(capsys, tmp_path):
+    (tmp_path / "certificate").mkdir()
+    (tmp_path / "certificate" / "notes.txt").write_text("mine")
+    assert main(["audit", "http://HOST", "--prompt", "a", "--against", "http://b", "--out", str(tmp_path)]) == 2
+    assert "notes.txt" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""Every way in which a server can fail ends in one sentence, within a bounded time, and a retry never brings a second answer."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import pytest
+
+from specviz.audit.endpoint import ANSWER_MAX, Endpoint, base, key_of
+from specviz.errors import EndpointError, SettingsError
+from tests.audit.server import serving
+
+ASKED = {"prompt": "Once upon", "max_tokens": 3, "seed": 5, "temperature": 1.0}
+
+
+def ask(server, tries: int = 3, silence: float = 5.0, key: str = ""):
+    endpoint = Endpoint(server.url, key, silence=silence)
+    try:
+        return endpoint.ask("/completions", ASKED, tries)
+    finally:
+        endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("http://localhost:8000", "http://localhost:8000/v1"),
+        ("http://localhost:8000/", "http://localhost:8000/v1"),
+        ("http://localhost:8000/v1/", "http://localhost:8000/v1"),
+        ("https://host/api/v1", "https://host/api/v1"),
+        ("https://host/api", "https://host/api/v1"),
+        ("http://[::1]:8000/v1/chat/completions", "http://[::1]:8000/v1"),
+    ],
+)
+def test_an_address_ends_in_v1_however_it_was_copied(given, found):
+    assert base(given) == found
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:99999", "http://host:0", "http://ho st", "http://host/v1?a=1",
+     "file:///etc/passwd", "http://host/\r\nX: y", "http://host:abc", "http://[::1"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused_in_a_sentence(given):
+    with pytest.raises(SettingsError, match=r"URL must be an address such as http://HOST:PORT/v1"):
+        base(given)
+
+
+def test_an_address_with_a_password_is_refused_and_the_password_not_shown():
+    with pytest.raises(SettingsError) as error:
+        base("http://me:hunter2@host/v1")
+    assert "hunter2" not in str(error.value) and "--api-key-variable" in str(error.value)
+
+
+def test_a_key_comes_from_the_environment_and_stands_in_no_sentence(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "hunter2")
+    assert key_of("MY_KEY") == "hunter2" and key_of("") == ""
+    monkeypatch.setenv("MY_KEY", "hunter2\nX-Header: 1")
+    for variable in ("MY_KEY", "NO_SUCH_KEY"):
+        with pytest.raises(SettingsError) as error:
+            key_of(variable)
+        assert "hunter2" not in str(error.value)
+
+
+def test_a_key_is_sent_and_its_absence_is_explained():
+    with serving(key="hunter2") as server:
+        assert ask(server, key="hunter2")["choices"]
+        with pytest.raises(EndpointError, match=r"status 401 \(Unauthorized\); name the environment variable"):
+            ask(server)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ({"html": True}, "answered with a web page, not JSON"),
+        ({"garbage": True}, r"answered with something that is not JSON \('{\"choices\""),
+        ({"endless": True}, f"more than {ANSWER_MAX >> 20} MB"),
+        ({"hangs": 1.0}, "did not answer within 0.2 s, 2 times"),
+        ({"drips": True}, "did not answer within 0.2 s, 2 times"),
+        ({"fails": lambda number: 500}, r"status 500 \(it failed\), 3 times in a row"),
+        ({"fails": lambda number: 404}, r"status 404 \(it failed\)\.$"),
+        ({"redirects": "http://elsewhere/v1"}, "redirects to http://elsewhere/v1; redirects are not followed"),
+        ({"cut": lambda number: True}, "could not be reached or broke the connection .*3 times in a row"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_every_fault_is_a_sentence_in_a_bounded_time(fault, sentence):
+    began = time.monotonic()
+    with serving(**fault) as server, pytest.raises(EndpointError, match=sentence) as error:
+        ask(server, silence=5.0 if "endless" in fault else 0.2)
+    assert time.monotonic() - began < 30.0 and "\n" not in str(error.value)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_a_port_where_nobody_listens_is_a_sentence():
+    with serving() as server:
+        url = server.url
+    endpoint = Endpoint(url)
+    with pytest.raises(EndpointError, match="could not be reached"):
+        endpoint.ask("/models", tries=2)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_fails_now_and_then_is_asked_again_with_the_same_seed(status):
+    with serving(fails=lambda number: status if number < 3 else 0) as server:
+        assert len(ask(server)["choices"]) == 1
+        assert [body["seed"] for body in server.seen.bodies] == [5, 5, 5]
+
+
+def test_an_answer_that_a_broken_connection_lost_is_asked_for_once_more_and_returned_once():
+    """The server has drawn the sample twice, with one seed; one of the two answers arrives."""
+    with serving(cut=lambda number: number == 1) as server:
+        assert len(ask(server)["choices"]) == 1
+        assert len(server.seen.bodies) == 2 and server.seen.bodies[0] == server.seen.bodies[1]
+
+
+def test_connections_that_a_server_drops_after_each_answer_do_not_matter():
+    with serving(closes_after=1) as server:
+        endpoint = Endpoint(server.url)
+        assert all(endpoint.ask("/completions", ASKED, 2)["choices"] for _ in range(20))
+        assert len(server.seen.bodies) <= 40
+        endpoint.close()
+
+
+def test_what_a_server_writes_into_an_error_cannot_reach_the_terminal():
+    with serving(redirects="http://x/\x1b[31m") as server, pytest.raises(EndpointError) as error:
+        ask(server)
+    assert "\x1b" not in str(error.value)

@@ -1,0 +1,168 @@
+"""Servers are told apart by what they answer, and each is asked so that nothing but the model's distribution is sampled."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.profiles import VLLM, LlamaCpp, Profile, SGLang, Transformers, merged, recognized
+from specviz.errors import EndpointError, SettingsError
+from tests.audit.server import serving
+
+NAMES = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "llama.cpp": "llama.cpp",
+    "transformers": "transformers serve",
+    "llama-cpp-python": "llama-cpp-python",
+    "generic": "an OpenAI-compatible server",
+}
+IDS = {"vllm", "sglang", "llama.cpp"}
+PLAIN = Manner("Once upon a time", 4)
+
+
+def asked(server, manner: Manner = PLAIN):
+    """The settled profile of a server, and its first answer."""
+    endpoint = Endpoint(server.url, silence=10.0)
+    try:
+        return recognized(endpoint).profile.settled(endpoint, manner)
+    finally:
+        endpoint.close()
+
+
+@pytest.mark.parametrize(("dialect", "name"), NAMES.items())
+def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
+    with serving(dialect=dialect) as server:
+        profile, answer, said = asked(server)
+        (sample,) = answer.samples
+        assert profile.name == name and not said
+        assert (sample.tokens is not None) == (dialect in IDS)
+        assert len(sample.tokens or sample.text.split()) == 4 or sample.stop == "stop"
+        assert answer.prompt_tokens == 4
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
+    with serving(dialect=dialect) as server:
+        _, answer, _ = asked(server, Manner("Hello there", 4, chat=True))
+        assert server.seen.bodies[-1]["messages"] == [{"role": "user", "content": "Hello there"}]
+        assert server.seen.paths["/v1/chat/completions"] == 1
+        assert (answer.samples[0].tokens is not None) == (dialect in {"vllm", "llama.cpp"})
+
+
+@pytest.mark.parametrize("dialect", sorted(NAMES.keys() - {"generic"}))
+def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
+    """At a temperature that makes 1,024 tokens alike, 60 draws reach more than the 40 or 50 that the defaults leave: at most 40
+    different ones have a chance below 1e-9 without a filter (60 draws repeat 1.7 times on average)."""
+    with serving(dialect=dialect) as server:
+        endpoint = Endpoint(server.url)
+        profile = recognized(endpoint).profile
+        hot = PLAIN.hot(profile.hottest if profile.hottest > 2 else 1000.0, 1)
+        seen = {
+            (found.tokens or found.text)
+            for seed in range(1, 61)
+            for found in profile.read(endpoint.ask(profile.path(hot), profile.body(hot, seed))).samples
+        }
+        endpoint.close()
+        assert len(seen) > 50
+
+
+def test_filters_that_are_asked_for_are_sent_in_each_servers_own_words():
+    manner = Manner("x", 4, temperature=0.7, top_k=5, top_p=0.9, min_p=0.1)
+    for profile in (VLLM(), LlamaCpp(), Profile()):
+        body = profile.body(manner, 3)
+        assert (body["temperature"], body["top_k"], body["top_p"], body["min_p"], body["seed"]) == (0.7, 5, 0.9, 0.1, 3)
+    assert LlamaCpp().body(manner, 3)["samplers"] == ["temperature", "top_k", "top_p", "min_p"]
+    assert SGLang().body(manner, 3)["sampling_params"]["sampling_seed"] == 3
+    config = json.loads(Transformers().body(manner, 3)["generation_config"])
+    assert config["do_sample"] and (config["top_k"], config["top_p"], config["min_p"], config["temperature"]) == (
+        5,
+        0.9,
+        0.1,
+        0.7,
+    )
+
+
+def test_greedy_is_asked_of_transformers_without_sampling():
+    assert not json.loads(Transformers().body(Manner("x", 4, temperature=0.0), 3)["generation_config"])["do_sample"]
+
+
+def test_fields_of_ones_own_win_and_those_of_a_json_string_are_added():
+    assert VLLM().body(Manner("x", 4, extra={"top_k": 3}), 1)["top_k"] == 3
+    for own in ({"prompt_lookup_num_tokens": 2}, '{"prompt_lookup_num_tokens": 2}'):
+        config = json.loads(Transformers().body(Manner("x", 4, extra={"generation_config": own}), 1)["generation_config"])
+        assert config["prompt_lookup_num_tokens"] == 2 and config["do_sample"] and config["top_k"] == 0
+    with pytest.raises(EndpointError, match="generation_config must be a JSON object"):
+        Transformers().body(Manner("x", 4, extra={"generation_config": "[1"}), 1)
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
+
+
+def test_a_field_that_a_server_refuses_is_left_out_and_said():
+    with serving(dialect="generic", refuses=("presence_penalty", "top_p")) as server:
+        profile, _, said = asked(server)
+        assert profile.without == {"presence_penalty", "top_p"} and len(said) == 2
+        assert "top_p" not in server.seen.bodies[-1] and "frequency_penalty" in server.seen.bodies[-1]
+
+
+def test_a_refusal_of_anything_else_is_the_servers_own_sentence():
+    with serving(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match=r"status 422 .*max_tokens"):
+        asked(server)
+
+
+def test_a_web_page_behind_the_address_is_a_sentence():
+    with serving(html=True) as server, pytest.raises(EndpointError, match="a web page, not JSON"):
+        asked(server)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [[], "text", None, {}, {"choices": []}, {"choices": [1]}, {"choices": [{"text": 5}]}, {"choices": {"text": "a"}},
+     {"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}, {"meta_info": {}}, {"content": "a", "tokens": ["a"]}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("profile", [Profile(), VLLM(), SGLang(), LlamaCpp()], ids=lambda one: one.name)
+def test_an_answer_of_any_other_form_is_a_sentence(profile, answer):
+    with pytest.raises(EndpointError) as error:
+        profile.read(answer)
+    assert str(error.value).endswith((".", ")."))
+
+
+def test_a_server_that_takes_its_answers_apart_is_explained():
+    with pytest.raises(EndpointError, match="takes its answers apart"):
+        Profile().read({"choices": [{"message": {"content": "yes", "reasoning_content": "hm"}}]})
+
+
+def test_the_drafting_counters_of_each_server_are_read():
+    with serving(dialect="vllm", drafts=True) as server:
+        endpoint = Endpoint(server.url)
+        profile, before = recognized(endpoint).profile, VLLM().counters(endpoint)
+        endpoint.ask("/completions", profile.body(PLAIN, 1))
+        assert before == (0.0, 0.0) and profile.counters(endpoint) == (2.0, 1.0)
+        endpoint.close()
+    for dialect in ("llama.cpp", "sglang"):
+        with serving(dialect=dialect, drafts=True) as server:
+            assert asked(server)[1].drafted == 2
+        with serving(dialect=dialect) as server:
+            assert asked(server)[1].drafted == 0
+
+
+def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
+    with serving(dialect="sglang") as server:
+        endpoint = Endpoint(server.url)
+        first, second = recognized(endpoint).about, recognized(endpoint).about
+        endpoint.close()
+    assert first == second and first["version"] == "0.32.0"
+    assert "secret" not in json.dumps(first) and "created" not in json.dumps(first)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"prompt": ""}, "prompt"), ({"max_tokens": 0}, "length"), ({"max_tokens": 65}, "length"), ({"temperature": -1.0}, "temperature"),
+     ({"top_k": 0}, "top-k"), ({"top_p": 1.5}, "top-p"), ({"min_p": 0.0}, "min-p"), ({"prompt": "x" * 20_001}, "prompt")],
+)  # fmt: skip
+def test_a_manner_out_of_range_is_refused(fields, name):
+    with pytest.raises(SettingsError, match=f"^{name} must be"):
+        Manner(**{"prompt": "x", "max_tokens": 4} | fields)

@@ -1,0 +1,129 @@
+"""Each trap is caught on a server that has it, and on no server without.
+
+Chance: two honest texts of 16 tokens at the highest temperature are equal with a probability below 1e-12 on the dialects that take
+temperature 1,000; at temperature 2 the eight likeliest tokens of the table still share the mass so that it stays below 1e-6. The
+number of reachable tokens is estimated from 300 draws of 1,024 as 1,024 with a standard deviation of 180; below 400 it falls with a
+probability of less than 1e-9.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.audit.collect import PROBES, first_seed
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.profiles import recognized
+from specviz.audit.traps import Probe, Probed, probed
+from tests.audit.server import ids_of, serving
+
+CLEAN = ("vllm", "sglang", "llama.cpp", "transformers", "llama-cpp-python", "generic")
+PROMPT = "Once upon a time"
+
+
+def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> Probed:
+    endpoint = Endpoint(server.url, silence=10.0)
+    try:
+        manner = Manner(PROMPT, length, chat=chat, extra=extra)
+        return probed(Probe(endpoint, recognized(endpoint).profile, manner, 4, first_seed(7, PROBES), known))
+    finally:
+        endpoint.close()
+
+
+def states(found: Probed) -> dict[str, str]:
+    return {trap.name: trap.state for trap in found.traps}
+
+
+def caught(found: Probed) -> dict[str, str]:
+    return {trap.name: trap.sentence for trap in found.traps if trap.state == "caught"}
+
+
+@pytest.mark.parametrize("dialect", CLEAN)
+def test_a_server_without_traps_is_not_accused(dialect):
+    """The samples of one request with seeds s, s + 1 and one seed for a list are how these servers are, and no accusation."""
+    with serving(dialect=dialect, drafts=True) as server:
+        found = looked(server, known=tuple(ids_of(PROMPT)))
+    usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
+    assert not found.stopping and set(caught(found)) <= usual
+    assert len(found.traps) == 10 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "words"),
+    [
+        ({"greedy": True}, "greedy at every temperature", "the server does not sample"),
+        ({"one_seed": True}, "greedy at every temperature", "one seed, or answers from a cache"),
+        ({"dialect": "llama.cpp", "top_k": 6}, "filters that nobody asked for", "The filters are on: 6 tokens are reachable"),
+        ({"dialect": "transformers", "top_k": 50}, "filters that nobody asked for", "The filters are on"),
+        ({"start_token": True}, "a prompt that is read differently", "another chat template or another start token"),
+        (
+            {"dialect": "llama.cpp", "start_token": True},
+            "a prompt that is read differently",
+            "read 5 tokens, the local tokenizer makes 4",
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
+    with serving(**wrong) as server:
+        found = looked(server, known=tuple(ids_of(PROMPT)))
+    assert name in [trap.name for trap in found.stopping] and words in caught(found)[name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "words"),
+    [
+        ({"fixed_seed": True}, "a default seed that is fixed, or a cache of answers", "the default seed is fixed"),
+        ({"caches": True}, "a default seed that is fixed, or a cache of answers", "a cache of answers"),
+        ({"ignores_seeds": True}, "seeds that are ignored", "0 of 3 seeds"),
+        ({"mixes_seeds": True, "slow": lambda number: 0.01}, "seeds that are mixed at the same time", "one by one"),
+        ({"ignores_n": True}, "n samples with seeds s, s + 1, ...", "n is ignored"),
+        ({"equal_choices": True}, "n samples with seeds s, s + 1, ...", "are equal"),
+        ({}, "n samples with seeds s, s + 1, ...", "has the seed s + i"),
+        ({}, "one seed for a list of prompts", "give the same text"),
+        ({}, "log probabilities of another distribution", "before the temperature"),
+        ({"zero_logprobs": True}, "log probabilities of another distribution", "as after a verifying pass"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_trap_that_can_be_avoided_is_told_and_avoided(wrong, name, words):
+    with serving(**wrong) as server:
+        found = looked(server)
+    assert words in caught(found)[name] and not found.stopping
+    assert found.at_once == (1 if "mixes_seeds" in wrong else 4)
+    assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp"])
+def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
+    with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
+        short, long = looked(server, length=2), looked(server, length=3)
+    assert [trap.name for trap in short.stopping] == ["requests too short to draft"]
+    assert "ask for a greater --length" in caught(short)["requests too short to draft"]
+    assert not long.stopping and long.drafted > 0
+
+
+def test_speculation_that_is_not_at_work_or_not_visible_is_said():
+    with serving(dialect="vllm") as server:
+        silent = looked(server)
+    with serving(dialect="transformers") as server:
+        blind = looked(server)
+    assert silent.drafted == 0 and any("not seen at work" in trap.sentence for trap in silent.traps)
+    assert blind.drafted is None and states(blind)["requests too short to draft"] == "unknown"
+
+
+def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
+    with serving(dialect="llama.cpp", template="system words <user>") as server:
+        found = looked(server, chat=True, known=tuple(ids_of(PROMPT)))
+    assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.stopping
+
+
+def test_a_small_vocabulary_is_no_filter():
+    with serving(dialect="llama.cpp", probs=lambda ids: [1 / 16] * 16, encode=lambda text: [1, 2]) as server:
+        endpoint = Endpoint(server.url)
+        few = [
+            probed(Probe(endpoint, recognized(endpoint).profile, Manner(PROMPT, 4), 4, 9, None, size)).stopping
+            for size in (16, None)
+        ]
+        endpoint.close()
+    assert not few[0] and few[1]
