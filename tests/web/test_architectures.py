@@ -97,9 +97,8 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
         settle(app, "exactness")
     exam = app.session_state["exactness"]
     assert not app.exception and exam.result.n >= 10_000, exam.notices
-    assert [look.verdict for (look,) in exam.result.looks] == ["consistent"] * len(
-        exam.result.looks
-    ) and exam.result.engine == 100
+    verdicts = [look.verdict for (look,) in exam.result.looks]
+    assert "rejected" not in verdicts and verdicts[-1] == "consistent" and exam.result.engine == 100
     assert len(exact_export.offer(exam).make().file("cells.csv").splitlines()) > 2
 
     text = " ".join(TEXT * 3)
