@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.web.hosting.options import is_loopback
+from tools.processes import free_port, running
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = 180.0  # s that a server may take until it answers
@@ -91,23 +90,10 @@ def check_host(host: str) -> None:
 def serving(log: Path, host: str = "127.0.0.1") -> Iterator[Server]:
     """The app on a free port, on the shipped pair; ended afterwards."""
     check_host(host)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    address = f"http://{host}:{(port := free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", f"--server.address={host}"]
-    with log.open("w") as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | LOADED)
-    try:
-        address = f"http://{host}:{port}"
-        _wait(address, process, log)
+    with running(command, f"{address}/_stcore/health", log, READY, cwd=ROOT, env=LOADED) as process:
         yield Server(address, process.pid, log)
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @contextmanager
@@ -120,17 +106,3 @@ def busy_cores() -> Iterator[None]:
         for one in others:
             one.kill()
             one.wait()
-
-
-def _wait(address: str, process: subprocess.Popen, log: Path) -> None:
-    end = time.monotonic() + READY
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            raise SpecvizError(f"The server ended with code {process.returncode}: {log.read_text()[-500:].strip()}")
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
-                if answer.read() == b"ok":
-                    return
-        except OSError:
-            time.sleep(0.1)
-    raise SpecvizError(f"The server did not answer within {READY:.0f} s.")
