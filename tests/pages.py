@@ -50,7 +50,7 @@ def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
 class FreeTicket:
     """A ticket that nobody stops, unless it is told after how many ticks."""
 
-    visitor = None
+    visitor, unwanted = None, False
 
     def __init__(self, ticks: float = float("inf")):
         self.left, self.shares, self.dropped = ticks, [], False

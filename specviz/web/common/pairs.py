@@ -39,7 +39,7 @@ def recent() -> tuple[str, ...]:
     """Pairs of one's own that were used on this machine, the latest first; empty on a server for others, and where the file is damaged."""
     if not options().own_pairs or not (path := kept_in()).is_file():
         return ()
-    found = of_file(path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, list[str]], record)["pairs"]), [])
+    found = of_file(path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ())
     return tuple(name for name in found if places_of(name) is not None)[:MOST]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from specviz.figures.common.glossary import define
@@ -25,9 +27,10 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
 }  # fmt: skip
 
 
-def row(page: str) -> None:
-    """The terms of a page in one row. A term opens its definition on a click, on Enter, and shows it on hover; all of it is our own text."""
+def row(page: str, before: Callable[[str], None]) -> None:
+    """The terms of a page in one row. before: draws what stands first in it, given the page. A term opens its definition on a click, on Enter, and shows it on hover; all of it is our own text."""
     with st.container(key=f"terms-{page}", horizontal=True, gap="small", vertical_alignment="center"):
+        before(page)
         st.caption("Terms", width="content")
         for term in TERMS[page]:
             means = escaped(define(term))

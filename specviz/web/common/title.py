@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.web.common import terms
 from specviz.web.models import panel
 
 
 def head(name: str, title: str, lede: str) -> None:
     with st.container(key=f"{name}-head"):
         st.markdown(f"# {title}\n{lede}")
-    panel.line(name)
-    terms.row(name)
+    panel.row(name)

@@ -9,8 +9,8 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import places_of
-from specviz.web.common import pairs, session
-from specviz.web.common.elements import dataframe, notes
+from specviz.web.common import pairs, session, terms
+from specviz.web.common.elements import notes
 from specviz.web.common.markdown import ALL, escaped
 from specviz.web.hosting.options import options
 from specviz.web.models import words, work
@@ -22,20 +22,31 @@ PLACE = "A folder on this machine, or a name on the model hub: owner/model, or o
 FOLDS = "Nothing of a pair’s weights is read or fetched before you say so. A check reads configurations and tokenizers."
 
 
+def row(page: str) -> None:
+    """A page's row with the pair in force and the page's terms; while a check or a download goes on, its progress stands below it."""
+    terms.row(page, line)
+    state = current()
+    if state.busy and not st.session_state.get(fold_of(page)):
+        session.watch(NAME)
+
+
 def line(page: str) -> None:
-    """The pair in force by name. Opened, it is the panel; while a check or a download goes on, its progress stands below the line."""
-    state, fold = current(), f"{NAME}-fold-{page}"
-    with st.container(key=NAME):
-        label = escaped(pairs.title(session.pair()), ALL)
+    """The pair in force by name. Opened, it is the panel."""
+    state, fold = current(), fold_of(page)
+    with st.container(key=NAME, width="content"):
+        label = escaped(pairs.named(session.pair()), ALL)
         opened = st.popover(f"Models: {label}", key=fold, type="tertiary", on_change="rerun")
     if not opened.open:
-        if state.busy:
-            session.watch(NAME)
         return
     with opened, st.container(key=f"{NAME}-panel"):
         known(state, fold)
         if options().own_pairs:
             own(state, fold)
+
+
+def fold_of(page: str) -> str:
+    """Key of the panel's widget on a page."""
+    return f"{NAME}-fold-{page}"
 
 
 def current() -> ModelsState:
@@ -117,7 +128,7 @@ def own(state: ModelsState, fold: str) -> None:
         st.caption(FOLDS)
         return
     notes(state.found.all_problems, f"{NAME}-notes-problems")
-    dataframe(words.rows(state.found), height="content", key=f"{NAME}-table-{state.version}")
+    st.html(words.table(state.found))
     notes([*words.summary(state.found), *state.found.notes], f"{NAME}-notes-from")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def rows(found: Preflight) -> list[dict[str, str]]:
     if not any(one.commit for one in both):
         del facts["revision"]
     return [{"": fact, "target": target, "draft": draft} for fact, (target, draft) in facts.items()]
+
+
+def table(found: Preflight) -> str:
+    """The rows as HTML, whose cells wrap on a phone. What a hub or a file said is escaped."""
+    lines = [
+        f"<tr><th scope='row'>{escape(line[''])}</th><td>{escape(line['target'])}</td><td>{escape(line['draft'])}</td></tr>"
+        for line in rows(found)
+    ]
+    head = "<tr><td></td><th scope='col'>target</th><th scope='col'>draft</th></tr>"
+    return f"<table class='models-table'>{head}{''.join(lines)}</table>"
 
 
 def summary(found: Preflight) -> list[str]:

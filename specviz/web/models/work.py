@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specviz.web.common import model_loading
 from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.models.state import ModelsState, Wanted
@@ -50,7 +52,7 @@ def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
 
 
 def fetch(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
-    """Download what is missing of the pair that was checked, and look at it again. Stopped, what has arrived is kept, and the next
+    """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
     download goes on from there."""
     model_loading.libraries(ticket)
     from specviz.models.hub.client import DownloadStopped
@@ -68,5 +70,6 @@ def fetch(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
     except DownloadStopped as stopped:
         state.put(ticket, said=[str(stopped)])
         raise Stopped from None
-    state.put(ticket, version=state.version)  # download_bytes counts what is here now
+    here = {role: replace(one, here_bytes=one.total_bytes) for role, one in (("target", found.target), ("draft", found.draft))}
+    state.put(ticket, found=replace(found, **here))
     ticket.tick(1.0)

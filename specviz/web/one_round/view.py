@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
-from specviz.web.common import cache, chat, download, session, terms
+from specviz.web.common import cache, chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
 from specviz.web.models import panel
@@ -29,8 +29,7 @@ def page() -> None:
         for sentence in state.notices:
             st.text(sentence)
     stage(state)
-    panel.line("one_round")
-    terms.row("one_round")
+    panel.row("one_round")
     at = read_cursor(st.query_params.get("at"))
     download.fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
     session.keep_link(state)

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
-from specviz.web.common import cache, download, terms
+from specviz.web.common import cache, download
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.models import panel
 from specviz.web.one_round import export
@@ -35,8 +35,7 @@ def page() -> None:
     }
     said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
     state = shown(said, start, known)
-    panel.line("one_token")
-    terms.row("one_token")
+    panel.row("one_token")
     download.fold(
         "one_token",
         lambda: export.token_offer(trace, payload, state),

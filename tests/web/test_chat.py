@@ -1,0 +1,53 @@
+"""A chat message on One round and Whole text: written with the pair's own template into the prompt, which shows what the model reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from specviz.models.pairs.names import Places
+from specviz.web.common import cache, pairs
+from tests.models.test_chat import TEMPLATE
+from tests.web.test_models_panel import opening, start, tiny  # noqa: F401
+
+WRITTEN = "<user> Who is <b>$x$</b>?\n<assistant>"
+
+
+@pytest.fixture
+def chatting(tiny, tmp_path):  # noqa: F811
+    """A pair of one's own with a chat template, used here before."""
+    for name in ("target", "draft"):
+        folder = shutil.copytree(tiny / name, tmp_path / name)
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": TEMPLATE}))
+    pair = Places(str(tmp_path / "target"), str(tmp_path / "draft")).name
+    pairs.remember(pair)
+    return pair
+
+
+@pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
+def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, prompt):
+    cache.weights(chatting, "auto", "auto")
+    app = start(pair=chatting, prompt="Once upon", **({"length": "64"} if page == "whole_text" else {}))
+    if page == "whole_text":
+        app.switch_page("pages/whole_text.py").run()
+    turn = app.session_state[page].turn
+    app.text_area(key=f"{page}-chat-{turn}").set_value("Who is <b>$x$</b>?").run()
+    app.button(key=f"{page}-chat-go").click().run()
+    state = app.session_state[page]
+    shown = app.text_area(key=f"{prompt}-{state.turn}").value
+    assert not app.exception and shown.endswith(WRITTEN)
+    assert (
+        (state.request or state.shown).settings.prompt == shown
+        if page == "one_round"
+        else state.question.settings.prompt == shown
+    )
+    assert app.query_params["prompt"] == shown, "a link holds the text"
+
+
+def test_a_pair_without_a_template_offers_no_message(tiny):  # noqa: F811
+    cache.weights("storybook", "auto", "auto")
+    app = start(prompt="Once upon")
+    assert not [one for one in app.text_area if "chat" in one.key]

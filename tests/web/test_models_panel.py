@@ -1,0 +1,328 @@
+"""The pair in force: named on every page, checked, downloaded and used in one panel, kept across pages and reloads, and let go where it has gone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.testing.v1 import AppTest
+
+from specviz.models.pairs.catalog import PAIRS
+from specviz.models.pairs.names import Places
+from specviz.settings import Settings
+from specviz.web.common import cache, frame, model_loading, pairs, session, warmup
+from specviz.web.common.queue import Queue, Stopped
+from specviz.web.drafting_methods.state import MethodsQuestion
+from specviz.web.exactness.state import Question
+from specviz.web.mistakes.state import Case
+from specviz.web.models import words, work
+from specviz.web.models.state import ModelsState, Wanted
+from specviz.web.serving_limits.state import SetupsQuestion
+from specviz.web.speed.state import SpeedQuestion, SpeedState
+from specviz.web.whole_text.state import PassageRequest
+from tests.pages import FreeTicket, look_at, open_panel, settle
+from tests.web.test_one_round import served_before, shown
+from tests.web_pair import write_opening
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPUTE = [name for name in frame.PAGES if name != "one_token"]  # which draws One round's run
+STRANGER = Places("owner/big", "owner/small@v2").name
+
+
+@pytest.fixture(scope="module")
+def opening(tmp_path_factory):
+    return write_opening(tmp_path_factory.mktemp("opening"))
+
+
+@pytest.fixture
+def tiny(opening, monkeypatch):
+    """The app on the tiny pair; ``own`` is the same pair as one of the visitor's own."""
+    places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
+    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
+    monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
+    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    monkeypatch.setattr(session, "PROMPT", 60.0)
+    cache.recording.cache_clear()
+    warmup.start()
+    assert warmup.wait(120)
+    yield opening
+    cache.recording.cache_clear()
+    cache.weights.clear()
+
+
+@pytest.fixture
+def own(tiny, tmp_path):
+    """A pair of one's own in a folder with a space in its name."""
+    folder = tmp_path / "my models"
+    shutil.copytree(tiny / "target", folder / "target")
+    shutil.copytree(tiny / "draft", folder / "draft")
+    return Places(str(folder / "target"), str(folder / "draft")).name
+
+
+def start(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    return app.run()
+
+
+def label(app: AppTest) -> str:
+    """What the line says."""
+    (found,) = [one.proto.popover.label for one in app.get("popover") if one.proto.popover.label.startswith("Models:")]
+    return found.replace("\\", "")
+
+
+def said(app: AppTest) -> str:
+    notices = [
+        sentence
+        for one in app.get("bidi_component")
+        for sentence in json.loads(one.proto.mixed.json or one.proto.json).get("notices", ())
+    ]
+    return "\n".join([*notices, *(one.value for one in app.text)])
+
+
+def used(app: AppTest, pair: str, page: str = "one_round") -> AppTest:
+    """The app after the pair was checked and put in force in the panel."""
+    target, draft = pair.split("|")
+    look_at(app, target, draft, page=page)
+    return app.button(key="models-use").click().run()
+
+
+def test_every_page_names_the_pair_in_force(tiny):
+    app = start()
+    for page in frame.PAGES:
+        assert label(app.switch_page(f"pages/{page}.py").run()) == "Models: Storybook"
+        assert not app.exception
+
+
+def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own, monkeypatch):
+    app = used(start(), own)
+    assert label(app) == "Models: target with draft" and shown(app)["mode"] == "live"
+    assert app.query_params["pair"] == own and pairs.recent() == (own,)
+    assert app.session_state["models-fold-one_round"] is False, "the panel closes"
+    for page in COMPUTE[1:]:
+        monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)  # nothing is computed for it here
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception and label(app) == "Models: target with draft"
+        assert app.session_state[page].pair == own
+        settings = app.session_state[page].question.settings
+        assert settings.pair == own
+        assert page == "exactness" or page == "mistakes" or "not of target with draft" in said(app), (
+            "what is recorded says whose it is"
+        )
+
+
+def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkeypatch):
+    app = start().switch_page("pages/whole_text.py").run()
+    assert app.session_state["whole_text"].pair == "storybook"
+    used(app, own, "whole_text")
+    assert app.session_state["whole_text"].pair == own and app.query_params["pair"] == own
+    app.switch_page("pages/serving_limits.py").run()
+    assert app.session_state["serving_limits"].pair == own
+
+
+@pytest.mark.parametrize("page", COMPUTE)
+def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, monkeypatch):
+    monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)
+    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    app.query_params["pair"], app.query_params["prompt"] = own, "Once upon"
+    app.run()
+    assert app.session_state[page].pair == "storybook" and "Nothing was loaded" in said(app)
+    assert app.session_state["models"].start.name == own, "the panel has it to look at"
+    pairs.remember(own)
+    again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    again.query_params["pair"], again.query_params["prompt"] = own, "Once upon"
+    again.run()
+    assert not again.exception and again.session_state[page].pair == own and "Nothing was loaded" not in said(again)
+    assert label(again) == "Models: target with draft"
+
+
+@pytest.mark.parametrize("page", COMPUTE)
+def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own, page, monkeypatch):
+    monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)
+    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
+    pairs.remember(own)
+    shutil.rmtree(Path(own.split("|")[0]))
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    query = {"pair": own, "text" if page == "speed" else "prompt": "A little rabbit"}
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    state = app.session_state[page]
+    assert not app.exception and state.pair == "storybook" and label(app) == "Models: Storybook"
+    assert "is not here any more: there is no folder" in said(app)
+    asked = state.question.text if page == "speed" else (state.request if page == "one_round" else state.question).settings.prompt
+    assert asked == "A little rabbit"
+
+
+def test_a_folder_that_is_removed_in_the_middle_is_said_on_the_next_page(own, monkeypatch):
+    app = used(start(), own)
+    shutil.rmtree(Path(own.split("|")[1]))
+    app.switch_page("pages/whole_text.py").run()
+    assert "is not here any more" in said(app) and app.session_state["whole_text"].pair == "storybook"
+    assert label(app) == "Models: Storybook" and not app.exception
+
+
+def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
+    pairs.remember(own)
+    app = open_panel(start())
+    field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
+    assert field.options == [*(one.title for one in PAIRS.values()), "target with draft"]
+    field.select(own).run()
+    assert label(app) == "Models: target with draft" and shown(app)["mode"] == "live"
+
+
+def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own):
+    pairs.remember(own)
+    shutil.rmtree(Path(own.split("|")[0]))
+    app = open_panel(start())
+    app.selectbox(key=f"models-known-{app.session_state['models'].turn}").select(own).run()
+    assert "is not here any more" in said(app) and label(app) == "Models: Storybook"
+
+
+def test_the_catalog_alone_is_offered_where_the_server_is_for_others(tiny, serve):
+    pairs.remember(STRANGER)
+    serve(mode="hosted")
+    app = open_panel(start(pair=STRANGER))
+    assert "is not in the catalog" in said(app)
+    assert [one.key for one in app.text_input if one.key.startswith("models")] == []
+    field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
+    assert field.options == [one.title for one in PAIRS.values()]
+    field.select("storybook-8bit").run()
+    assert label(app) == "Models: Storybook, distilled draft in 8 bits" and app.query_params["pair"] == "storybook-8bit"
+
+
+def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
+    app = look_at(start(), tiny / "target", "nobody")
+    assert "'nobody' is neither a folder on this machine nor a hub name" in said(app)
+    assert "models-use" not in [one.key for one in app.button] and label(app) == "Models: Storybook"
+    app.text_input(key=f"models-target-{app.session_state['models'].turn}").set_value("a|b").run()
+    assert "without the sign |" in said(app)
+
+
+def test_what_was_checked_counts_until_a_field_changes(own):
+    target, draft = own.split("|")
+    app = look_at(start(), target, draft)
+    assert "models-use" in [one.key for one in app.button]
+    app.checkbox(key=f"models-rounded-{app.session_state['models'].turn}").check().run()
+    assert "models-use" not in [one.key for one in app.button] and app.session_state["models"].found is None
+
+
+def test_names_with_markup_stay_the_text_that_they_are(tiny):
+    """In the line's label signs of markdown are escaped; the table escapes HTML; sentences are plain text."""
+    app = look_at(start(), "<img src=x onerror=alert(1)>/$x$", ":red[a]")
+    page = "".join(one.proto.body for one in app.get("html"))
+    assert "models-table" in page and "<img" not in page
+    assert "<img src=x onerror=alert(1)>/$x$" in said(app)
+
+
+def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
+    start_ = SpeedQuestion("text")
+    own = start_.with_pair(STRANGER)
+    assert (own.choice.draft, own.settings.pair, own.settings.proposer) == ("draft", STRANGER, "draft")
+    copied = replace(own, choice=replace(own.choice, draft="ngram"))
+    assert (copied.settings.pair, copied.settings.proposer) == (STRANGER, "ngram")
+    assert own.with_pair("storybook-8bit") == start_.with_pair("storybook-8bit")
+    assert start_.with_pair("storybook-8bit").choice.draft == "storybook-8bit"
+    chosen = replace(start_, choice=replace(start_.choice, draft="storybook-distilled"))
+    assert chosen.pair == "storybook-distilled" == SpeedState(chosen, Queue()).pair
+
+
+@pytest.mark.parametrize(
+    "question",
+    (
+        PassageRequest(Settings(pair=STRANGER, prompt="a", length=64, gamma=2)),
+        Question(Settings(pair=STRANGER, prompt="a", length=2)),
+        Case(Settings(pair=STRANGER, prompt="a")),
+        SetupsQuestion(Settings(pair=STRANGER, prompt="a")),
+        SpeedQuestion("a text").with_pair(STRANGER),
+        SpeedQuestion("one\ntwo", lines=True).with_pair(STRANGER),
+        MethodsQuestion(Settings(pair=STRANGER, prompt="a")),
+    ),
+    ids=lambda one: type(one).__name__,
+)
+def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(question):
+    pairs.remember(STRANGER)
+    found, said = type(question).of_link(question.link(), Settings())
+    assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
+
+
+def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(caplog):
+    names = [Places(f"owner/t{n}", "owner/d").name for n in range(pairs.MOST + 3)]
+    for name in names:
+        pairs.remember(name)
+    pairs.remember(names[-3])
+    assert pairs.recent()[:3] == (names[-3], names[-1], names[-2]) and len(pairs.recent()) == pairs.MOST
+    pairs.remember("storybook")
+    assert "storybook" not in pairs.recent(), "the catalog is there anyway"
+    pairs.kept_in().write_text('{"schema": "specviz-pairs-1", "pairs": [1]}')
+    assert pairs.recent() == ()
+    pairs.remember(STRANGER)
+    assert pairs.recent() == (STRANGER,)
+    pairs.kept_in().write_text("not ours")
+    pairs.remember(names[0])
+    assert pairs.kept_in().read_text() == "not ours", "another program's file stays as it is"
+
+
+def test_a_pair_is_named_by_what_tells_its_models_apart():
+    assert pairs.title("/a/target|/b/draft|8bit") == "target with draft in 8 bits"
+    assert pairs.title("/big/model|/small/model") == "big/model with small/model"
+    assert pairs.title("Qwen/Qwen3-8B@main|Qwen/Qwen3-0.6B") == "Qwen/Qwen3-8B@main with Qwen/Qwen3-0.6B"
+    assert pairs.title("storybook") == PAIRS["storybook"].title and pairs.named("storybook") == "Storybook"
+    assert pairs.gone(STRANGER) == "" == pairs.gone("storybook"), "a hub name is asked when it is loaded"
+
+
+@pytest.fixture
+def looked(hub, pair_folders, monkeypatch):
+    """The panel's state after the check of a pair of the hub, nothing of which is here."""
+    monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
+    for folder in pair_folders:
+        hub.add(f"owner/{folder.name}", folder)
+    state = ModelsState(Wanted("owner/target@v1.0", "owner/draft", device="cpu"), Queue())
+    work.check(state, FreeTicket(), state.question)
+    return state
+
+
+def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(looked, hub):
+    assert looked.found.ready and looked.found.download_bytes > 0 and not looked.usable and hub.contents() == []
+    assert {line[""]: line["target"] for line in words.rows(looked.found)}["revision"].startswith("v1.0: ")
+    ticket = FreeTicket()
+    work.fetch(looked, ticket, looked.question)
+    assert looked.usable and looked.found.download_bytes == 0 and ticket.shares[-1] == 1.0
+    assert {line[""]: line["draft"] for line in words.rows(looked.found)}["to download"].endswith("here")
+
+
+def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(looked, hub):
+    whole, ticket = looked.found.download_bytes, FreeTicket(1)
+    hub.slow, hub.piece = 0.15, 1 << 14
+    with pytest.raises(Stopped):
+        work.fetch(looked, ticket, looked.question)
+    assert "What has arrived is kept" in looked.said[0] and not looked.usable and looked.found.download_bytes < whole
+    hub.slow, ticket = 0.0, FreeTicket()
+    work.fetch(looked, ticket, looked.question)
+    assert looked.usable
+
+
+def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkeypatch):
+    monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
+    state, ticket = ModelsState(Wanted(*map(str, pair_folders), device="cpu"), Queue()), FreeTicket(1)
+    with pytest.raises(Stopped):
+        work.check(state, ticket, state.question)
+    assert state.found is None
+
+
+def test_progress_stands_below_the_line_while_the_panel_is_closed(tiny):
+    app = start()
+    state = app.session_state["models"]
+    state.submit(lambda state, ticket: [(ticket.tick(0.4, "Downloading"), time.sleep(0.01)) for _ in range(5000)])
+    app.run()
+    assert "models-stop" in [one.key for one in app.button]
+    state.stop()
+    settle(app, "models")
+    assert "models-stop" not in [one.key for one in app.button]
