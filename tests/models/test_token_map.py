@@ -3,6 +3,9 @@ for the same bytes, and a text reads the same in the ids of both. Checklist R30:
 
 from __future__ import annotations
 
+import random
+from copy import copy
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -106,3 +109,26 @@ def test_neighbors_that_the_draft_lacks_are_joined_before_its_tokenizer_splits_t
     joined = (piece(TARGET, first) + piece(TARGET, second)).decode()
     assert found.read((first, second)) == tuple(OTHER_END.encode(joined))
     assert len(found.read((first,)) + found.read((second,))) >= len(found.read((first, second)))
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_a_text_is_read_alike_whatever_was_read_before(name):
+    """The reading of a text that goes on is kept: beginnings, continuations and other texts come in any order."""
+    dice, read = random.Random(name), token_map(side(TARGET), side(SIDES[name])).read
+    ids = [(*((TARGET.bos_token_id,) if start else ()), *TARGET.encode(text)) for text in TEXTS for start in (0, 1)]
+    for _ in range(300):
+        text = dice.choice(ids)
+        some = text[: dice.randrange(len(text) + 1)]
+        assert read(some) == token_map_of(name)(some)
+
+
+@cache
+def _fresh(name: str):
+    return token_map(side(TARGET), side(SIDES[name])).read
+
+
+def token_map_of(name: str):
+    """A reader that has read nothing before."""
+    reader = copy(_fresh(name))
+    reader.last = ((), reader.opening, b"")
+    return reader

@@ -161,6 +161,8 @@ def with_draftable(described: dict[str, Any], share: float | None) -> dict[str, 
 def _tree(line: list[Ids]) -> tuple[Ids, Ids, Ids, list[int]]:
     """The common beginning of some texts; tokens and parents of the tree below it; and for each text its place: 0 for the
     beginning itself, 1 + i for node i."""
+    if len(line) == 1:
+        return line[0], (), (), [0]
     least, most = min(line), max(line)
     shared = next((at for at, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), min(len(least), len(most)))
     tokens: list[int] = []

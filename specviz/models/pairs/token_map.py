@@ -146,12 +146,17 @@ class Reader:
         self.start = draft.start if draft.start is not None else next(iter(by_bytes.values()), 0)
         self.longest = max(map(len, by_bytes), default=0)
         self.known: dict[bytes, Ids] = {}
+        self.last: tuple[Ids, Ids, bytes] = ((), self.opening, b"")  # a text, what was read of it, and the run at its end
 
     def __call__(self, ids: Ids) -> Ids:
-        found, run = list(self.opening), b""
-        if ids and ids[0] in self.starts:
-            found, ids = found or [self.start], ids[1:]
-        for token in ids:
+        text, read, run = self.last  # of a text that goes on, only the new tokens are read
+        rest = ids[len(text) :]
+        if ids[: len(text)] != text:
+            read, run, rest = self.opening, b"", ids
+        found = list(read)
+        if len(rest) == len(ids) and ids and ids[0] in self.starts:
+            found, rest = found or [self.start], ids[1:]
+        for token in rest:
             if (mapped := self.counterpart.get(token)) is None:
                 run += self.lacking.get(token, b"")
                 continue
@@ -159,7 +164,8 @@ class Reader:
                 found += self._encoded(run)
                 run = b""
             found.append(mapped)
-        return tuple(found + list(self._encoded(run))) or (self.start,)
+        self.last = ids, tuple(found), run
+        return (*found, *self._encoded(run)) or (self.start,)
 
     def _encoded(self, run: bytes) -> Ids:
         """The draft's tokens for these bytes: as its tokenizer splits them, if it spells exactly these bytes; else greedily."""
