@@ -262,10 +262,10 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
     state.queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
 
-    def after_the_stage(name):
+    def after_the_stage(*given):
         held.cancel()
         assert state.ticket.ended.wait(60)
-        row(name)
+        row(*given)
 
     monkeypatch.setattr(terms, "row", after_the_stage)
     app.number_input(key="fold-gamma-0").set_value(2).run()

@@ -16,7 +16,7 @@ def rows(found: Preflight) -> list[dict[str, str]]:
     both = (found.target, found.draft)
     facts = {
         "architecture": [_family(one) for one in both],
-        "parameters": [f"{one.parameters / 1e6:,.1f} million" if one.parameters else UNKNOWN for one in both],
+        "parameters": [_parameters(one) for one in both],
         "tokens it predicts": [_number(one.vocabulary) for one in both],
         "context": [f"{_number(one.context)} tokens" if one.context else "no limit named" for one in both],
         "weights stored in": [one.stored or UNKNOWN for one in both],
@@ -66,6 +66,12 @@ def _family(one: ModelCheck) -> str:
     if one.family is None:
         return UNKNOWN
     return one.family if one.supported else f"{one.family}, not supported"
+
+
+def _parameters(one: ModelCheck) -> str:
+    if not one.parameters:
+        return UNKNOWN
+    return f"{one.parameters / 1e6:,.1f} million" if one.parameters >= 1e6 else f"{one.parameters:,}"
 
 
 def _number(value: int | None) -> str:

@@ -1,0 +1,76 @@
+"""The panel Models in a browser: a pair of one's own is checked, used, kept over pages and brought back by a reload; on a phone all of it fits."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import at_rest, resize
+from tests.e2e.conftest import laptop
+from tests.e2e.test_page import PATIENT, open_page, query, wait_live
+
+LEAST = 40  # px: height of what a finger hits
+
+
+@pytest.fixture
+def own(opening, tmp_path):
+    """Folders of a pair of the visitor's own."""
+    return [shutil.copytree(opening / name, tmp_path / f"my {name}") for name in ("target", "draft")]
+
+
+def line(page):
+    return page.get_by_role("button", name="Models:")
+
+
+def look_at(page, own) -> None:
+    """Open the panel, name the pair and check it."""
+    line(page).click()
+    for label, folder in zip(("Target", "Draft"), own, strict=True):
+        page.get_by_label(label, exact=True).fill(str(folder))
+        page.keyboard.press("Enter")
+        at_rest(page)
+    page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_role("button", name="Use this pair").wait_for(timeout=PATIENT)
+    at_rest(page)
+
+
+def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload(page, server, own):
+    open_page(page, server)
+    look_at(page, own)
+    expect(page.locator(".models-table")).to_contain_text("llama")
+    page.get_by_role("button", name="Use this pair").click()
+    expect(line(page)).to_contain_text("Models: my target with my draft", timeout=PATIENT)
+    expect(page.locator(".st-key-models-panel")).to_have_count(0)
+    wait_live(page)
+    page.get_by_role("link", name="Whole text").click()
+    expect(line(page)).to_contain_text("my target with my draft", timeout=PATIENT)
+    page.wait_for_url(lambda url: "whole_text" in url and "pair=" in url)
+    assert query(page)["pair"] == "|".join(map(str, own))
+    page.reload()
+    expect(line(page)).to_contain_text("my target with my draft", timeout=PATIENT)
+    assert page.mistakes == []
+
+
+@pytest.mark.parametrize("scheme", ("light", "dark"))
+def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own, scheme):
+    page = laptop(browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce"))
+    page.goto(f"{server}/exactness")
+    line(page).wait_for(timeout=PATIENT)
+    at_rest(page)
+    look_at(page, own)
+    box = page.locator("[data-testid=stPopoverBody]:has(.st-key-models-panel)").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0 and box["y"] + box["height"] <= 844
+    inside = "e => e.scrollWidth <= e.clientWidth + 1"
+    assert page.locator("[data-testid=stPopoverBody]:has(.st-key-models-panel)").evaluate(inside), (
+        "nothing is cut off at the side"
+    )
+    targets = [line(page), *(page.get_by_role("button", name=name) for name in ("Check", "Use this pair"))]
+    targets += [
+        page.locator(f".st-key-models-panel [data-testid={kind}] [data-baseweb]").first for kind in ("stTextInput", "stSelectbox")
+    ]
+    assert all(one.bounding_box()["height"] >= LEAST for one in targets)
+    resize(page, 390)
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= 390
+    page.context.close()
