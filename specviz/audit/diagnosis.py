@@ -7,7 +7,7 @@ likeliest one is named if it beats a correct decoder by far, and a goodness-of-f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any
@@ -45,8 +45,15 @@ TINY = 1e-300  # in place of a probability of 0
 OFTEN = 5  # times that a token was seen, to be a cell of its own where shares are explained
 MOSTLY = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
 APART = log(100.0)  # log likelihood ratio at which two mistakes are told apart
+SLIGHT = 0.05  # a shift below this share of the largest one is not shown
 SHOWN, LISTED = 5, 5  # tokens that gain and that lose; mistakes in the list
 REFINED, FITTED = 3, 30  # halvings between two temperatures; rounds of expectation maximization
+DRAFTLESS = (
+    "pass-temperature",
+    "R4",
+    SETTINGS,
+)  # what they write depends on the draft only through the number of accepted tokens
+NO_DRAFT = "The server's draft is not known here, so only mistakes that hardly depend on it were compared; --draft gives it."
 MIXED = "a temperature of its own for each verified token"
 
 
@@ -125,12 +132,14 @@ def diagnose(
     prompt: Sequence[int],
     samples: Samples,
     total: int,
+    drafting: bool = True,
     watch: Callable[[float], None] = lambda share: None,
 ) -> Diagnosis:
     """Compare all known mistakes on samples that were rejected.
 
     settings  under which the samples were asked for
     total     tokens that each request asked for (max_tokens); the tokens of a sample may be fewer
+    drafting  whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend on it
     """
     target, draft = pair.open(settings)
     reading = read(target, draft, prompt, samples, lambda share: watch(0.4 * share))
@@ -141,8 +150,9 @@ def diagnose(
     )
     whole = after(pair.open(uncut(settings))[1], prompt, reading.prefixes) if uncut(settings) != settings else reading.q
     watch(0.5)
-    found = compared(reading, settings, (soft[0], soft[1]), whole, total, lambda share: watch(0.5 + 0.5 * share))
-    return told(reading, found, pair.decode)
+    found = compared(reading, settings, (soft[0], soft[1]), whole, total, drafting, lambda share: watch(0.5 + 0.5 * share))
+    diagnosis = told(reading, found, pair.decode)
+    return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
 
 def compared(
@@ -151,15 +161,17 @@ def compared(
     soft: tuple[Tensor, Tensor],
     whole: Tensor,
     total: int,
+    drafting: bool = True,
     watch: Callable[[float], None] = lambda share: None,
 ) -> list[_Scored]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
     ways, plans = known(reading, settings, soft, whole), schedules(reading.length, total)
+    ways = ways if drafting else [one for one in ways if one.mistake in DRAFTLESS]
     exact, found = reading.at(reading.p), []
     heats: dict[bool, dict[Known, Edges]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
         edges = Edges.of(one, reading)
-        if one.factor:
+        if one.factor is not None:
             heats[one.greedy][one] = edges
         for plan in plans if one.mistake != SETTINGS else plans[:1]:
             found.append(_Scored(one, plan, log_ratio(probabilities(edges, reading, plan)[0], exact, reading.count)))
@@ -179,9 +191,9 @@ def log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray) -> floa
 
 def _refined(found: Sequence[_Scored], reading: Reading, settings: Settings) -> Iterator[_Scored]:
     """The best temperature of a grid, improved between its neighbors."""
-    best = max(found, key=lambda one: one.score)
+    best = max((one for one in found if one.one.factor), key=lambda one: one.score)
     exact = reading.at(reading.p)
-    scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule}
+    scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor}
     for _ in range(REFINED):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))
@@ -327,8 +339,9 @@ def parting(reading: Reading, counts: Tensor, text: Callable[[Sequence[int]], st
         Shift(token, text([token]), float(seen[token]), float(p[token])) for token in (*order[:SHOWN], *order[: -SHOWN - 1 : -1])
     ]
     ids = reading.prefixes[prefix]
+    least = SLIGHT * max(abs(one.seen - one.exact) for one in shifts)
     gains, loses = (
-        tuple(s for s in part if sign * (s.seen - s.exact) > 0.0) for part, sign in ((shifts[:SHOWN], 1), (shifts[SHOWN:], -1))
+        tuple(s for s in part if sign * (s.seen - s.exact) >= least) for part, sign in ((shifts[:SHOWN], 1), (shifts[SHOWN:], -1))
     )
     return Parting(place + 1, ids, text(ids), n, p_value, gains, loses)
 

@@ -24,6 +24,7 @@ from specviz.evidence.partition import exact_partition
 from specviz.evidence.sample_files.against_weights import against_distribution
 from specviz.evidence.sample_files.reading import DISTRIBUTION, SampleFile, as_samples
 from specviz.evidence.sample_files.two_files import compare
+from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import LoadedPair
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_words
@@ -111,7 +112,9 @@ def explained(
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.length else settings.length
-    found = diagnose(pair, settings, ids, samples, total, watch)
+    places = places_of(pair.name)
+    drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
+    found = diagnose(pair, settings, ids, samples, total, drafting, watch)
     if found.parting is None:
         return found, None
     url = next((word for word in command if str(word).startswith(("http://", "https://"))), URL)

@@ -64,14 +64,14 @@ class Known:
 
     mistake  its id in docs/mistakes.md, or SETTINGS
     greedy   whether the draft takes its likeliest token
-    factor   of pass-temperature: the temperature of the verifying pass over the one asked for; else 0
+    factor   of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes
     words    what else is particular, such as "temperature 0.5"; may be ''
     """
 
     mistake: str
     greedy: bool
     way: Way
-    factor: float = 0.0
+    factor: float | None = None
     words: str = ""
 
 
@@ -169,6 +169,7 @@ def _on_draft(
         return found
     found += [Known("R5", sure, from_target), Known("R7", sure, one_number)]
     found += [heated(sure, factor, settings.temperature) for factor in FACTORS]
+    found += [undefined()] if sure else []
     if warped:
         found.append(Known("R4", sure, lambda reading: [judged(soft[0], drawn(reading.q), drawn(reading.q))]))
     if cuts:
@@ -185,6 +186,22 @@ def heated(sure: bool, factor: float, temperature: float) -> Known:
         return [replace(judged(reheated(reading.p, factor), q, q), bonus=reading.p)]
 
     return Known("pass-temperature", sure, way, factor=factor, words=f"temperature {factor * temperature:.3g}")
+
+
+def undefined() -> Known:
+    """pass-temperature at 0, or so near it that logits overflow: all probabilities are no numbers, and so is every comparison with them.
+
+    The draft token is rejected. With a greedy draft it is also its own replacement, because a server that draws from the residual of a
+    one-hot q sets the draft token's mass to 0, the one number that is left (vLLM, ``sample_recovered_tokens_kernel``). So it is written,
+    and ends the round.
+    """
+    return Known(
+        "pass-temperature",
+        True,
+        lambda reading: [Next(torch.zeros_like(reading.p), certain(reading.q), reading.p)],
+        factor=0.0,
+        words="temperature 0",
+    )
 
 
 def plain(changed: Settings, temperature: float) -> Known:

@@ -8,11 +8,10 @@ from math import ceil, sqrt
 from typing import Any
 
 from specviz.audit.diagnosis import Parting, Shift
-from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import detectable_rate, equal_draws_needed
+from specviz.statistics.finding import POWER
+from specviz.statistics.power import equal_draws_needed, rate_draws_needed
 
 Z = 2.326  # a normal variable is above it once in 100
-LARGEST = 10**8  # samples
 URL = "http://HOST:PORT/v1"
 SCRIPT = """\
 import json, urllib.request
@@ -85,7 +84,7 @@ def reproduction(
         prefix=list(parting.prefix) if tokens else repr(parting.text),
         token=shift.token if tokens else repr(shift.text),
         samples=total,
-        body=_literal(body | ({"return_token_ids": True} if tokens else {})),
+        body=repr(body | ({"return_token_ids": True} if tokens else {})),
         url=url.rstrip("/"),
         field="token_ids" if tokens else "text",
         begins=f"[:{len(parting.prefix) if tokens else len(parting.text)}]",
@@ -111,23 +110,5 @@ def reproduction(
 
 
 def needed(shift: Shift) -> int:
-    """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%; LARGEST at most."""
-    apart = abs(shift.seen - shift.exact)
-    if shift.exact == 0.0:
-        return equal_draws_needed(apart)
-    low, high = 1, 2
-    while high < LARGEST and not _shows(high, shift.exact, apart):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _shows(middle, shift.exact, apart) else (middle, high)
-    return high
-
-
-def _shows(n: int, rate: float, apart: float) -> bool:
-    return detectable_rate(n * rate, n * rate * (1.0 - rate), n, ALPHA, POWER) <= apart
-
-
-def _literal(body: Mapping[str, Any]) -> str:
-    """A dictionary as Python writes it, on one line."""
-    return repr(dict(body))
+    """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
+    return equal_draws_needed(shift.seen) if shift.exact == 0.0 else rate_draws_needed(shift.exact, shift.seen)

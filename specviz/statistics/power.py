@@ -108,6 +108,20 @@ def detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA
     return max(found, default=1.0)
 
 
+def rate_draws_needed(rate: float, other: float, alpha: float = ALPHA, power: float = POWER) -> int:
+    """Fewest draws that tell a known rate from a certain other one with ``power``, by a two-sided test; normal approximation.
+
+    The test is that of ``detectable_rate``: n draws are enough when n d >= z(alpha/2) sqrt(n r (1 - r)) + 1 + z(power) sqrt(n s (1 - s)),
+    with rates r and s and their distance d.
+    """
+    _check_rates(alpha, power)
+    _check_distance(apart := abs(other - rate))
+    spread = float(stats.norm.isf(alpha / 2.0)) * sqrt(rate * (1.0 - rate)) + float(stats.norm.isf(1.0 - power)) * sqrt(
+        other * (1.0 - other)
+    )
+    return ceil(((spread + sqrt(spread**2 + 4.0 * apart)) / (2.0 * apart)) ** 2)
+
+
 def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Upper bound of the gap between distribution functions that a Kolmogorov-Smirnov test of n values detects with ``power``.
 

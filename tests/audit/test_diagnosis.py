@@ -5,6 +5,8 @@ more, than under a correct one; so a correct decoder is named wrongly at most on
 by 1e40 or more, so a mistake is missed in less than one seed of a million.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -99,10 +101,34 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
     assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
 
 
+def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
+    """As vLLM's CPU path does where the memory that it reads holds 0: 5% of the tokens come from an even hotter pass."""
+    rows, dice = [], np.random.default_rng(SEED)
+    target, draft = OPEN(SETTINGS)
+    for _ in range(3000):
+        ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
+        while len(ids) < SETTINGS.length - 1:
+            hot = dice.random() < 0.05
+            ids.append(int(dice.integers(6)) if hot else int(draft.probs((*IDS, *ids)).argmax()))
+        ids.append(int(dice.choice(6, p=target.probs((*IDS, *ids)).numpy())))
+        rows.append(ids)
+    _, _, found = on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"))
+    assert found.named == ("pass-temperature",) and f"{MIXED}: 0 (" in found.matches[0].words
+    assert "the draft takes its likeliest token" in found.matches[0].words and found.parting.position == 2
+
+
 def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
     cooler = drawn_from(OPEN, "no-bonus", False, IDS, Settings(gamma=2, length=3, temperature=0.5), 4000)
     _, _, found = on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
     assert found.named[0] == "settings" and "plain sampling under other settings (temperature 0.5)" in found.sentence
+
+
+def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compared(pair):
+    """A target that stands for its own draft would make R18 exact."""
+    settings, alone = settings_of(pair), replace(pair, draft=pair.target)
+    for name, named in (("pass-temperature", ("pass-temperature",)), ("R18", ())):
+        found = diagnose(alone, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length, drafting=False)
+        assert found.named == named and "--draft gives it" in found.sentence
 
 
 def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from scipy import stats
 
 from specviz.audit import judging
 from specviz.audit.diagnosis import Parting, Shift
@@ -16,7 +17,6 @@ from specviz.audit.reproduction import needed, reproduction
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.export.report import commands
-from specviz.statistics.power import detectable_rate
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
@@ -122,11 +122,17 @@ SHIFT = Shift(439, " there", 0.9, 0.6)
 PARTING = Parting(2, (5,), " was", 400, 1e-9, (SHIFT, Shift(1, "a", 0.01, 0.009)), ())
 
 
-def test_the_fewest_samples_are_those_that_the_power_formula_needs():
-    """One fewer would not detect the difference with power 99%; a token that the model never writes needs only to come once."""
-    least = needed(SHIFT)
-    for n, seen in ((least, True), (least - 1, False)):
-        assert (detectable_rate(0.6 * n, 0.24 * n, n) <= 0.3) is seen
+@pytest.mark.parametrize(("exact", "seen"), ((0.6, 0.9), (0.1, 0.875), (0.448, 0.561), (0.077, 0.027), (0.01, 0.03)))
+def test_the_fewest_samples_detect_the_difference_nearly_always(exact, seen):
+    """The power of the exact binomial test of level 0.001 with that many samples, and with half of them: near 99%, and far from it."""
+    powers = []
+    for n in (needed(Shift(1, "a", seen, exact)), needed(Shift(1, "a", seen, exact)) // 2):
+        low, high = stats.binom.ppf(0.0005, n, exact), stats.binom.isf(0.0005, n, exact)
+        powers.append(stats.binom.cdf(low - 1, n, seen) + stats.binom.sf(high, n, seen))
+    assert powers[0] > 0.97 and powers[1] < 0.9
+
+
+def test_a_token_that_the_model_never_writes_needs_only_to_come_once():
     assert needed(replace(SHIFT, exact=0.0)) == 2  # 0.1^2 = 1%
 
 

@@ -13,6 +13,7 @@ from tools import code_mutants
 from tools.code_mutants import BROKEN, FOUND, ROOT, SURVIVED, Mutant, judged, main, mutants
 
 AREAS = {
+    "audit",
     "rule",
     "warp",
     "cache",
