@@ -1,7 +1,7 @@
-"""Lookahead decoding: the target's own guesses at tokens further ahead become n-grams, and those become draft tokens (Fu et al. 2024).
+"""Lookahead decoding: the target's own predictions of tokens further ahead become n-grams, and those become draft tokens (Fu et al. 2024).
 
-Beside the draft tokens, every target pass reads a window of guesses, which Jacobi iteration improves from pass to pass: each guess is
-replaced by the target's most likely token after the guesses before it. What a guess was, and what replaced it one pass later, makes an
+Beside the draft tokens, every target pass reads a window of predictions, which Jacobi iteration improves from pass to pass: each prediction is
+replaced by the target's most likely token after the predictions before it. What a prediction was, and what replaced it one pass later, makes an
 n-gram. The draft tokens are those that followed the text's last token in such n-grams. Their distributions are one-hot, so the rule
 accepts each with the probability that the target gives it.
 
@@ -23,19 +23,19 @@ from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 NAME = "lookahead"
-WINDOW = 8  # positions that are guessed at
+WINDOW = 8  # positions that are predicted
 POOL = 8  # n-grams that are kept for each first token, the latest first
-KNOWN = 4096  # states, and replacements of guesses, that are remembered
+KNOWN = 4096  # states, and replacements of predictions, that are remembered
 
 Ids = tuple[int, ...]
-Rows = tuple[Ids, ...]  # guesses of the last passes, the oldest first: (levels, WINDOW)
+Rows = tuple[Ids, ...]  # predictions of the last passes, the oldest first: (levels, WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """What is known before a round.
 
-    window  guesses at the next positions: row k, column j at position j + k after the text
+    window  predictions of the next positions: row k, column j at position j + k after the text
     pool    first token -> the tokens that followed it in n-grams, the latest first
     """
 
@@ -43,7 +43,7 @@ class State:
     pool: dict[int, tuple[Ids, ...]]
 
     def after(self, fresh: Ids | None, committed: int) -> State:
-        """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest guesses; None: nothing was read."""
+        """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest predictions; None: nothing was read."""
         window, pool = self.window, self.pool
         if fresh is not None:
             pool = _pooled(pool, zip(*window, fresh, strict=True))
@@ -84,7 +84,7 @@ class Windowed:
         return found[:, : tree.widest + 1]
 
     def replaced(self, row: Prefix, window: Rows) -> Ids | None:
-        """The target's most likely token after each of the latest guesses; None where the window does not fit into the context.
+        """The target's most likely token after each of the latest predictions; None where the window does not fit into the context.
 
         A pass is run only if the row's own pass has not read the window.
         """
@@ -151,7 +151,7 @@ class Lookahead:
 
 
 def opening(ids: Ids, levels: int) -> State:
-    """The state before a run: the guesses are the text's last tokens, the n-grams those of the text."""
+    """The state before a run: the predictions are the text's last tokens, the n-grams those of the text."""
     last = [ids[(len(ids) - WINDOW + place) % len(ids)] for place in range(WINDOW)]
     window = tuple((*last[level % WINDOW :], *last[: level % WINDOW]) for level in range(levels))
     ngrams = (ids[place : place + levels + 1] for place in range(len(ids) - levels))
@@ -168,7 +168,7 @@ def _pooled(pool: dict[int, tuple[Ids, ...]], ngrams: Iterable[Ids]) -> dict[int
 
 
 def _joined(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
-    """The tree with each row's window after its nodes: the oldest guesses as a chain, and below each of them the later ones."""
+    """The tree with each row's window after its nodes: the oldest predictions as a chain, and below each of them the later ones."""
     tokens, parents = [], []
     for drafted, above, window in zip(tree.tokens, tree.parents, windows, strict=True):
         first, width = len(drafted), WINDOW if window else 0
@@ -181,5 +181,5 @@ def _joined(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
 
 
 def _ends(window: Rows) -> list[int]:
-    """Places of the latest guesses among a window's nodes."""
+    """Places of the latest predictions among a window's nodes."""
     return [*range((len(window) - 1) * WINDOW, len(window) * WINDOW)]

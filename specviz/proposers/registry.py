@@ -118,7 +118,7 @@ def tree(request: Request) -> Proposer:
 
 
 def lookahead(request: Request) -> Proposer:
-    """N-grams from the target's own guesses: at most ``drafts`` of them, of gamma tokens."""
+    """N-grams from the target's own predictions: at most ``drafts`` of them, of gamma tokens."""
     if not request.settings.gamma:
         return Nothing()
     return Lookahead(request.target, request.settings.gamma, request.settings.drafts, request.device)

@@ -31,6 +31,7 @@ from specviz.measure.costs import block_gap
 from specviz.measure.methods import chosen
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
+from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import save_heads
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.families import FAMILIES
@@ -53,6 +54,7 @@ from tests.encoder_decoders import KINDS
 from tests.fake_device import fake_device
 from tests.models.test_families import configuration, network
 from tests.pages import FreeTicket, exact_exam
+from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
 PROMPT = "Once upon a time. Once upon"
@@ -72,6 +74,13 @@ def heads(tmp_path_factory):
     place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
     save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
     return stored.HEADS.admit(str(place))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eagle(tmp_path_factory):
+    """A random EAGLE head for the tiny target, in BASE's place for it."""
+    global BASE
+    BASE = replace(BASE, eagle=EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head")))
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ def shown(pair) -> MethodComparison:
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
     assert [row.key for row in shown.rows] == list(ENTRIES)
-    assert [row.key for row in shown.rows if row.reason] == ["medusa", "medusa-wide", "early-exit"]
+    assert [row.key for row in shown.rows if row.reason] == ["medusa", "medusa-wide", "eagle", "eagle-wide", "early-exit"]
+    assert "no EAGLE head" in shown.row("eagle").reason
     assert "no Medusa heads" in shown.row("medusa").reason and "no trained exit" in shown.row("early-exit").reason
     assert shown.runs == 2 and shown.machine["threads"] >= 1 and shown.date
 

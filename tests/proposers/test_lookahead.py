@@ -46,14 +46,14 @@ def alphabet() -> Windowed:
 # By hand ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_guesses_are_the_end_of_the_text_and_the_first_ngrams_its_own(four):
+def test_the_first_predictions_are_the_end_of_the_text_and_the_first_ngrams_its_own(four):
     state = opening((5, 0, 1, 2, 0, 1, 7), 2)
     assert state.window == ((2, 0, 1, 7), (0, 1, 7, 2))
     assert state.pool == {5: ((0, 1),), 0: ((1, 7), (1, 2)), 1: ((2, 0),), 2: ((0, 1),)}
     assert opening((3,), 2) == State(((3,) * 4, (3,) * 4), {})
 
 
-def test_a_round_shifts_the_guesses_and_what_replaced_them_makes_ngrams(four):
+def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(four):
     state = State(((1, 2, 3, 4), (5, 6, 7, 8)), {1: ((0, 0),)})
     after = state.after((2, 3, 4, 5), 1)
     assert after.window == ((5, 6, 7, 8), (2, 3, 4, 5))
@@ -70,8 +70,8 @@ def test_only_the_latest_ngrams_are_kept_each_once(four):
     assert state.pool[1] == tuple((0, number) for number in range(19, 19 - POOL, -1))
 
 
-def test_once_the_guesses_have_converged_every_draft_token_is_accepted():
-    """The target is certain, so its guesses are right one by one from the first on; then each pass gives gamma + 1 tokens."""
+def test_once_the_predictions_have_converged_every_draft_token_is_accepted():
+    """The target is certain, so its predictions are right one by one from the first on; then each pass gives gamma + 1 tokens."""
     target = alphabet()
     rounds = list(decode(target, Lookahead(target, 3, 2), TokenRule(), PhiloxRandomness(0), Settings(length=80), (4, 8, 8)))
     text = [token for round_ in rounds for token in round_.committed]
@@ -82,8 +82,8 @@ def test_once_the_guesses_have_converged_every_draft_token_is_accepted():
 # On networks --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_guess_is_replaced_by_the_targets_most_likely_token_after_the_guesses_before_it(double):
-    """Column j of the latest row: after the prefix, the oldest guesses up to j, and the later ones of column j."""
+def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_predictions_before_it(double):
+    """Column j of the latest row: after the prefix, the oldest predictions up to j, and the later ones of column j."""
     target, proposer = opened(double, SETTINGS)
     row = Prefix(double.encode(PROMPT), 0, 9)
     step([row], target, proposer, TokenRule(), PhiloxRandomness(0))

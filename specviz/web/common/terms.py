@@ -23,7 +23,8 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
                "near tie", "greedy"),
     "speed": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
     "drafting_methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
-                  "k-sequential selection", "typical acceptance", "Medusa heads", "early exit", "total variation distance"),
+                  "k-sequential selection", "typical acceptance", "Medusa heads", "EAGLE head", "early exit", "lookahead decoding",
+                  "total variation distance"),
 }  # fmt: skip
 
 
