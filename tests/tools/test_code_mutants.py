@@ -12,7 +12,21 @@ import pytest
 from tools import code_mutants
 from tools.code_mutants import BROKEN, FOUND, ROOT, SURVIVED, Mutant, judged, main, mutants
 
-AREAS = {"rule", "warp", "cache", "masks", "batches", "randomness", "statistics", "certificate", "export", "queue", "links", "JS"}
+AREAS = {
+    "audit",
+    "rule",
+    "warp",
+    "cache",
+    "masks",
+    "batches",
+    "randomness",
+    "statistics",
+    "certificate",
+    "export",
+    "queue",
+    "links",
+    "JS",
+}
 SUM = Mutant("takes away", "rule", "sums.py", "a + b", "a - b", ("test_sums.py",))
 
 
