@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit.collect import first_seed
 from specviz.evidence.certificate.seal import broken
 from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 
-ASKED = ("--prompt", "Once upon", "--length", "2", "--samples", "1500", "--tv", "0.2")
+ASKED = ("--prompt", "Once upon", "--length", "2", "--samples", "500", "--tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
@@ -35,12 +36,12 @@ def bent(probs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize("dialect", ["vllm", "transformers"])
 def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local, capsys, tmp_path):
     out = tmp_path / "audit"
+    length = ("--length", "1") if dialect == "transformers" else ("--max-tokens", "3")
     with serving(dialect=dialect, drafts=True, **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--format", "json", "--max-tokens", "2" if dialect == "transformers" else "3",
-                     "--out", str(out)])  # fmt: skip
+        code = main(["audit", server.url, *ASKED, *local, *length, "--format", "json", "--out", str(out)])
     said = capsys.readouterr()
     report = json.loads(said.out)
     assert code == 0 and report["verdict"] == "consistent" and not broken(report)
@@ -62,25 +63,21 @@ def test_a_wrong_server_is_rejected(pair, local, capsys, tmp_path):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
-    with serving(drafts=True, **of_pair(pair)) as on, serving(**of_pair(pair)) as off, serving(**of_pair(pair, bent)) as wrong:
-        codes = [
-            main(["audit", on.url, "--against", other.url, "--prompt", "Once upon", "--length", "3", "--samples", "1500", "--tv", "0.3",
-                  "--out", str(tmp_path / name)])
-            for name, other in (("off", off), ("wrong", wrong))
-        ]  # fmt: skip
-    assert codes == [0, 1]
+    with serving(drafts=True, **of_pair(pair)) as on, serving(**of_pair(pair)) as off:
+        code = main(["audit", on.url, "--against", off.url, *ASKED, "--length", "3", "--out", str(tmp_path)])
+    assert code == 0 and "Speculation was seen at work" in capsys.readouterr().out
     seeds = [
-        {json.loads(line)["settings"]["seed"] for line in (tmp_path / "off" / f"{name}.jsonl").read_text().splitlines()}
+        {json.loads(line)["settings"]["seed"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()}
         for name in ("samples", "against")
     ]
-    assert len(seeds[0]) == len(seeds[1]) == 1500 and not seeds[0] & seeds[1]
+    assert len(seeds[0]) == len(seeds[1]) == 500 and not seeds[0] & seeds[1]
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
+    """Top-k 3 leaves tokens that have a tenth of the mass: 500 samples of each show that with certainty."""
     with serving(**of_pair(pair)) as server:
-        code = main(["audit", server.url, "--against-body", '{"top_k": 3}', "--prompt", "Once upon", "--length", "2", "--samples", "1500",
-                     "--tv", "0.3", "--out", str(tmp_path / "a")])  # fmt: skip
+        code = main(["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--out", str(tmp_path / "a")])
         assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
 
 
@@ -97,9 +94,12 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
     from specviz.audit import endpoint
 
     monkeypatch.setattr(endpoint, "LONGEST_WAIT", 0.001)
-    command = [*ASKED, *local, "--out", str(tmp_path / "a")]
+    first = range(first_seed(7, 0), first_seed(7, 0) + 150)  # the seeds of the samples: the probes have others
+    command = [*ASKED, *local, "--samples", "150", "--out", str(tmp_path / "a")]
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
-        server.switches.fails = lambda number: 500 if number > 1200 else 0
+        server.switches.fails = lambda number: (
+            500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 80 else 0
+        )
         assert main(["audit", server.url, *command]) == 2
         said = capsys.readouterr().err
         assert "status 500" in said and "the same command goes on from there" in said
@@ -121,7 +121,7 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
     def encode(chat: str) -> list[int]:
         return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
 
-    options = ["--chat", *ASKED, *local]
+    options = ["--chat", *ASKED, *local, "--samples", "100"]
     with serving(template="TEMPLATE", **of_pair(pair, deepest=60) | {"encode": encode}) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
     assert json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["settings"]["prompt"] == text

@@ -1,4 +1,4 @@
-"""Messages become the text that the model's own template makes of them, and that text encodes to what the template's ids are."""
+"""The text of a chat is the one whose tokens a server's chat endpoint gives the model, the start token once."""
 
 from __future__ import annotations
 
@@ -8,39 +8,51 @@ from specviz.errors import ModelError
 from specviz.models.pairs.chat import templated
 from specviz.models.pairs.loading import load_tokenizer
 
-TEMPLATE = (
-    "{{ bos_token }}{% for one in messages %}{% if one.role == 'system' and loop.index > 1 %}{{ raise_exception('system comes first') }}"
-    "{% endif %}<{{ one.role }}> {{ one.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-ASKED = [{"role": "user", "content": "Who is the bear?"}]
+MESSAGES = [{"role": "user", "content": "Once upon"}]
+TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
 @pytest.fixture
 def tokenizer(pair_folders):
-    """The tiny pair's, with a template, loaded anew: a template belongs to one test."""
-    found = load_tokenizer(str(pair_folders[0]))
-    found.chat_template = TEMPLATE
-    return found
+    """Of the tiny pair: it puts nothing before a text."""
+    return load_tokenizer(str(pair_folders[0]))
 
 
-def test_the_text_ends_where_the_answer_begins_and_encodes_to_the_templates_ids(tokenizer):
-    text = templated(tokenizer, [{"role": "system", "content": "Be brief."}, *ASKED])
-    assert text.endswith("<system> Be brief.\n<user> Who is the bear?\n<assistant>")
-    ids = tokenizer.apply_chat_template(ASKED, add_generation_prompt=True, tokenize=True, return_dict=False)
-    assert tokenizer.encode(templated(tokenizer, ASKED)) == list(ids)
+def adding_start(tokenizer):
+    """The same tokenizer, putting its start token before every text, as those of Llama do."""
+    from tokenizers.processors import TemplateProcessing
+
+    bos = tokenizer.bos_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{bos} $A", special_tokens=[(bos, tokenizer.bos_token_id)]
+    )
+    return tokenizer
 
 
-def test_a_start_token_that_the_tokenizer_adds_itself_is_not_there_twice(tokenizer, monkeypatch):
-    plain = tokenizer.encode
-    monkeypatch.setattr(tokenizer, "encode", lambda text: [tokenizer.bos_token_id, *plain(text)])
-    text = templated(tokenizer, ASKED)
-    assert not text.startswith(tokenizer.bos_token)
-    assert tokenizer.encode(text).count(tokenizer.bos_token_id) == 1
+@pytest.mark.parametrize("adds", [False, True])
+def test_the_tokens_of_the_text_are_the_tokens_of_the_chat(tokenizer, adds):
+    tokenizer.chat_template = TEMPLATE
+    tokenizer = adding_start(tokenizer) if adds else tokenizer
+    chat = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, tokenize=True, return_dict=False)
+    text = templated(tokenizer, MESSAGES)
+    assert list(tokenizer.encode(text)) == list(chat) and list(chat).count(tokenizer.bos_token_id) == 1
+    assert text.startswith(tokenizer.bos_token) is not adds
 
 
-def test_no_template_and_a_template_that_refuses_are_sentences(tokenizer):
-    with pytest.raises(ModelError, match="refuses these messages: system comes first"):
-        templated(tokenizer, [*ASKED, {"role": "system", "content": "Be brief."}])
+def test_a_tokenizer_without_a_template_is_a_sentence(tokenizer):
     tokenizer.chat_template = None
-    with pytest.raises(ModelError, match="has no chat template: write the prompt as plain text"):
-        templated(tokenizer, ASKED)
+    with pytest.raises(ModelError, match="no chat template"):
+        templated(tokenizer, MESSAGES)
+
+
+def test_a_template_that_refuses_the_messages_says_why(tokenizer):
+    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(ModelError, match="refuses these messages: roles must alternate"):
+        templated(tokenizer, MESSAGES)
+
+
+def test_a_chat_that_no_text_stands_for_is_refused(tokenizer):
+    """The tokenizer adds its start token, and the template has none."""
+    tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
+    with pytest.raises(ModelError, match="no text stands for the chat's tokens"):
+        templated(adding_start(tokenizer), MESSAGES)

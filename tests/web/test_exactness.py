@@ -54,7 +54,7 @@ def test_an_edited_run_cannot_come_in():
     ("raw", "sentence"),
     (
         ({"length": 9, "source": "speculative"}, "length must be a whole number from 1 to 4 on this page, got 9."),
-        ({"length": 2, "source": "magic"}, "source must be one of speculative, target, assisted, file, got 'magic'."),
+        ({"length": 2, "source": "magic"}, "source must be one of speculative, target, assisted, file, server, got 'magic'."),
         ({"length": 2, "source": "assisted", "gamma": 0}, "gamma must be at least 1 for assisted generation, got 0."),
         ({"length": 2, "source": "target", "temperature": "-1"}, "temperature must be a number from 0 (greedy) to 5, got -1.0."),
     ),

@@ -20,7 +20,7 @@ def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError(
-            "This tokenizer has no chat template, so it is not known what a chat's model reads. Give the text itself, without --chat."
+            "This tokenizer has no chat template, so it is not known what a chat's model reads: write the prompt as plain text."
         )
     chat = [dict(message) for message in messages]
     try:

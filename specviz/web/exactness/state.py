@@ -17,14 +17,21 @@ from specviz.web.hosting.options import options
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses
-FILE = "file"
+FILE, SERVER = "file", "server"
 SOURCES = {
     "speculative": "Speculative decoding",
     "target": "Target-only sampling",
     "assisted": "Assisted generation (transformers)",
     FILE: "A file of samples",
+    SERVER: "A running server",
 }
+SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address
 SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of each
+
+
+def offered() -> list[str]:
+    """The sources of this server's mode. A host asks no address that a visitor names: only a local server asks others."""
+    return [source for source in SOURCES if source != SERVER or options().mode == "local"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +44,8 @@ class Question:
     def __post_init__(self) -> None:
         if self.settings.length not in LENGTHS:
             raise SettingsError("length", self.settings.length, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page")
-        if self.source not in SOURCES:
-            raise SettingsError("source", self.source, f"one of {', '.join(SOURCES)}")
+        if self.source not in offered():
+            raise SettingsError("source", self.source, f"one of {', '.join(offered())}")
         if self.settings.edited:
             allowed = "none on this page: a run with chosen random numbers is not a random sample"
             raise SettingsError("uniforms", sorted(self.settings.uniforms), allowed)
@@ -97,8 +104,32 @@ class Upload:
     content: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerAsked:
+    """Whom a visitor wants to have asked. No link holds it. Raises SettingsError.
+
+    url      of an OpenAI-compatible server; model  its name there, empty: not named
+    samples  as it was typed
+    """
+
+    url: str
+    model: str
+    samples: str
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.url) <= URL_MAX:
+            raise SettingsError("address", self.url[:60], "an address such as http://localhost:8000/v1")
+        if not self.samples.isdecimal() or not 1 <= int(self.samples[:12]) <= MOST_OF_SERVER:
+            raise SettingsError("samples", self.samples[:60], f"a whole number from 1 to {MOST_OF_SERVER:,} on this page")
+
+
 class Exam(SamplingState):
-    """A question with everything that was found. report: on sample files, as JSON; taken: the uploads that it is about."""
+    """A question with everything that was found.
+
+    report    on sample files or on a server, as JSON; taken  the uploads that it is about
+    told      what was learned of a server before its first sample, a line each
+    kept      (whom was asked, the folder of the samples), so that work that was stopped goes on
+    """
 
     empty = ExactnessResult()
 
@@ -106,6 +137,8 @@ class Exam(SamplingState):
         super().begin_anew()
         self.report: Mapping[str, Any] | None = None
         self.taken: tuple[str, ...] = ()
+        self.told: tuple[str, ...] = ()
+        self.kept: tuple[ServerAsked, Any] | None = None
 
     def take(self, uploads: Sequence[Upload], examine: Work) -> None:
         """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
@@ -128,6 +161,16 @@ class Exam(SamplingState):
             ]
         else:
             self.submit(examine, tuple(uploads))
+
+    def ask_server(self, url: str, model: str, samples: str, audit: Work) -> None:
+        """Collect samples of a server and test them. What cannot be done becomes a sentence, and nothing else changes."""
+        try:
+            if SERVER not in offered():
+                raise SpecvizError("This server asks no other one for a visitor. Run the app yourself, or `specviz audit`.")
+            asked = ServerAsked(url.strip(), model.strip(), samples.replace(",", "").replace(" ", ""))
+            self.submit(audit, asked)
+        except SpecvizError as error:
+            self.said = [str(error)]
 
     def ask(self, count: object, draw: Work) -> None:
         """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""

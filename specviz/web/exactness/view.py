@@ -13,7 +13,21 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
-from specviz.web.exactness.state import FILE, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
+from specviz.web.exactness.state import (
+    FILE,
+    LENGTHS,
+    SEED_SAMPLES,
+    SEEDS,
+    SERVER,
+    SERVER_SAMPLES,
+    SOURCES,
+    URL_MAX,
+    Exam,
+    Question,
+    Upload,
+    another,
+    offered,
+)  # fmt: skip
 from specviz.web.hosting.options import options
 
 STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
@@ -31,11 +45,13 @@ def page() -> None:
     notes(problems, "exactness-notes-fields")
     if question.source == FILE:
         exam.take(uploads(exam), work.examine_files)
-    else:
+    elif question.source != SERVER:
         exam.prepare(work.prepared)
     session.keep_link(exam)
     download.fold("exactness", lambda: export.offer(exam))
-    if question.source == FILE:
+    if question.source in (FILE, SERVER):
+        if question.source == SERVER:
+            server(exam)
         session.watch("exactness")
         notes(exam.notices, "exactness-notes-live")
         of_files(exam, session.theme())
@@ -62,7 +78,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
     )
     form.raw["source"] = source.selectbox(
-        "Samples of", list(SOURCES), index=list(SOURCES).index(asked.source), format_func=SOURCES.get, **form.key("source")
+        "Samples of", offered(), index=offered().index(asked.source), format_func=SOURCES.get, **form.key("source")
     )
     if form.raw["source"] == FILE:  # its prompt is the file's
         text.file_uploader(
@@ -78,12 +94,32 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        if right.button("Sample that many", key="exactness-count-go", disabled=exam.busy):
+        own = form.raw["source"] not in (FILE, SERVER)
+        if right.button("Sample that many", key="exactness-count-go", disabled=exam.busy or not own):
             exam.ask(count, work.draw)
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
     notes(problems, place=top)
     return question, problems
+
+
+def server(exam: Exam) -> None:
+    """Whom to ask, and the button: no address is asked before somebody clicks it."""
+    form = Form("exactness", exam.turn, {})
+    where, name, count = st.columns([5, 3, 2])
+    url = where.text_input(
+        "Address of the server", max_chars=URL_MAX, placeholder="http://localhost:8000/v1", **form.key("server-url"),
+        help="An OpenAI-compatible server, such as vLLM, SGLang, llama.cpp or transformers serve. A key is taken by the command line only.",
+    )  # fmt: skip
+    model = name.text_input("Name of the model there", max_chars=200, placeholder="may be left out", **form.key("server-model"))
+    samples = count.text_input("Samples", value=f"{SERVER_SAMPLES:,}", max_chars=WIDE, **form.key("server-samples"))
+    if st.button("Ask this server", key="exactness-server-go", disabled=exam.busy, type="primary"):
+        exam.ask_server(url or "", model or "", samples or "", work.audit_server)
+        st.rerun()
+    if exam.told:
+        with st.container(key="exactness-text-server"):
+            for line in exam.told:
+                st.text(line)
 
 
 def uploads(exam: Exam) -> list[Upload]:
@@ -160,6 +196,12 @@ def folds(exam: Exam) -> None:
 def of_files(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
     report = exam.report
+    if report is None and exam.question.source == SERVER:
+        st.caption(
+            "The server is asked for many short samples, and these are tested against the exact distribution of the pair’s target under "
+            "the settings of this page. First it is asked what would spoil them."
+        )
+        return
     if report is None:
         st.caption(
             "One file is tested against the target’s exact distribution under the settings of this page. Two files, such as speculative "
@@ -177,6 +219,8 @@ def of_files(exam: Exam, kind: str) -> None:
             "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "
             "Sampling noise alone leaves all bars inside the gray bands 99 times in 100."
         )
+    for number, line in enumerate(words.of_audit(report)):
+        st.container(key=f"exactness-text-audit-{number}").text(line)
     with st.expander("Every test", expanded=True):
         elements.dataframe(words.file_tests(report))
     with st.expander("The same test on the command line"):

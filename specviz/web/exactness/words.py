@@ -115,3 +115,10 @@ def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
          "detects a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
         for test in report["tests"]
     ]  # fmt: skip
+
+
+def of_audit(report: Mapping[str, Any]) -> list[str]:
+    """What an audit of a server says besides its verdict; nothing for a report on files."""
+    audit = report.get("audit") or {}
+    found = [audit.get(part) or {} for part in ("speculation", "precision", "diagnosis", "reproduction")]
+    return [one[name] for one in found for name in ("where", "sentence") if one.get(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specviz.errors import SpecvizError
-from specviz.export.manifest import proposing
+from specviz.errors import EvidenceError, SpecvizError
+from specviz.export.manifest import proposing, sampling_options
 from specviz.figures.exactness.evidence import SeedPValues
+from specviz.models.pairs.names import as_options
 from specviz.web.common import cache, model_loading, placement, sampling
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, SIZES, Bench, as_key
-from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
+from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SERVER, SOURCES, ExactnessResult, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a second
 TEXTS = 200  # latest samples that are searched for two different texts
+AT_ONCE, SILENCE = 8, 60.0  # requests to a server at a time; seconds for an answer
+TV_OF_SERVER = 0.02
 TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
 STARTS = cache.Answers(64)  # the same record for all who ask the same, so that its pictures are drawn once
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
@@ -150,3 +154,48 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
 
     asked = files[0], replace(settings, prompt=files[0].prompt), TV
     exam.put(ticket, report=placement.do(examined, pair, settings, asked, watch, "a file of samples"))
+
+
+def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
+    """Look for traps, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
+    assert SERVER in offered(), "only a local server asks others"
+    model_loading.libraries(ticket)
+    from specviz.audit import judging
+    from specviz.audit.arms import Arm, described, look
+    from specviz.audit.collect import Asked
+    from specviz.audit.endpoint import Endpoint
+    from specviz.audit.manner import Manner
+    from specviz.evidence.sample_files.reading import read
+
+    settings = exam.question.settings
+    same = {name: getattr(settings, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
+    manner = Manner(max_tokens=settings.length, model=who.model, **same)
+    if exam.kept is None or exam.kept[0] != who:
+        exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
+    folder = Path(exam.kept[1].name)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
+    try:
+        arm = Arm(endpoint, manner, Asked(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
+        arm.ready = look(arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing: ticket.tick(0.2 * share, doing.capitalize()))
+        exam.put(ticket, told=tuple(arm.ready.words.splitlines()))
+        if arm.ready.stopping:
+            raise EvidenceError(" ".join(trap.sentence for trap in arm.ready.stopping))
+        record = arm.collect(folder, lambda share, doing: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
+    finally:
+        endpoint.close()
+    command = ["specviz", "audit", who.url, *(["--model", who.model] if who.model else []), "--prompt", settings.prompt]
+    command += ["--length", settings.length, "--samples", who.samples, "--seed", settings.seed, *as_options(settings.pair)]
+    command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
+    report = judging.judge(
+        read(folder / arm.file),
+        settings=settings,
+        pair=pair,
+        tv=TV_OF_SERVER,
+        seed=settings.seed,
+        drafted=record.drafted,
+        command=command,
+        watch=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
+        request={"url": record.url, **arm.plain},
+    )
+    exam.put(ticket, report=described(report, [record]))

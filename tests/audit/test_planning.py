@@ -1,0 +1,50 @@
+"""What is said before the first sample: the number that a distance needs, what a given number shows, and how long it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.audit.collect import PROBES, first_seed
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.planning import forecast, needed, rate, sees, span
+from specviz.audit.profiles import recognized
+from specviz.audit.traps import Probe
+from specviz.evidence.experiment import Plan
+from tests.audit.server import serving
+
+
+@pytest.mark.parametrize("two_files", [False, True])
+@pytest.mark.parametrize("tv", [0.2, 0.05, 0.02])
+def test_the_number_that_is_named_shows_the_distance_and_one_in_ten_less_does_not(tv, two_files):
+    n = needed(tv, 3, two_files)
+    assert sees(n, 3, two_files) <= tv * 1.001 < sees(int(0.9 * n), 3, two_files)
+
+
+def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
+    assert Plan.of(needed(0.02, 4, False), 4, 0.02).cells >= 16
+
+
+def test_the_rate_of_a_server_is_that_of_its_answers():
+    """Each request takes 50 ms and four are under way: at most 80 samples per second, and 400 with five of each request."""
+    with serving(slow=lambda number: 0.05) as server:
+        endpoint = Endpoint(server.url)
+        probe = Probe(endpoint, recognized(endpoint).profile, Manner("a b", 2), 4, first_seed(7, PROBES))
+        found, several = rate(probe), rate(probe, 5)
+        endpoint.close()
+    assert 0 < found <= 80.0 and 0 < several <= 400.0
+
+
+def test_a_forecast_counts_what_is_missing_and_keeps_to_a_limited_rate():
+    one = forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0, None)
+    assert one.seconds == 100.0 and forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0, 10.0).seconds == 500.0
+    assert f"0.02 needs {one.needed:,}" in forecast(100, 100, 4, 0.02, 1, False, 50.0, None).sentence
+    assert "needs" not in forecast(10**6, 100, 4, 0.02, 1, False, 50.0, None).sentence
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.1, "about 1 s"), (60, "about 60 s"), (600, "about 10 minutes"), (7200, "about 2.0 hours")],
+)
+def test_a_time_ahead_is_said_in_words(seconds, words):
+    assert span(seconds) == words

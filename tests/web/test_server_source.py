@@ -1,0 +1,116 @@
+"""A running server as the source of Is it exact?: at home only, never by a link, in the queue, and with a sentence for what goes wrong."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.settings import Settings
+from specviz.web.common.queue import Queue
+from specviz.web.exactness import work
+from specviz.web.exactness.state import SERVER, Exam, Question, offered
+from tests.audit.of_pair import of_pair
+from tests.audit.server import serving
+from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
+
+BASE = Settings(prompt="Once upon", length=2)
+
+
+@pytest.fixture
+def exam(page_pair):
+    return Exam(Question(BASE, SERVER), Queue())
+
+
+def asked(exam: Exam, url: str, samples: str = "300", stop_at: str = "") -> Exam:
+    """The exam after its work; stopped at the first word of what is being done."""
+    exam.ask_server(url, "", samples, work.audit_server)
+    for _ in range(2400):
+        if stop_at and exam.ticket is not None and exam.ticket.doing.startswith(stop_at):
+            exam.stop()
+        if not exam.busy:
+            return exam
+        time.sleep(0.02)
+    raise AssertionError("the work did not end")
+
+
+def test_a_server_is_asked_and_its_samples_tested(exam, pair):
+    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
+        asked(exam, server.url)
+    assert exam.notices == [] and exam.report["n"] == 300 and exam.report["verdict"] in ("consistent", "too few samples")
+    assert exam.told[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.told)
+    assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
+
+
+def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
+    with serving(dialect="llama.cpp", slow=lambda number: 0.003, **of_pair(pair)) as server:
+        asked(exam, server.url, stop_at="Collecting")
+        assert exam.report is None and exam.ticket.state == "stopped"
+        folder = exam.kept[1].name
+        asked(exam, server.url)
+    assert exam.report["n"] == 300 and exam.kept[1].name == folder
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ({"html": True}, "a web page, not JSON"),
+        ({"greedy": True}, "the server does not sample"),
+        ({"fails": lambda number: 404}, "status 404"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence):
+    with serving(**fault, **of_pair(pair)) as server:
+        asked(exam, server.url)
+    assert sentence in exam.notices[0] and exam.report is None
+
+
+@pytest.mark.parametrize(
+    ("url", "samples", "sentence"),
+    [("", "10", "address must be"), ("x" * 400, "10", "address must be"), ("http://a", "many", "samples must be"), ("http://a", "0", "samples must be"),
+     ("http://a", "100001", "samples must be"), ("http://a", "²", "samples must be"), ("http://a", "", "samples must be")],
+)  # fmt: skip
+def test_fields_that_cannot_be_used_are_a_sentence(exam, url, samples, sentence):
+    exam.ask_server(url, "", samples, work.audit_server)
+    assert sentence in exam.said[0] and exam.ticket is None
+
+
+def test_an_address_that_is_none_is_the_sentence_of_the_command(exam):
+    asked(exam, "localhost:8000")
+    assert "URL must be an address such as http://HOST:PORT/v1" in exam.notices[0]
+
+
+def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
+    serve(mode="hosted")
+    assert SERVER not in offered()
+    with pytest.raises(SettingsError, match="source must be one of speculative, target, assisted, file, got 'server'"):
+        Question(BASE, SERVER)
+    exam = Exam(Question(BASE), Queue())
+    with serving() as server:
+        exam.ask_server(server.url, "", "10", work.audit_server)
+        assert "asks no other one for a visitor" in exam.said[0] and exam.ticket is None
+        assert not server.seen.paths
+
+
+def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pair):
+    serve(mode="hosted")
+    app = opened("exactness", source="server")
+    (source,) = [one for one in app.selectbox if one.label == "Samples of"]
+    assert "A running server" not in source.options
+    assert not [one for one in app.text_input if "Address" in one.label]
+    assert any("The link's source was left out" in one.value for one in app.text)
+
+
+def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
+    """The address is in no link, and work begins with a click."""
+    serve(mode="local")
+    with serving() as server:
+        app = opened(
+            "exactness", source="server", **{"server-url": server.url, "url": server.url, "exactness-server-url-0": server.url}
+        )
+        (field,) = [one for one in app.text_input if "Address" in one.label]
+        assert not field.value and not server.seen.paths
+        assert app.session_state["exactness"].ticket is None
+    assert "url" not in " ".join(app.session_state["exactness"].link())
