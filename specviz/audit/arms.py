@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ def look(
     found = probed(probe, lambda share, doing: watch(0.9 * share, doing))
     choices = min(asked.choices, found.choices)
     probe.at_once = found.at_once
-    watch(0.95, "how long it will take")
+    probe.tick = partial(watch, 0.95, "how long it will take")
+    probe.tick()
     pace = rate(probe, choices) if not found.stopping else 0.0
     ahead = None
     if pace:

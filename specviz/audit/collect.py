@@ -24,7 +24,7 @@ from typing import Any
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
-from specviz.errors import EndpointError, SettingsError, TraceError
+from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.records import Schema, read_json, versions
 from specviz.settings import whole
@@ -190,6 +190,11 @@ def collect(
             run.fill(file, watch)
     except OSError as error:
         raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+    except SpecvizError:
+        raise
+    except BaseException:  # somebody stops the work, and should not wait for a silent server
+        endpoint.stopped.set()
+        raise
     finally:
         record.samples, record.ended = run.lines, _now()
         record.seen = run.total()

@@ -59,9 +59,8 @@ def rate(probe: Probe, choices: int = 1) -> float:
     """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers."""
     done, began = 0, time.monotonic()
     while True:
-        done += sum(
-            len(one.samples) for one in probe.timed([probe.fresh_of(choices) for _ in range(TIMED * probe.at_once)], choices)
-        )
+        seeds = [probe.fresh_of(choices) for _ in range(TIMED * probe.at_once)]
+        done += sum(len(one.samples) for one in probe.many(probe.manner, seeds, choices))
         if (spent := time.monotonic() - began) >= LEAST:
             return done / spent
 

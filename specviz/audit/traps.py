@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from specviz.audit.endpoint import FEW, Endpoint
@@ -88,6 +89,7 @@ class Probe:
         self.at_once, self.seeds = 1 if profile.alone else at_once, seeds
         self.known, self.vocabulary = known, vocabulary
         self.drafted, self.choices = 0, 1
+        self.tick: Callable[[], None] = lambda: None
         self.hot = manner.hot(profile.hottest, LONG)
 
     def fresh(self) -> int:
@@ -100,15 +102,16 @@ class Probe:
         self.drafted += found.drafted or 0
         return found
 
-    def many(self, manner: Manner, seeds: Sequence[int | None]) -> list[Answered]:
-        """Answers in the order of the seeds, as many at a time as samples will be."""
-        with ThreadPoolExecutor(self.at_once) as pool:
-            return list(pool.map(lambda seed: self.one(manner, seed), seeds))
-
-    def timed(self, seeds: Sequence[int], choices: int) -> list[Answered]:
-        """Answers to requests as samples will be."""
-        with ThreadPoolExecutor(self.at_once) as pool:
-            return list(pool.map(lambda seed: self.one(self.manner, seed, choices), seeds))
+    def many(self, manner: Manner, seeds: Sequence[int | None], choices: int = 1) -> list[Answered]:
+        """Answers in the order of the seeds, as many at a time as samples will be. ``tick`` is called after each; what it raises ends it."""
+        pool, found = ThreadPoolExecutor(self.at_once), []
+        try:
+            for answer in pool.map(lambda seed: self.one(manner, seed, choices), seeds):
+                found.append(answer)
+                self.tick()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return found
 
     def fresh_of(self, choices: int) -> int:
         """A seed that is followed by as many free ones."""
@@ -140,12 +143,14 @@ def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doi
     )
     at_once = probe.at_once
     for number, look in enumerate(looks):
-        watch(number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
+        probe.tick = partial(watch, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
+        probe.tick()
         found.append(look(probe))
         if found[-1].stops and look is temperature:  # nothing that follows would mean anything
             break
     else:
-        watch(len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
+        probe.tick = partial(watch, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
+        probe.tick()
         together = seeds_together(probe, honored=found[3].state == "safe")
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once

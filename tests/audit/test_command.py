@@ -36,7 +36,7 @@ def bent(probs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("dialect", ["vllm", "transformers"])
+@pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
 def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local, capsys, tmp_path):
     out = tmp_path / "audit"
     length = ("--length", "1") if dialect == "transformers" else ("--max-tokens", "3")
@@ -73,6 +73,7 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
     assert len(seeds[0]) == len(seeds[1]) == 500 and not seeds[0] & seeds[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     """Top-k 3 leaves tokens that have a tenth of the mass: 500 samples of each show that with certainty."""

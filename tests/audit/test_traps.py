@@ -127,3 +127,21 @@ def test_a_small_vocabulary_is_no_filter():
         ]
         endpoint.close()
     assert not few[0] and few[1]
+
+
+def test_looking_can_be_stopped_between_any_two_answers():
+    """Within one trap of 300 requests too: whoever stops the work does not wait for the rest."""
+    told = []
+
+    def stop(share: float, doing: str) -> None:
+        told.append(doing)
+        if doing.endswith("filters") and told.count(doing) > 5:
+            raise KeyboardInterrupt
+
+    with serving(dialect="llama.cpp", slow=lambda number: 0.002) as server:
+        endpoint = Endpoint(server.url)
+        probe = Probe(endpoint, recognized(endpoint).profile, Manner(PROMPT, 4), 4, 9)
+        with pytest.raises(KeyboardInterrupt):
+            probed(probe, stop)
+        endpoint.close()
+        assert len(server.seen.bodies) < 150
