@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, as_path, hub_name, places_of
@@ -85,8 +86,13 @@ def _places(pair: str) -> Places:
     """Of a pair of the catalog: folders below the project's own. Of models that were handed over in Python: names to be replaced."""
     if (entry := PAIRS.get(pair)) is None:
         return places_of(pair) or Places("TARGET", "DRAFT")
-    short = [place.replace(str(ASSETS.parent), "").lstrip("/\\") for place in (entry.target, entry.draft)]
-    return Places(*short, rounded=entry.rounded)
+    return Places(_short(entry.target), _short(entry.draft), entry.rounded)
+
+
+def _short(place: str) -> str:
+    """A folder that comes with the project from the project's own folder on: a page says nothing of where a server has it."""
+    path = Path(place)
+    return str(path.relative_to(ASSETS.parent)) if path.is_relative_to(ASSETS.parent) else place
 
 
 def _drafting(draft: _Place, gamma: int) -> dict[str, object]:

@@ -169,6 +169,14 @@ def test_a_folder_that_is_removed_in_the_middle_is_said_on_the_next_page(own, mo
     assert label(app) == "Models: Storybook" and not app.exception
 
 
+def test_why_it_is_exact_says_whose_run_its_distributions_are(own):
+    app = start().switch_page("pages/one_token.py").run()
+    assert "These numbers" not in said(app)
+    app.session_state[session.PAIR] = own
+    app.run()
+    assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in said(app)
+
+
 def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
     pairs.remember(own)
     app = open_panel(start())

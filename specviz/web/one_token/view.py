@@ -9,8 +9,11 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
-from specviz.web.common import cache, download
+from specviz.settings import Settings
+from specviz.web.common import cache, download, session
+from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.pairs import recorded_with
 from specviz.web.models import panel
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
@@ -35,6 +38,8 @@ def page() -> None:
     }
     said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
     state = shown(said, start, known)
+    if trace is not None and (other := recorded_with(Settings.from_record(trace.settings).pair, session.pair())):
+        notes([f"{other} Open One round to run it."], "one_token-notes-from")
     panel.row("one_token")
     download.fold(
         "one_token",
