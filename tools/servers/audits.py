@@ -28,6 +28,7 @@ PROMPTS = (
 )
 GAMMAS = (0, 1, 3, 5)
 LENGTH = 4
+REPORT = Path("certificate") / "report.json"
 SAMPLES = 2400
 GENERATIONS: tuple[dict[str, object], ...] = ({}, {"prompt_lookup_num_tokens": 3}, {"assistant_early_exit": 4})
 
@@ -87,9 +88,9 @@ def audited(plan: Planned, options: argparse.Namespace) -> Iterator[str]:
     with plan.start(options.folder / plan.folder, options.out / f"{tag}.log") as server:
         for number, prompt in enumerate(PROMPTS[: options.prompts]):
             out = options.out / f"{tag}-{number}"
-            if not (out / "report.json").exists():
+            if not (out / REPORT).exists():
                 _audit(server, prompt, out, options)
-            yield line(server.title, prompt, json.loads((out / "report.json").read_text()))
+            yield line(server.title, prompt, json.loads((out / REPORT).read_text()))
 
 
 def _audit(server: Started, prompt: str, out: Path, options: argparse.Namespace) -> None:
@@ -99,7 +100,7 @@ def _audit(server: Started, prompt: str, out: Path, options: argparse.Namespace)
     command += ["--out", str(out), "--body", json.dumps(server.body)] if server.body else ["--out", str(out)]
     done = subprocess.run(command, cwd=kinds.ROOT, capture_output=True, text=True, check=False)
     (out.parent / f"{out.name}.txt").write_text(done.stdout + done.stderr)
-    if not (out / "report.json").exists():
+    if not (out / REPORT).exists():
         raise SpecvizError(f"The audit of {server.title} ended with code {done.returncode}: {done.stderr[-500:].strip()}")
 
 
