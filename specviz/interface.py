@@ -76,6 +76,7 @@ class Options(TypedDict, total=False):
     text: str
     typical: float
     heads: str
+    eagle: str
     exit: str
     exit_layer: int | None
 

@@ -67,9 +67,8 @@ def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server
         "nothing is cut off at the side"
     )
     targets = [line(page), *(page.get_by_role("button", name=name) for name in ("Check", "Use this pair"))]
-    targets += [
-        page.locator(f".st-key-models-panel [data-testid={kind}] [data-baseweb]").first for kind in ("stTextInput", "stSelectbox")
-    ]
+    fields = ("[data-testid=stTextInputRootElement]", "[data-testid=stSelectbox] .react-aria-ComboBox [role=group]")
+    targets += [page.locator(f".st-key-models-panel {field}").first for field in fields]
     assert all(one.bounding_box()["height"] >= LEAST for one in targets)
     resize(page, 390)
     assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= 390

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "specviz"
 WALL = {"time", "time_ns", "ctime", "now", "utcnow", "today"}
-DATES = {"measure/bench.py", "commands/record.py"}  # the day of a measurement, to be read
+DATES = {"measure/bench.py", "commands/record.py", "audit/collect.py"}  # the day of a measurement or a collection, to be read
 
 
 def wall_clocks(source: str) -> list[str]:

@@ -218,9 +218,12 @@ def test_heads_pass_on_what_their_tree_says():
 
 ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
     "`draft`, `early-exit`": [{"proposer": name} for name in CHAINS if name != "none"],
+    "`draft` with a tokenizer": [{"proposer": "draft"}],
     "with `--lengths heuristic`": [{"lengths": "heuristic"}, {"lengths": "gain"}],
     "with `--lengths entropy`": [{"lengths": "entropy"}, {"lengths": "ceiling"}],
     "`ngram`, `retrieval`": [{"proposer": "ngram"}, {"proposer": "retrieval"}],
+    "`lookahead`, one": [{"proposer": "lookahead", "drafts": 1}],
+    "`lookahead`, more": [{"proposer": "lookahead", "drafts": drafts} for drafts in (2, 4)],
     "`several`": [{"proposer": "several", "drafts": 2}, {"proposer": "several", "drafts": 3}],
     "`tree`, independent": [{"proposer": "tree", "siblings": "independent"}],
     "`tree --nodes`, independent": [{"proposer": "tree", "siblings": "independent", "nodes": 5}],
@@ -231,6 +234,8 @@ ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks
     "`medusa`, other shapes": [
         {"proposer": "medusa", "siblings": kind, "nodes": 5} for kind in ("independent", "distinct", "top")
     ],
+    "`eagle`": [{"proposer": "eagle"}],
+    "`eagle`, with a shape": [{"proposer": "eagle", "siblings": kind, "nodes": 5} for kind in ("independent", "distinct", "top")],
 }
 
 

@@ -12,7 +12,7 @@ from specviz.web.common import cache, pairs
 from tests.models.test_chat import TEMPLATE
 from tests.web.test_models_panel import opening, start, tiny  # noqa: F401
 
-WRITTEN = "<user> Who is <b>$x$</b>?\n<assistant>"
+WRITTEN = "<user>Who is <b>$x$</b>?<assistant>"
 
 
 @pytest.fixture

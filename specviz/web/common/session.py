@@ -113,12 +113,14 @@ def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], Stat
 def keep_link(state: PageState) -> None:
     """Write the address after the question was changed, and when the page is come back to.
 
-    A click may end the script run before the address is out: then it is still owed, and the next run writes it. Where the page's fields
-    chose another pair, or could not load the session's, the page is drawn again under the name of its own.
+    A click may end the script run before the address is out: then it is still owed, and the next run writes it. A pair that was chosen
+    on another page is written too, so that a reload keeps it. Where the page's fields chose another pair, or could not load the session's,
+    the page is drawn again under the name of its own.
     """
     if not state.overtaken and give_pair(state):
         st.rerun()
-    if state.moved or (state.address and not asked()):
+    brought = state.pair != pairs.DEFAULT and "pair" not in asked()
+    if state.moved or brought or (state.address and not asked()):
         link = state.link()
         if {key: value for key, value in link.items() if key != "at"} != asked():
             st.query_params.from_dict(link)  # one entry in the browser's history for each question
