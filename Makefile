@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit sbom bench crowd soak train record clean
+.PHONY: help run test test-all mutants check docs audit sbom bench crowd soak servers audits train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,17 @@ crowd: .venv/ready ## measure how long visitors wait when they are many, on this
 
 soak: .venv/ready ## visitors come, work and leave for MINUTES=30; fails where memory grows or work is lost: VISITORS=50 OUT=soak.md
 	$(BIN)/python -m tools.load.soak --minutes $(or $(MINUTES),30) --visitors $(or $(VISITORS),50)$(if $(OUT), --out $(OUT))
+
+# Minutes and some gigabytes each; llama.cpp needs cmake and a compiler. Nothing else needs them.
+servers: .venv/ready ## get other people's servers for audits: IN=folder
+	@test -n "$(IN)" || { echo "make servers IN=folder; see docs/checking-your-server.md"; exit 2; }
+	for kind in transformers vllm llama.cpp; do tools/servers/get.sh $$kind "$(IN)/$$kind" || exit 1; done
+	for name in target draft; do $(IN)/transformers/venv/bin/python tools/servers/to_gguf.py $(IN)/llama.cpp/source \
+		assets/models/storybook/$$name $(IN)/llama.cpp/$$name.gguf || exit 1; done
+
+audits: .venv/ready ## audit the servers that are in IN=folder: OUT=folder
+	@test -n "$(IN)" -a -n "$(OUT)" || { echo "make audits IN=folder OUT=folder"; exit 2; }
+	$(BIN)/python -m tools.servers.audits "$(IN)" --out "$(OUT)"
 
 train: .venv/ready ## train the shipped pair anew: DATA=books.txt [HELDOUT=other.txt]
 	@test -n "$(DATA)" || { echo "make train DATA=books.txt [HELDOUT=other.txt]; see assets/models/storybook/README.md"; exit 2; }

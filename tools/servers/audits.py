@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import SpecvizError
+from specviz.statistics.finding import p_in_words
 from tools.servers import kinds
 from tools.servers.kinds import Started
 
@@ -28,8 +29,13 @@ PROMPTS = (
 )
 GAMMAS = (0, 1, 3, 5)
 LENGTH = 4
+NEXT = "next tokens given their prefix"  # the conditional chi-square test over all positions
+HEAD = (
+    *("server", "prompt", "samples", "drafting", "verdict", "next tokens, chi-square / df", "smallest p, corrected", "TV"),
+    "parts at, looks like",
+)
 REPORT = Path("certificate") / "report.json"
-SAMPLES = 2400
+SAMPLES, TV = 2400, 0.1
 GENERATIONS: tuple[dict[str, object], ...] = ({}, {"prompt_lookup_num_tokens": 3}, {"assistant_early_exit": 4})
 
 
@@ -69,8 +75,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--label", default="", help="put before each tag, such as cured-")
     options = parser.parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
-    print("| server | prompt | samples | verdict | chi-square / degrees of freedom by position | looks like |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     try:
         for plan in PLANS:
             if (options.folder / plan.folder).is_dir() and plan.tag.startswith(tuple(options.only or ("",))):
@@ -95,7 +100,16 @@ def audited(plan: Planned, options: argparse.Namespace) -> Iterator[str]:
 
 def _audit(server: Started, prompt: str, out: Path, options: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "specviz", "audit", server.address, "--model", server.model, "--prompt", prompt]
-    command += ["--length", str(LENGTH), "--samples", str(options.samples), "--temperature", str(options.temperature)]
+    command += [
+        "--length",
+        str(LENGTH),
+        "--samples",
+        str(options.samples),
+        "--tv",
+        str(TV),
+        "--temperature",
+        str(options.temperature),
+    ]
     command += ["--target", str(kinds.MODELS / "target"), "--draft", str(kinds.MODELS / "draft"), "--dtype", "float32"]
     command += ["--out", str(out), "--body", json.dumps(server.body)] if server.body else ["--out", str(out)]
     done = subprocess.run(command, cwd=kinds.ROOT, capture_output=True, text=True, check=False)
@@ -106,11 +120,22 @@ def _audit(server: Started, prompt: str, out: Path, options: argparse.Namespace)
 
 def line(title: str, prompt: str, report: dict[str, Any]) -> str:
     """A report as a line of the table."""
-    one = report["answers"][0]
-    tests = [test for test in one["tests"] if test.get("df")]
-    squares = ", ".join(f"{test['statistic']:,.0f}/{test['df']}" for test in tests)
-    looks = ((report.get("audit") or {}).get("diagnosis") or {}).get("sentence") or ""
-    return f"| {title} | {prompt} | {one['n']:,} | {one['verdict']} | {squares} | {looks} |"
+    one, audit = report["answers"][0], report["audit"]
+    test = next(test for test in one["tests"] if test["name"] == NEXT)
+    smallest = min(test["adjusted_p"] for test in one["tests"])
+    cells = [title, prompt, f"{one['n']:,}", audit["speculation"]["verdict"].removeprefix("speculation was "), one["verdict"]]
+    cells += [f"{test['statistic']:,.0f} / {test['df']}", p_in_words(smallest), f"{one['tv']:.3f}", looks(audit["diagnosis"])]
+    return f"| {' | '.join(cells)} |"
+
+
+def looks(found: dict[str, Any] | None) -> str:
+    """Where rejected samples part, and the mistake that predicts them best."""
+    if not found:
+        return ""
+    place, best = found["parting"], found["matches"][0]
+    said = f"{best['mistake']}, 10^{best['log10_ratio']:.0f}, explains {best['explained']:.0%}"
+    said += "" if best["mistake"] in found["named"] else ", not named"
+    return said if place is None else f"token {place['position']}; {said}"
 
 
 if __name__ == "__main__":
