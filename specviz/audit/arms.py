@@ -13,6 +13,7 @@ from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.planning import Forecast, forecast, rate
 from specviz.audit.profiles import Recognized, recognized
+from specviz.audit.reproduction import Request
 from specviz.audit.traps import Probe, Trap, probed
 from specviz.evidence.certificate.seal import sealed
 from specviz.models.pairs.pair import LoadedPair
@@ -29,6 +30,7 @@ class Ready:
     asked     with what the traps ask for: one request at a time, one sample of a request
     refusals  fields that the server does not take
     forecast  None where all samples are there already
+    ids       whether it gives the ids of its tokens
     """
 
     who: Recognized
@@ -37,6 +39,7 @@ class Ready:
     refusals: tuple[str, ...]
     forecast: Forecast | None
     url: str
+    ids: bool
 
     @property
     def stopping(self) -> list[Trap]:
@@ -61,12 +64,11 @@ class Arm:
     ready: Ready | None = None
 
     @property
-    def plain(self) -> dict[str, Any]:
-        """The fields of a request to this server's completions, for somebody who wants to repeat it without this project."""
+    def request(self) -> Request:
+        """A request of this server, for somebody who wants to repeat it without this project."""
         assert self.ready is not None
-        body = self.ready.who.profile.body(self.manner, None)
-        known = self.ready.who.profile.path(self.manner) == "/completions"
-        return {key: value for key, value in body.items() if key != "prompt"} if known else {}
+        profile = self.ready.who.profile
+        return Request.of(self.endpoint.address(profile.path(self.manner)), profile, self.manner)
 
     def collect(self, folder: Path, watch: Watch) -> Record:
         """Fill the sample file. Raises as ``collect``."""
@@ -86,17 +88,23 @@ def look(
     """
     watch(0.0, "who answers")
     who, asked = recognized(arm.endpoint), arm.asked
-    profile, _, refusals = who.profile.settled(arm.endpoint, arm.manner)
-    who = Recognized(profile, who.about)
+    profile, answer, refusals = who.profile.settled(arm.endpoint, arm.manner)
+    who, ids = Recognized(profile, who.about), all(sample.tokens is not None for sample in answer.samples)
     there, before = kept(folder / arm.file)[0], read_record(folder / arm.file)
     if there >= asked.samples and before is not None:
         traps = tuple(Trap(**trap) for trap in before.traps)
         return Ready(
-            who, traps, replace(asked, at_once=before.at_once, choices=before.choices), tuple(refusals), None, arm.endpoint.url
+            who,
+            traps,
+            replace(asked, at_once=before.at_once, choices=before.choices),
+            tuple(refusals),
+            None,
+            arm.endpoint.url,
+            ids,
         )
     known = None if pair is None else pair.encode(arm.manner.line)
     seeds = first_seed(asked.seed, PROBES) + asked.arm * PROBE_SEEDS
-    probe = Probe(arm.endpoint, profile, arm.manner, asked.at_once, seeds, known, pair and pair.vocabulary)
+    probe = Probe(arm.endpoint, profile, arm.manner, asked.at_once, seeds, known, None if pair is None else pair.vocabulary)
     found = probed(probe, lambda share, doing: watch(0.9 * share, doing))
     choices = min(asked.choices, found.choices)
     probe.at_once = found.at_once
@@ -111,7 +119,7 @@ def look(
         )
     watch(1.0, "")
     own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
-    return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url)
+    return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url, ids)
 
 
 PROBE_SEEDS = 10**6  # seeds between the probes of one server and those of the other

@@ -217,7 +217,8 @@ class _Run:
 
     def fill(self, file: Any, watch: Callable[[float, str], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""
-        crew, waiting = _Crew(self._answer, self.asked.at_once), deque()
+        crew = _Crew(self._answer, self.asked.at_once)
+        waiting: deque[tuple[int, _Question]] = deque()
         looked = began = time.monotonic()
         sent = 0
         try:

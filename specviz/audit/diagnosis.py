@@ -18,6 +18,7 @@ from torch import Tensor
 
 from specviz.audit.known import (
     DRAFTS,
+    FACTORS,
     SETTINGS,
     Edges,
     Known,
@@ -29,6 +30,7 @@ from specviz.audit.known import (
     probabilities,
     schedules,
 )
+from specviz.audit.parting import Parting, parting
 from specviz.audit.reading import Reading, after, read
 from specviz.decoding.samples import Samples
 from specviz.evidence.mutants.builders import uncut, unwarped
@@ -37,16 +39,14 @@ from specviz.evidence.scores import conditional
 from specviz.models.pairs.pair import LoadedPair
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, p_in_words, plural
-from specviz.statistics.goodness import chi_square, conditional_chi_square
-from specviz.statistics.power import holm
+from specviz.statistics.goodness import conditional_chi_square
 
 STRAY = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
 TINY = 1e-300  # in place of a probability of 0
 OFTEN = 5  # times that a token was seen, to be a cell of its own where shares are explained
 MOSTLY = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
 APART = log(100.0)  # log likelihood ratio at which two mistakes are told apart
-SLIGHT = 0.05  # a shift below this share of the largest one is not shown
-SHOWN, LISTED = 5, 5  # tokens that gain and that lose; mistakes in the list
+LISTED = 5  # mistakes in the list
 REFINED, FITTED = 3, 30  # halvings between two temperatures; rounds of expectation maximization
 DRAFTLESS = (
     "pass-temperature",
@@ -55,34 +55,6 @@ DRAFTLESS = (
 )  # what they write depends on the draft only through the number of accepted tokens
 NO_DRAFT = "The server's draft is not known here, so only mistakes that hardly depend on it were compared; --draft gives it."
 MIXED = "a temperature of its own for each verified token"
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """A token after a prefix: how often it was seen there, and its exact probability."""
-
-    token: int
-    text: str
-    seen: float
-    exact: float
-
-
-@dataclass(frozen=True, slots=True)
-class Parting:
-    """Where the samples part first.
-
-    position  from 1; prefix  the ids before it, after the prompt; n  samples that have the prefix
-    p_value   of a chi-square test of the tokens after it, corrected for all prefixes (Holm 1979)
-    gains     tokens that come too often, most first; loses  too rarely
-    """
-
-    position: int
-    prefix: tuple[int, ...]
-    text: str
-    n: int
-    p_value: float
-    gains: tuple[Shift, ...]
-    loses: tuple[Shift, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,44 +163,50 @@ def log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray) -> floa
 
 def _refined(found: Sequence[_Scored], reading: Reading, settings: Settings) -> Iterator[_Scored]:
     """The best temperature of a grid, improved between its neighbors."""
-    best = max((one for one in found if one.one.factor), key=lambda one: one.score)
+    found = [one for one in found if one.one.factor in FACTORS]
+    best = max(found, key=lambda one: one.score)
     exact = reading.at(reading.p)
-    scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor}
+    scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor is not None}
     for _ in range(REFINED):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
-            one = heated(best.one.greedy, sqrt(low * high), settings.temperature)
+            one = heated(best.one.greedy, middle := sqrt(low * high), settings.temperature)
             ratio = log_ratio(probabilities(Edges.of(one, reading), reading, best.schedule)[0], exact, reading.count)
-            scores[one.factor] = ratio
+            scores[middle] = ratio
             yield _Scored(one, best.schedule, ratio)
 
 
 def _mixture(heats: dict[Known, Edges], reading: Reading, plan: Schedule) -> _Scored:
-    """Each verified token meets a temperature of its own: how often which, by expectation maximization (Dempster et al. 1977)."""
+    """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
-    exact, weights = reading.at(reading.p), np.full(len(ways), 1.0 / len(ways))
-    drafting = plan.drafting(reading.length)[reading.place][reading.edge]
-    written = exact
+    exact, weights = reading.at(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
+    place = reading.place[reading.edge]
+    drafting, here = plan.drafting(reading.length)[place], place == np.arange(reading.length)[:, None]
+    written, judged = exact, np.zeros(reading.length)
     for _ in range(FITTED):
-        edges = Edges((weights @ accepted)[None], (weights @ last)[None], exact)
+        mine = weights[:, place]
+        edges = Edges((mine * accepted).sum(0)[None], (mine * last).sum(0)[None], exact)
         written, states = probabilities(edges, reading, plan)
         judging = (states[0][reading.edge] * drafting).sum(-1)
         shares = reading.count * judging / np.maximum(written, TINY)
-        grown = weights * ((accepted + last) @ shares)
-        if not grown.sum() > 0.0:
-            break
-        weights = grown / grown.sum()
-    heavy = sorted(((w, one) for w, one in zip(weights.tolist(), ways, strict=True) if w >= 0.05), key=lambda pair: -pair[0])
+        grown = weights * (((accepted + last) * shares) @ here.T)
+        judged = grown.sum(0)
+        weights = np.where(judged > 0.0, grown / np.maximum(judged, TINY), weights)
+    often = weights @ judged / max(TINY, float(judged.sum()))
+    heavy = sorted(((w, one) for w, one in zip(often.tolist(), ways, strict=True) if w >= 0.05), key=lambda pair: -pair[0])
     temperatures = ", ".join(f"{one.words.removeprefix('temperature ')} ({w:.0%})" for w, one in heavy)
+    by_place = torch.from_numpy(weights)
 
     def way(reading: Reading) -> list[Next]:
-        parts = [(w, part) for w, one in zip(weights.tolist(), ways, strict=True) if w > 0.0 for part in one.way(reading)]
+        mine = by_place[:, torch.from_numpy(reading.place)][..., None]
+        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.way(reading)]
         return [Next(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
 
     one = Known("pass-temperature", ways[0].greedy, way, words=f"{MIXED}: {temperatures}")
-    penalty = (len(ways) - 1) / 2 * log(max(2, int(reading.count.sum())))  # Schwarz 1978
+    fitted = (len(ways) - 1) * int((judged > 0.0).sum())
+    penalty = fitted / 2 * log(max(2, int(reading.count.sum())))  # Schwarz 1978
     return _Scored(one, plan, log_ratio(written, exact, reading.count) - penalty)
 
 
@@ -260,10 +238,11 @@ def told(reading: Reading, found: Sequence[_Scored], text: Callable[[Sequence[in
 def _match(variants: Sequence[_Scored], reading: Reading, counts: Tensor, tested: bool) -> Match:
     """The best variant of one mistake. variants: all of them, best first; tested: whether its fit is asked for."""
     scored, one = variants[0], variants[0].one
-    written, states = probabilities(Edges.of(one, reading), reading, scored.schedule)
+    _, states = probabilities(Edges.of(one, reading), reading, scored.schedule)
+    probs = next_token(one, reading, scored.schedule, states)
     name = MISTAKES[one.mistake].name if one.mistake in MISTAKES else "plain sampling under other settings"
-    fit = goodness(next_token(one, reading, scored.schedule, states), counts) if tested else None
-    return Match(one.mistake, name, _particulars(variants), scored.score / log(10.0), explained(reading, written), fit)
+    fit = goodness(probs, counts) if tested else None
+    return Match(one.mistake, name, _particulars(variants), scored.score / log(10.0), explained(reading, counts, probs), fit)
 
 
 def goodness(probs: Tensor, counts: Tensor) -> float | None:
@@ -292,58 +271,25 @@ def _particulars(variants: Sequence[_Scored]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def explained(reading: Reading, written: np.ndarray) -> float:
-    """1 - (G - df) / (G0 - df): share of the deviation from the exact distribution that a decoder's probabilities (E,) take away.
+def explained(reading: Reading, counts: Tensor, probs: Tensor) -> float:
+    """1 - (G - df) / (G0 - df): share of the deviation from the exact distribution that a decoder's distributions take away.
 
-    G is the likelihood-ratio statistic with a cell for each token that was seen OFTEN after its prefix, and one for all others.
+    counts, probs  (G, V): tokens seen after each prefix, and the decoder's distributions there
+
+    G is the likelihood-ratio statistic with a cell for each token that was seen or expected OFTEN after its prefix, and one for all others.
     """
-    deviations = []
-    for probs in (reading.at(reading.p), written):
-        statistic, df = 0.0, 0
-        for prefix in range(len(reading.prefixes)):
-            mine = (reading.edge == prefix) & (reading.count >= OFTEN)
-            n = int(reading.count[reading.edge == prefix].sum())
-            seen, masses = reading.count[mine].astype(float), probs[mine]
-            seen, masses = np.append(seen, n - seen.sum()), np.append(masses, max(TINY, 1.0 - masses.sum()))
-            there = seen > 0.0
-            statistic += 2.0 * float(seen[there] @ np.log(seen[there] / (n * np.maximum(masses[there], TINY))))
-            df += max(0, len(seen) - 1)
-        deviations.append(max(0.0, statistic - df))
-    return float(np.clip(1.0 - deviations[1] / deviations[0], 0.0, 1.0)) if deviations[0] > 0.0 else 0.0
+    n = counts.sum(-1, keepdim=True)
+    cells = (counts >= OFTEN) | (n * reading.p >= OFTEN)
+    seen, df = _pooled(counts, cells), int(cells.sum())
+    ratios = [torch.xlogy(seen, seen / (n * _pooled(one, cells)).clamp(min=TINY)) for one in (reading.p, probs)]
+    before, left = (max(0.0, 2.0 * float(ratio.sum()) - df) for ratio in ratios)
+    return float(np.clip(1.0 - left / before, 0.0, 1.0)) if before > 0.0 else 0.0
 
 
-def parting(reading: Reading, counts: Tensor, text: Callable[[Sequence[int]], str]) -> Parting | None:
-    """The earliest position at which a prefix shows a difference by itself, and there the prefix that shows it best; None: none does."""
-    tested: list[tuple[int, float, float]] = []
-    for prefix, (seen, p) in enumerate(zip(counts, reading.p, strict=True)):
-        if bool(((p <= 0.0) & (seen > 0.0)).any()):
-            tested.append((prefix, 0.0, float("inf")))
-            continue
-        for cells, masses in conditional(seen[None], p[None]):
-            found = chi_square(cells, masses)
-            tested.append((prefix, found.p_value, found.statistic))
-    if not tested:
-        return None
-    adjusted = holm([p_value for _, p_value, _ in tested])
-    seen_at = [
-        (len(reading.prefixes[prefix]), p, -statistic, prefix) for (prefix, _, statistic), p in zip(tested, adjusted, strict=True)
-    ]
-    wrong = sorted(one for one in seen_at if one[1] <= ALPHA)
-    if not wrong:
-        return None
-    place, p_value, _, prefix = wrong[0]
-    n = int(counts[prefix].sum())
-    seen, p = counts[prefix] / n, reading.p[prefix]
-    order = (seen - p).argsort(descending=True, stable=True).tolist()
-    shifts = [
-        Shift(token, text([token]), float(seen[token]), float(p[token])) for token in (*order[:SHOWN], *order[: -SHOWN - 1 : -1])
-    ]
-    ids = reading.prefixes[prefix]
-    least = SLIGHT * max(abs(one.seen - one.exact) for one in shifts)
-    gains, loses = (
-        tuple(s for s in part if sign * (s.seen - s.exact) >= least) for part, sign in ((shifts[:SHOWN], 1), (shifts[SHOWN:], -1))
-    )
-    return Parting(place + 1, ids, text(ids), n, p_value, gains, loses)
+def _pooled(values: Tensor, cells: Tensor) -> Tensor:
+    """(G, V + 1): the values in the cells, 0 outside, and in the last column what lies outside."""
+    outside = (values * ~cells).sum(-1, keepdim=True)
+    return torch.cat((values * cells, outside), -1)
 
 
 def _sentence(named: Sequence[Match], matches: Sequence[Match]) -> str:

@@ -192,7 +192,7 @@ class Endpoint:
         pieces, size = [], 0
         patience = httpx2.Timeout(silence, connect=min(CONNECT, silence))
         how = "GET" if body is None else "POST"
-        with self._client.stream(how, self._address(path), content=content, headers=headers, timeout=patience) as answer:
+        with self._client.stream(how, self.address(path), content=content, headers=headers, timeout=patience) as answer:
             if answer.headers.get("content-encoding", "identity") != "identity":
                 raise EndpointError(
                     f"{self._where(path)} compressed its answer although it was asked not to.", answer.status_code
@@ -207,11 +207,12 @@ class Endpoint:
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return Reply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
 
-    def _address(self, path: str) -> str:
+    def address(self, path: str) -> str:
+        """The whole address of a path, as ``ask`` takes it."""
         return self.root + path.removeprefix("root:") if path.startswith("root:") else self.url + path
 
     def _where(self, path: str) -> str:
-        return f"'{self._address(path)}'"
+        return f"'{self.address(path)}'"
 
     def _count(self, what: str) -> None:
         with self._lock:

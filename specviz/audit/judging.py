@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.diagnosis import Diagnosis, diagnose
+from specviz.audit.parting import of_texts, parting_of_two
 from specviz.audit.precision import apart, in_other_precision
-from specviz.audit.reproduction import URL, reproduction
+from specviz.audit.reproduction import Request, reproduction
 from specviz.audit.texts import against_texts
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import answer_of
@@ -22,7 +23,7 @@ from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.experiment import CELLS, Plan
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.sample_files.against_weights import against_distribution
-from specviz.evidence.sample_files.reading import DISTRIBUTION, SampleFile, as_samples
+from specviz.evidence.sample_files.reading import SampleFile, as_samples
 from specviz.evidence.sample_files.two_files import compare
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import LoadedPair
@@ -30,9 +31,8 @@ from specviz.settings import Settings
 from specviz.statistics.finding import p_in_words
 
 Watch = Callable[[float, str], None]
+NOWHERE = "No single prefix shows the difference by itself."
 ROUNDING = 1e-4  # total variation below which two precisions are one
-ASKED = ("model", "temperature", "max_tokens", "top_p", "top_k", "min_p")  # of a sample file's settings, what a request asks for
-PLAIN = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 AT_WORK = {
     True: ("speculation was seen at work", "Speculation was seen at work: the server counted draft tokens while it answered."),
     False: (
@@ -54,7 +54,7 @@ def judge(
     drafted: bool | None,
     command: Sequence[str],
     watch: Watch = lambda share, doing: None,
-    request: Mapping[str, Any] | None = None,
+    request: Request | None = None,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -64,12 +64,12 @@ def judge(
     drafted   whether the server was seen to draft; None: it does not tell
     command   the words of the audit's own command line, for the report
     watch     told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
-    request   ``url`` of the server and the fields of a request, for the reproduction; None: taken from command and file
+    request   of the server, for the reproduction; None: there is none
 
     Raises EvidenceError or SettingsError where nothing can be tested.
     """
     settings = replace(settings, prompt=on.prompt, seed=seed)
-    texts = precision = found = again = None
+    texts = precision = found = again = where = None
     if pair is not None:
         plan = partial(Plan.of, tv=tv)
         if on.tokens:
@@ -78,11 +78,15 @@ def judge(
             report, texts = against_texts(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing texts"))
         precision = precisions(on, settings, plan, pair, report, lambda share: watch(0.5 + 0.2 * share, "another precision"))
         if report["verdict"] == "rejected" and on.tokens:
-            found, again = explained(
-                on, settings, pair, command, request, lambda share: watch(0.7 + 0.3 * share, "known mistakes")
-            )
+            found, again = explained(on, settings, pair, request, lambda share: watch(0.7 + 0.3 * share, "known mistakes"))
+            where = found.parting.where() if found.parting else NOWHERE
+        elif report["verdict"] == "rejected":
+            where = of_texts(report["answers"][0]["cells"], pair.decode)
     elif against is not None:
         report = compare(on, against, tv, seed, lambda share: watch(share, "comparing"))
+        if report["verdict"] == "rejected":
+            parted = parting_of_two(on.samples, against.samples)
+            where = parted.where("on the second server") if parted else NOWHERE
     else:
         raise EvidenceError(
             "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
@@ -92,7 +96,8 @@ def judge(
         "speculation": {"drafted": drafted, "verdict": AT_WORK[drafted][0], "sentence": AT_WORK[drafted][1]},
         "precision": precision,
         "texts": texts,
-        "diagnosis": found and found.to_record() | {"where": where(found)},
+        "where": where,
+        "diagnosis": found and found.to_record(),
         "reproduction": again,
     }
     watch(1.0, "done")
@@ -103,8 +108,7 @@ def explained(
     on: SampleFile,
     settings: Settings,
     pair: LoadedPair,
-    command: Sequence[str],
-    request: Mapping[str, Any] | None,
+    request: Request | None,
     watch: Callable[[float], None],
 ) -> tuple[Diagnosis, dict[str, Any] | None]:
     """How rejected samples are wrong, and the experiment that shows it; None where no single position does."""
@@ -115,15 +119,9 @@ def explained(
     places = places_of(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
     found = diagnose(pair, settings, ids, samples, total, drafting, watch)
-    if found.parting is None:
+    if found.parting is None or request is None:
         return found, None
-    url = next((word for word in command if str(word).startswith(("http://", "https://"))), URL)
-    fields = PLAIN | {"temperature": settings.temperature, "max_tokens": total}
-    fields |= {key: on.settings[key] for key in ASKED if on.settings.get(key) is not None}
-    fields |= {key: getattr(settings, key) for key in DISTRIBUTION if getattr(settings, key) is not None}
-    given = dict(request or {})
-    url = str(given.pop("url", url))
-    made = reproduction(found.parting, settings.prompt, ids, min(found.samples, len(samples)), fields | given, url)
+    made = reproduction(found.parting, settings.prompt, ids, min(found.samples, len(samples)), request)
     return found, asdict(made) | {"sentence": made.sentence}
 
 
@@ -163,18 +161,6 @@ def precisions(
     return asdict(found) | {"verdict_in_other": verdict, "sentence": said}
 
 
-def where(found: Diagnosis) -> str:
-    """Where the samples part from the distribution, in a sentence."""
-    one = found.parting
-    if one is None:
-        return "No single prefix shows the difference by itself."
-    after = f"after \u201c{one.text}\u201d ({one.n:,} samples)" if one.prefix else f"the first of {one.n:,} samples"
-    sides = []
-    for name, shifts in (("comes too often", one.gains[:1]), ("too rarely", one.loses[:1])):
-        sides += [f"\u201c{shift.text}\u201d {name} ({shift.seen:.3f}, exact {shift.exact:.3f})" for shift in shifts]
-    return f"The samples part first at token {one.position}, {after}: {', '.join(sides)}; {p_in_words(one.p_value)}."
-
-
 def plain(value: Any) -> Any:
     """Records as JSON has them: lists for tuples."""
     if isinstance(value, Mapping):
@@ -195,8 +181,9 @@ def text(report: Mapping[str, Any]) -> str:
             f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}."
         )
     lines += [audit["precision"]["sentence"]] if audit["precision"] else []
+    lines += ["", audit["where"]] if audit["where"] else []
     if found := audit["diagnosis"]:
-        lines += ["", found["where"], found["sentence"]]
+        lines.append(found["sentence"])
         if parting := found["parting"]:
             lines += [f"  {'token':<20} {'seen':>7} {'exact':>7}"]
             lines += [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 import torch
@@ -26,6 +27,10 @@ from specviz.verification.typical import least_typical
 from specviz.verification.warp import warp
 
 FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
+STRANGE = {
+    inf: "infinite",
+    -0.02: "negative",
+}  # further ones, which memory that was never written holds as well, and how they are called
 UNIFORMS = 32  # values of a random number that a whole sample shares
 CUTS = (  # sampling settings that servers have by default
     Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
@@ -168,7 +173,7 @@ def _on_draft(
     if greedy:
         return found
     found += [Known("R5", sure, from_target), Known("R7", sure, one_number)]
-    found += [heated(sure, factor, settings.temperature) for factor in FACTORS]
+    found += [heated(sure, factor, settings.temperature) for factor in (*FACTORS, *STRANGE)]
     found += [undefined()] if sure else []
     if warped:
         found.append(Known("R4", sure, lambda reading: [judged(soft[0], drawn(reading.q), drawn(reading.q))]))
@@ -185,7 +190,8 @@ def heated(sure: bool, factor: float, temperature: float) -> Known:
         q = drawn(reading.q)
         return [replace(judged(reheated(reading.p, factor), q, q), bonus=reading.p)]
 
-    return Known("pass-temperature", sure, way, factor=factor, words=f"temperature {factor * temperature:.3g}")
+    words = f"temperature {STRANGE.get(factor, f'{factor * temperature:.3g}')}"
+    return Known("pass-temperature", sure, way, factor=factor, words=words)
 
 
 def undefined() -> Known:

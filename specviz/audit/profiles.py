@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -129,6 +129,10 @@ class Profile:
         found = choice.get("token_ids")
         return tuple(found) if all_ids(found) else None
 
+    def ids_in_python(self, manner: Manner) -> str:
+        """Python source that takes a sample's token ids from an ``answer``."""
+        return 'answer["choices"][0]["token_ids"]'
+
     def drafted(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
         return None, None
 
@@ -141,7 +145,8 @@ class Profile:
 
         Raises EndpointError where it refuses anything else.
         """
-        profile, said = self, []
+        profile: Profile = self
+        said: list[str] = []
         while True:
             try:
                 return profile, profile.read(endpoint.ask(profile.path(manner), profile.body(manner, 1), FEW)), said
@@ -223,6 +228,9 @@ class SGLang(Profile):
             total(accepted),
         )
 
+    def ids_in_python(self, manner: Manner) -> str:
+        return super().ids_in_python(manner) if manner.chat else 'answer["output_ids"]'
+
     def _one(self, one: Mapping[str, Any], meta: Mapping[str, Any]) -> Sampled:
         reason = meta.get("finish_reason")
         kind = reason.get("type") if isinstance(reason, dict) else reason
@@ -283,6 +291,10 @@ class LlamaCpp(Profile):
         content = choice["logprobs"].get("content") if isinstance(choice.get("logprobs"), dict) else None
         found = [one.get("id") if isinstance(one, dict) else None for one in content] if isinstance(content, list) else None
         return tuple(found) if all_ids(found) else None
+
+    def ids_in_python(self, manner: Manner) -> str:
+        of_chat = '[one["id"] for one in answer["choices"][0]["logprobs"]["content"]]'
+        return of_chat if manner.chat else 'answer["tokens"]'
 
     def drafted(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
         timings = answer.get("timings")
@@ -421,7 +433,7 @@ def part(answer: Any, key: str, kind: type) -> Any:
     return answer[key]
 
 
-def all_ids(found: Any) -> bool:
+def all_ids(found: Any) -> TypeGuard[list[int]]:
     """Whether it is a list of ids."""
     return isinstance(found, list) and all(type(one) is int and one >= 0 for one in found)
 

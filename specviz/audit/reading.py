@@ -90,10 +90,8 @@ def read(
     number = {prefix: index for index, prefix in enumerate(prefixes)}
     edge, token, count = _edges(tokens, number)
     leads = {(*prefixes[g], int(x)): e for e, (g, x) in enumerate(zip(edge.tolist(), token.tolist(), strict=True))}
-    p, q = (
-        after(model, prompt, prefixes, lambda share, low=low: watch((low + share) / 2))
-        for low, model in enumerate((target, draft))
-    )
+    p = after(target, prompt, prefixes, lambda share: watch(share / 2))
+    q = after(draft, prompt, prefixes, lambda share: watch((1 + share) / 2))
     shorter = prompt[:-1] if len(prompt) > 1 else prompt
     before = tuple(after(model, shorter, ((),)) for model in (target, draft))
     return Reading(

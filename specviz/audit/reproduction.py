@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import Any
 
-from specviz.audit.diagnosis import Parting, Shift
+from specviz.audit.manner import Manner
+from specviz.audit.parting import Parting, Shift
+from specviz.audit.profiles import Profile
 from specviz.statistics.finding import POWER
 from specviz.statistics.power import equal_draws_needed, rate_draws_needed
 
 Z = 2.326  # a normal variable is above it once in 100
-URL = "http://HOST:PORT/v1"
 SCRIPT = """\
 import json, urllib.request
 
 prefix, token, n, hits, reached = {prefix}, {token}, {samples}, 0, 0
-for seed in range(n):
-    body = {body} | {{"seed": seed}}
-    request = urllib.request.Request("{url}/completions", json.dumps(body).encode(), {{"Content-Type": "application/json"}})
-    choice = json.load(urllib.request.urlopen(request))["choices"][0]
-    wrote = choice["{field}"]
-    if wrote{begins} == prefix:
-        reached, hits = reached + 1, hits + ({is_token})
-print(f"{{hits}} of {{reached}}: {{hits / reached:.3f}}, the model's own distribution says {exact:.3f}")
+for seed in range(1, n + 1):
+    body = {body}
+    request = urllib.request.Request("{address}", json.dumps(body).encode(), {{"Content-Type": "application/json"}})
+    answer = json.load(urllib.request.urlopen(request))
+    wrote = {wrote}
+    if wrote[:{position}] == prefix:
+        reached, hits = reached + 1, hits + (wrote[{position}:{after}] == [token])
+print(f"{{hits}} of {{reached}}: {{hits / max(1, reached):.3f}}, the model's own distribution says {exact:.3f}")
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a program without this project asks a server for one sample.
+
+    address  of the request
+    body     Python source of its body, in which ``seed`` stands for the seed
+    wrote    Python source that takes the token ids from the ``answer``
+    """
+
+    address: str
+    body: str
+    wrote: str
+
+    @classmethod
+    def of(cls, address: str, profile: Profile, manner: Manner) -> Request:
+        return cls(address, repr(profile.body(manner, _Seed())), profile.ids_in_python(manner))
+
+
+class _Seed(int):
+    """A seed that writes itself as a name."""
+
+    def __repr__(self) -> str:
+        return "seed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +85,22 @@ class Reproduction:
         )
 
 
-def reproduction(
-    parting: Parting,
-    prompt: str,
-    prompt_ids: Sequence[int],
-    samples: int,
-    fields: Mapping[str, Any],
-    url: str = URL,
-    tokens: bool = True,
-) -> Reproduction:
-    """The token after the parting prefix that needs the fewest samples.
-
-    samples  that were tested; fields  of a request (model, max_tokens, temperature and what else plain sampling needs)
-    tokens   whether the server gives token ids
-    """
+def reproduction(parting: Parting, prompt: str, prompt_ids: Sequence[int], samples: int, request: Request) -> Reproduction:
+    """The token after the parting prefix that needs the fewest samples. samples: that were tested."""
     shift = min((*parting.gains, *parting.loses), key=lambda one: (needed(one), one.token))
     reaching, share = needed(shift), parting.n / samples
     total = reaching
     while total * share - Z * sqrt(total * share * (1.0 - share)) < reaching:
         total = ceil(total * 1.01) + 1
-    body = {"prompt": prompt} | {key: value for key, value in fields.items() if key not in ("seed", "n", "stream", "prompt")}
     script = SCRIPT.format(
-        prefix=list(parting.prefix) if tokens else repr(parting.text),
-        token=shift.token if tokens else repr(shift.text),
+        prefix=list(parting.prefix),
+        token=shift.token,
         samples=total,
-        body=repr(body | ({"return_token_ids": True} if tokens else {})),
-        url=url.rstrip("/"),
-        field="token_ids" if tokens else "text",
-        begins=f"[:{len(parting.prefix) if tokens else len(parting.text)}]",
-        is_token=f"wrote[{len(parting.prefix)}:{len(parting.prefix) + 1}] == [token]"
-        if tokens
-        else f"wrote[{len(parting.text)}:].startswith(token)",
+        body=request.body,
+        address=request.address,
+        wrote=request.wrote,
+        position=len(parting.prefix),
+        after=len(parting.prefix) + 1,
         exact=shift.exact,
     )
     return Reproduction(

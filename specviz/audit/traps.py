@@ -353,7 +353,8 @@ def log_probabilities(probe: Probe) -> Trap:
     """Which log probabilities the server tells. Nothing here uses them: samples are counted."""
     name = "log probabilities of another distribution"
     asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
-    zeros, tokens, tops = 0, 0, []
+    zeros, tokens = 0, 0
+    tops: list[float] = []
     for hot in (1.0, 2.0):
         manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
         plain = Profile(probe.profile.without | {"presence_penalty", "frequency_penalty"})

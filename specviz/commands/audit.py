@@ -109,7 +109,6 @@ def run(options: argparse.Namespace) -> int:
         for arm in arms:
             arm.endpoint.close()
     files = [read(folder / arm.file) for arm in arms]
-    text_only(options, files[0], pair)
     report = judging.judge(
         files[0],
         settings=settings,
@@ -120,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
         drafted=records[0].drafted,
         command=command_line(options),
         watch=Progress("testing"),
-        request={"url": records[0].url, **arms[0].plain},
+        request=arms[0].request,
     )
     report = described(report, records)
     write(folder / "certificate", package(report).files())
@@ -211,6 +210,9 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
     for arm in arms:
         arm.ready = look(arm, folder, options.tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
         told(arm.ready.words)
+        if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.length:
+            allowed = f"{options.length}, the --length: this server gives text without token ids, and texts are compared whole"
+            raise SettingsError("max-tokens", options.max_tokens, allowed)
     if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.go_on:
         raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --go-on collects them all the same.")
     records = []
@@ -222,14 +224,6 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
         except EndpointError as error:
             raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
     return records
-
-
-def text_only(options: argparse.Namespace, file: Any, pair: LoadedPair | None) -> None:
-    """Texts are compared whole, so they must be as long as what is tested."""
-    if pair is not None and not file.tokens and (options.max_tokens or options.length) != options.length:
-        raise SettingsError(
-            "max-tokens", options.max_tokens, f"{options.length}, the --length: this server gives text without token ids"
-        )
 
 
 def folder_of(url: str) -> str:

@@ -54,6 +54,13 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
     assert "samples per second" in said.err and "detect a total variation of" in said.err
 
 
+def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(pair, local, capsys, tmp_path):
+    with serving(dialect="transformers", **of_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local, "--length", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")])
+    assert code == 2 and "max-tokens must be 2, the --length" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_a_wrong_server_is_rejected(pair, local, capsys, tmp_path):
     with serving(drafts=True, **of_pair(pair, bent)) as server:

@@ -15,11 +15,13 @@ from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodne
 from specviz.audit.reading import FEWEST, read
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
+from specviz.evidence.mutants.distributions import reheated
 from specviz.evidence.mutants.record import on_tables
 from specviz.evidence.mutants.rules import OtherTemperature
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
+from specviz.statistics.finding import ALPHA
 from tests import tables
 from tests.audit.served import PROMPT, after_one_token, drawn, drawn_from, settings_of
 from tests.chance import SEED
@@ -29,10 +31,10 @@ OPEN = on_tables(*tables.pair("random", 5, 6, 40))
 MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 
 
-def on_table(samples, open_=OPEN, settings=SETTINGS):
+def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
     reading = read(target, draft, IDS, samples)
-    found = compared(reading, settings, (reading.p, reading.q), reading.q, settings.length)
+    found = compared(reading, settings, (reading.p, reading.q), reading.q, total or settings.length)
     return reading, found, told(reading, found, lambda ids: " ".join(map(str, ids)))
 
 
@@ -101,6 +103,23 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
     assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
 
 
+def test_temperatures_may_differ_from_place_to_place():
+    """The second token of a text is verified at an infinite temperature, the third at a negative one: the least likely comes most often."""
+    rows, dice = [], np.random.default_rng(SEED)
+    target, draft = OPEN(SETTINGS)
+    for _ in range(6000):
+        ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
+        for factor in (np.inf, -0.02):
+            p, guess = reheated(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
+            others = p.clone().index_fill_(0, torch.tensor([guess]), 0.0)
+            ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
+        rows.append(ids)
+    _, _, found = on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"), total=4)
+    first = found.matches[0]
+    assert found.named == ("pass-temperature",) and first.fit > ALPHA and first.explained > 0.99
+    assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
+
+
 def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
     """As vLLM's CPU path does where the memory that it reads holds 0: 5% of the tokens come from an even hotter pass."""
     rows, dice = [], np.random.default_rng(SEED)
@@ -132,9 +151,9 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
 
 
 def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
-    """Every third sample has its first token replaced by the one that the target finds least likely there."""
+    """Every third sample has its first token replaced by one in the middle of the target's order there, which no temperature prefers."""
     samples = drawn_from(OPEN, "no-bonus", False, IDS, SETTINGS, 4000)
-    rare = int(OPEN(SETTINGS)[0].probs(IDS).argmin())
+    rare = int(OPEN(SETTINGS)[0].probs(IDS).argsort()[3])
     samples.tokens[::3, 0] = rare
     _, _, found = on_table(samples)
     assert found.named == () and "None of the known mistakes" in found.sentence
@@ -144,9 +163,21 @@ def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
 def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
     samples = drawn_from(OPEN, "R18", False, IDS, SETTINGS, 4000)
     reading, _, _ = on_table(samples)
-    assert explained(reading, reading.at(reading.p)) == 0.0
-    totals = np.bincount(reading.edge, weights=reading.count)
-    assert explained(reading, reading.count / totals[reading.edge]) > 0.99
+    counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
+    assert explained(reading, counts, reading.p) == 0.0
+    assert explained(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
+
+
+def test_likely_tokens_that_never_come_are_part_of_the_deviation():
+    """All tokens are alike where the target prefers some, so each of them is too rare to be a cell by its count."""
+    dice, vocabulary = np.random.default_rng(SEED), 1000
+    probs = torch.full((1, vocabulary), 0.2 / (vocabulary - 2), dtype=torch.float64)
+    probs[0, :2] = 0.4
+    counts = torch.from_numpy(np.bincount(dice.integers(2, vocabulary, 400), minlength=vocabulary)).double()[None]
+    reading, _, _ = on_table(drawn_from(OPEN, "R18", False, IDS, SETTINGS, 400))
+    alike = torch.full_like(probs, 1.0 / vocabulary)
+    one = replace(reading, prefixes=((),), p=probs)
+    assert explained(one, counts, probs) == 0.0 and explained(one, counts, alike) > 0.95
 
 
 def test_a_token_that_a_decoder_never_writes_does_not_fit_it():

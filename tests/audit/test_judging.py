@@ -6,27 +6,32 @@ A correct decoder is rejected once in 1,000 seeds. The mistakes here are missed 
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from specviz.audit import judging
-from specviz.audit.diagnosis import Parting, Shift
-from specviz.audit.reproduction import needed, reproduction
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.manner import Manner
+from specviz.audit.parting import Parting, Shift, of_texts, parting_of_two
+from specviz.audit.profiles import VLLM, LlamaCpp, SGLang
+from specviz.audit.reproduction import Request, needed, reproduction
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.export.report import commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
+from tests.audit.server import serving
 
+REQUEST = Request.of("http://localhost:8000/v1/completions", VLLM(), Manner(PROMPT, 3))
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
 def judged(pair, name: str, drafted=True, watch=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
-    return judging.judge(
-        file, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=drafted, command=COMMAND, watch=watch
-    )
+    asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": drafted, "command": COMMAND}
+    return judging.judge(file, pair=pair, watch=watch, request=REQUEST, **asked)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,7 @@ def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
 def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
     audit = wrong["audit"]
     assert wrong["verdict"] == "rejected" and audit["diagnosis"]["named"] == ["R18"]
-    assert "part first at token 1" in audit["diagnosis"]["where"]
+    assert "part first at token 1" in audit["where"]
     again = audit["reproduction"]
     assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
     assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
@@ -104,10 +109,37 @@ def test_two_files_are_compared_without_weights(pair):
     asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": True, "command": COMMAND}
     same = judging.judge(on, against=off, **asked)
     assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
-    assert judging.judge(other, against=off, **asked)["verdict"] == "rejected"
+    assert same["audit"]["where"] is None
+    wrong = judging.judge(other, against=off, **asked)
+    assert wrong["verdict"] == "rejected" and wrong["audit"]["diagnosis"] is None
+    first, frequent = wrong["audit"]["where"], Counter(sample[0] for sample in other.samples).most_common(1)[0]
+    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in judging.text(wrong)
+    assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
     assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.text(same)
     with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
         judging.judge(on, **asked)
+
+
+def test_two_servers_part_at_the_earliest_prefix_that_differs():
+    """200 samples each. Both begin with 1 or 2 equally often; after 1 one goes on with 3, the other with 4."""
+    first, second = [(1, 3), (2, 5)] * 100, [(1, 4), (2, 5)] * 100
+    found = parting_of_two(first, second)
+    assert (found.position, found.prefix, found.n) == (2, (1,), 100) and found.p_value < 1e-9
+    assert [(one.text, one.seen, one.exact) for one in found.gains] == [("3", 1.0, 0.0)]
+    assert [(one.text, one.seen, one.exact) for one in found.loses] == [("4", 0.0, 1.0)]
+    assert parting_of_two(first, first) is None and parting_of_two(first[:4], second[:4]) is None
+    texts = parting_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
+    assert (texts.position, texts.prefix) == (1, ()) and [one.text for one in texts.gains] == [" c"]
+
+
+def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
+    cells = [
+        {"begins": ids, "count": count, "mass": mass} for ids, count, mass in (((), 20, 0.3), ((5,), 70, 0.4), ((6,), 10, 0.3))
+    ]
+    said = of_texts(cells, lambda ids: f"text {ids[0]}")
+    assert "\u201ctext 5\u201d comes too often (0.700, exact 0.400), \u201ctext 6\u201d too rarely (0.100, exact 0.300)" in said
+    assert "token ids, which this server does not give" in said
+    assert of_texts([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], str) == ""
 
 
 def test_progress_goes_up_and_says_what_is_done(wrong, progress):
@@ -138,27 +170,35 @@ def test_a_token_that_the_model_never_writes_needs_only_to_come_once():
 
 def test_the_samples_count_those_that_do_not_reach_the_prefix():
     """400 of 1,000 do, so more than 2.5 times as many are asked for; the token that needs fewest is counted."""
-    made = reproduction(PARTING, PROMPT, (3, 4), 1000, {"model": "m", "max_tokens": 3, "temperature": 1.0})
+    made = reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST)
     assert made.token == 439 and made.prefix_ids == (5,)
     assert 2.5 * made.reaching < made.samples < 5 * made.reaching
     assert f"{made.samples:,} samples show that with power 99%" in made.sentence
 
 
-@pytest.mark.parametrize("tokens", (True, False))
-def test_the_script_counts_what_the_report_says(tokens, tmp_path):
-    """Run as it stands, against a stand-in for urllib that answers like a server: three samples of four have the prefix, two the token."""
-    made = reproduction(PARTING, PROMPT, (3, 4), 1000, {"model": "m", "max_tokens": 3}, "http://h/v1", tokens)
-    answers = [([5, 439, 1], " was there a"), ([5, 439, 2], " was there b"), ([5, 1, 2], " was a"), ([6, 439, 1], " is there")]
-    fake = (
-        "import io, json, urllib.request\n"
-        f"answers = {answers!r}\n"
-        "def answer(request, calls=[]):\n"
-        "    body = json.loads(request.data); assert request.full_url == 'http://h/v1/completions' and body['prompt'] == 'Once upon'\n"
-        "    calls.append(body['seed']); assert len(set(calls)) == len(calls)\n"
-        "    ids, text = answers[body['seed'] % 4]\n"
-        "    return io.StringIO(json.dumps({'choices': [{'token_ids': ids, 'text': text}]}))\n"
-        "urllib.request.urlopen = answer\n"
-    )
-    (tmp_path / "again.py").write_text(fake + made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0"))
-    done = subprocess.run([sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "20 of 30: 0.667, the model's own distribution says 0.600"
+@pytest.mark.parametrize(("chat", "dialect", "profile"), ((0, "vllm", VLLM), (1, "vllm", VLLM), (0, "llama.cpp", LlamaCpp), (1, "llama.cpp", LlamaCpp), (0, "sglang", SGLang)))  # fmt: skip
+def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_says(chat, dialect, profile, tmp_path):
+    """Run as it stands. The test's server gives the same ids to the same seed, so the counts are known without the script."""
+    with serving(dialect=dialect) as server:
+        endpoint, manner = Endpoint(server.url, silence=10.0), Manner("Once upon a time", 3, chat=bool(chat))
+        path, samples = profile().path(manner), []
+        for seed in range(1, 41):
+            answer = profile().read(endpoint.ask(path, profile().body(manner, seed)))
+            samples.append(answer.samples[0].tokens)
+        prefix, token = samples[0][:1], samples[0][1]
+        shift, share = Shift(token, "a", 0.9, 0.6), sum(ids[:1] == prefix for ids in samples)
+        made = reproduction(
+            Parting(2, prefix, "b", share, 1e-9, (shift,), ()),
+            PROMPT,
+            (3, 4),
+            40,
+            Request.of(endpoint.address(path), profile(), manner),
+        )
+        endpoint.close()
+        script = made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0")
+        assert script != made.script
+        (tmp_path / "again.py").write_text(script)
+        done = subprocess.run([sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True, timeout=60)
+    hits = sum(ids[:2] == (*prefix, token) for ids in samples)
+    assert 0 < hits <= share < 40
+    assert done.stdout.strip() == f"{hits} of {share}: {hits / share:.3f}, the model's own distribution says 0.600"

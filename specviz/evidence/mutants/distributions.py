@@ -37,12 +37,12 @@ def halved(probs: Tensor) -> Tensor:
 
 
 def reheated(probs: Tensor, factor: float) -> Tensor:
-    """The distribution at ``factor`` times its temperature: masses to the power 1 / factor, rescaled. factor above 0.
+    """The distribution at ``factor`` times its temperature: masses to the power 1 / factor, rescaled.
 
-    probs (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed.
+    probs   (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed
+    factor  not 0. Infinity makes all other tokens alike; a negative one makes the least likely of them the likeliest
     """
-    powers = (probs / probs.amax(-1, keepdim=True)) ** (1.0 / factor)
-    return powers / powers.sum(-1, keepdim=True)
+    return torch.where(probs > 0.0, probs.log() / factor, -torch.inf).softmax(-1)
 
 
 class RowBefore:

@@ -120,5 +120,5 @@ def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
 def of_audit(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
     audit = report.get("audit") or {}
-    found = [audit.get(part) or {} for part in ("speculation", "precision", "diagnosis", "reproduction")]
-    return [one[name] for one in found for name in ("where", "sentence") if one.get(name)]
+    said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]
+    return [line for line in (*said[:2], audit.get("where"), *said[2:]) if line]

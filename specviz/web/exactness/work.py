@@ -196,6 +196,6 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         drafted=record.drafted,
         command=command,
         watch=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
-        request={"url": record.url, **arm.plain},
+        request=arm.request,
     )
     exam.put(ticket, report=described(report, [record]))
