@@ -295,7 +295,7 @@ def _pooled(values: Tensor, cells: Tensor) -> Tensor:
 def _sentence(named: Sequence[Match], matches: Sequence[Match]) -> str:
     if not named:
         nearest = (
-            f" The nearest is {_called(matches[0])}, which explains {matches[0].explained:.0%} of the deviation."
+            f" The nearest is {_called(matches[0])}, which explains {share_in_words(matches[0].explained)} of the deviation."
             if matches
             else ""
         )
@@ -306,13 +306,18 @@ def _sentence(named: Sequence[Match], matches: Sequence[Match]) -> str:
         said += f"; the next, {others[0].mistake}, is {power_of_ten(first.log10_ratio - others[0].log10_ratio)} times less likely"
     if first.fit is not None and first.fit > ALPHA:
         return f"{said}. It explains all that was seen (goodness of fit, {p_in_words(first.fit)})."
-    return f"{said}. It explains {first.explained:.0%} of the deviation, not all of it."
+    return f"{said}. It explains {share_in_words(first.explained)} of the deviation, not all of it."
 
 
 def _called(match: Match) -> str:
     if match.mistake == SETTINGS:
         return f"{match.name} ({match.words})"
     return f"{match.mistake}, {match.name}" + (f" ({match.words})" if match.words else "")
+
+
+def share_in_words(share: float) -> str:
+    """A share that is not all: 74%, over 99%."""
+    return "over 99%" if share > 0.99 else f"{share:.0%}"
 
 
 def power_of_ten(exponent: float) -> str:

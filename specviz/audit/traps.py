@@ -354,7 +354,7 @@ def log_probabilities(probe: Probe) -> Trap:
     name = "log probabilities of another distribution"
     asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
     zeros, tokens = 0, 0
-    tops: list[float] = []
+    tops: list[float | None] = []
     for hot in (1.0, 2.0):
         manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
         plain = Profile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
@@ -368,9 +368,10 @@ def log_probabilities(probe: Probe) -> Trap:
     if zeros:
         sentence = f"{zeros} of {tokens} log probabilities are 0, as after a verifying pass that computes none."
         return Trap(name, "caught", f"{sentence} None are used here.")
-    if None in tops:
+    low, high = tops
+    if low is None or high is None:
         return Trap(name, "unknown", "The server tells the log probability of the drawn token alone. None are used here.")
-    if abs(tops[0] - tops[1]) < SAME:
+    if abs(low - high) < SAME:
         return Trap(name, "caught", "Log probabilities are the model's own, before the temperature. None are used here.")
     return Trap(name, "safe", "Log probabilities follow the temperature. None are used here.")
 

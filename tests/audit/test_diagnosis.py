@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodness, power_of_ten, told
+from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodness, power_of_ten, share_in_words, told
 from specviz.audit.reading import FEWEST, read
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
@@ -194,6 +194,10 @@ def test_only_prefixes_that_enough_samples_share_are_read():
     assert totals.min() >= FEWEST and reading.prefixes[0] == ()
     assert {prefix[:-1] for prefix in reading.prefixes if prefix} <= set(reading.prefixes)
     assert totals[0] == 300
+
+
+def test_a_share_that_is_not_all_is_never_shown_as_all():
+    assert [share_in_words(share) for share in (0.0, 0.744, 0.985, 0.9998)] == ["0%", "74%", "98%", "over 99%"]
 
 
 @pytest.mark.parametrize(("exponent", "words"), ((0.0, "1"), (1.5, "32"), (12.4, "1e+12"), (3456.0, "1e+3456"), (-7.0, "1e-7")))
