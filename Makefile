@@ -61,9 +61,9 @@ servers: .venv/ready ## get other people's servers for audits: IN=folder
 	for name in target draft; do $(IN)/transformers/venv/bin/python tools/servers/to_gguf.py $(IN)/llama.cpp/source \
 		assets/models/storybook/$$name $(IN)/llama.cpp/$$name.gguf || exit 1; done
 
-audits: .venv/ready ## audit the servers that are in IN=folder: OUT=folder
+audits: .venv/ready ## audit the servers that are in IN=folder: OUT=folder [PUBLISH=docs/audits]
 	@test -n "$(IN)" -a -n "$(OUT)" || { echo "make audits IN=folder OUT=folder"; exit 2; }
-	$(BIN)/python -m tools.servers.audits "$(IN)" --out "$(OUT)"
+	$(BIN)/python -m tools.servers.audits "$(IN)" --out "$(OUT)" $(if $(PUBLISH),--publish "$(PUBLISH)")
 
 train: .venv/ready ## train the shipped pair anew: DATA=books.txt [HELDOUT=other.txt]
 	@test -n "$(DATA)" || { echo "make train DATA=books.txt [HELDOUT=other.txt]; see assets/models/storybook/README.md"; exit 2; }

