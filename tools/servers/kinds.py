@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,3 +71,12 @@ def transformers(folder: Path, log: Path, generation: dict[str, object] | None =
     with running(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, QUIET):
         body: dict[str, object] = {"generation_config": generation} if generation else {}
         yield Started(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)
+
+
+@contextmanager
+def own(log: Path, mistake: str) -> Iterator[Started]:
+    """own.py in float32, with a mistake of docs/mistakes.md or with none."""
+    port = free_port()
+    command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
+    with running(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, QUIET):
+        yield Started(f"http://127.0.0.1:{port}/v1", "")
