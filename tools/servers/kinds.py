@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +53,7 @@ def llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
             raise SpecvizError(f"There is no '{file}': write it with tools/servers/to_gguf.py.")
     port = free_port()
     command = [f"{folder}/build/bin/llama-server", "--model", "target.gguf", "--alias", NAME, "--ctx-size", "2048"]
-    command += ["--parallel", "4", "--threads", str(os.cpu_count()), "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--parallel", "4", "--threads", "1", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
     if gamma:
         command += ["--model-draft", "draft.gguf", "--spec-type", "draft-simple", "--spec-draft-n-max", str(gamma)]
