@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from specviz.decoding.engine import decode, target_only
@@ -22,6 +23,7 @@ from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.duration import Pace, paced
 from specviz.measure.estimate import Estimate
 from specviz.measure.progress import Expect, Watch, stages, unwatched
+from specviz.measure.text_passes import distributions_along
 from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.predict import written
 from specviz.proposers.draft import DraftModel
@@ -175,7 +177,7 @@ def reading(
     apart: dict[str, list[float]] = {key: [] for key in keys}
     overlaps: dict[str, list[float]] = {key: [] for key in keys}
     for number, place in enumerate(places):
-        q = _distributions(pair.open(settings)[1], place)
+        q = torch.cat([probs for _, probs in distributions_along(pair.open(settings)[1], *place, at_once=1)])
         reference = _distributions(ways[REFERENCE].open(settings), place)
         for key in keys:
             watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")

@@ -30,8 +30,9 @@ from specviz.serving.near_ties_run import written
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, SetupComparison, from_json, to_json
 from specviz.serving.setups_run import SetupEffort, compare_setups, timing, written_from
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.draft_tree import DraftTree, empty_tree, texts
 from specviz.verification.warp import warp
+from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
 SETTINGS = Settings(gamma=2)
@@ -125,6 +126,21 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
         pair, SETTINGS, openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
     assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.seen("bf16")
+
+
+def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tmp_path):
+    foreign = load_pair("|".join(map(str, write_foreign_pair(tmp_path))), device="cpu")
+    places = openings(foreign, BOOK, 6, 5, 1)
+    found = compare_setups(
+        foreign, SETTINGS, places, SetupEffort(6, 1, 4, 1, 4), "x", keys=(REFERENCE, "penalty", "penalty-once")
+    )
+    plain, changed = found.row("penalty"), found.row("penalty-once")
+    assert plain.own.worst <= TOLERANCE < changed.own.worst / 10 and plain.drafted is not None
+    target, draft = foreign.open(SETTINGS)
+    ((opening, text),) = places
+    rows = [Prefix(opening + text[:end], 0, 9) for end in range(len(text))]
+    p, q = (torch.cat([one.distributions([row], empty_tree(1))[0] for row in rows]) for one in (target, draft))
+    assert found.row(REFERENCE).overlap.value == pytest.approx(float(torch.minimum(p, q).sum(-1).mean()), abs=1e-6)
 
 
 def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
