@@ -50,7 +50,7 @@ class Ready:
         """All that a person should know, a line each: who answers, what was caught or cannot be known, what is to be expected."""
         lines = [f"{self.who.name} at {self.url}", *self.refusals]
         lines += [f"- {trap.name}: {trap.sentence}" for trap in self.traps if trap.state != "safe"]
-        return "\n".join([*lines, *([self.forecast.sentence] if self.forecast else ["All samples are there already."])])
+        return "\n".join([*lines, self.forecast.sentence if self.forecast else "All samples are there already."])
 
 
 @dataclass(slots=True)
@@ -61,14 +61,15 @@ class Arm:
     manner: Manner
     asked: Asked
     file: str
+    variable: str = ""
     ready: Ready | None = None
 
     @property
     def request(self) -> Request:
         """A request of this server, for somebody who wants to repeat it without this project."""
         assert self.ready is not None
-        profile = self.ready.who.profile
-        return Request.of(self.endpoint.address(profile.path(self.manner)), profile, self.manner)
+        profile, address = self.ready.who.profile, self.endpoint.address(self.ready.who.profile.path(self.manner))
+        return Request.of(address, profile, self.manner, self.ready.ids, self.variable)
 
     def collect(self, folder: Path, watch: Watch) -> Record:
         """Fill the sample file. Raises as ``collect``."""
@@ -110,13 +111,9 @@ def look(
     probe.at_once = found.at_once
     probe.tick = partial(watch, 0.95, "how long it will take")
     probe.tick()
-    pace = rate(probe, choices) if not found.stopping else 0.0
-    ahead = None
-    if pace:
-        limit = None if asked.rate is None else asked.rate * choices
-        ahead = forecast(
-            asked.samples, asked.samples - there, min(arm.manner.max_tokens, 4), tv, files, pair is None, pace, limit
-        )
+    ahead = forecast(
+        asked.samples, asked.samples - there, min(arm.manner.max_tokens, 4), tv, files, pair is None, rate(probe, choices)
+    )
     watch(1.0, "")
     own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
     return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url, ids)

@@ -46,14 +46,12 @@ class Asked:
     """How samples are collected.
 
     samples  number in all; at_once  requests at a time; choices  samples of a request
-    rate     most requests per second, None: as many as the server answers
     seed     decides the seeds of all requests; arm  0 or 1, of two files that are compared
     """
 
     samples: int
     at_once: int = 8
     choices: int = 1
-    rate: float | None = None
     seed: int = 7
     arm: int = 0
 
@@ -61,8 +59,6 @@ class Asked:
         whole("samples", self.samples, 1, MOST, f"a whole number from 1 to {MOST:,}")
         whole("concurrency", self.at_once, 1, AT_ONCE_MAX)
         whole("choices", self.choices, 1, CHOICES_MAX)
-        if self.rate is not None and not 0.0 < self.rate <= 1e6:
-            raise SettingsError("rate", self.rate, "above 0 requests per second")
 
     @property
     def first_seed(self) -> int:
@@ -219,27 +215,24 @@ class _Run:
         """Write answers in the order of the requests until there are enough lines."""
         crew = _Crew(self._answer, self.asked.at_once)
         waiting: deque[tuple[int, _Question]] = deque()
-        looked = began = time.monotonic()
-        sent = 0
+        looked = time.monotonic()
         try:
             while self.lines < self.asked.samples:
                 missing = self.asked.samples - self.lines
                 want = min(AHEAD * self.asked.at_once, -(-missing // self.asked.choices))
-                now = time.monotonic()
-                while len(waiting) < want and (self.asked.rate is None or sent <= (now - began) * self.asked.rate):
+                while len(waiting) < want:
                     seed = self.asked.first_seed + self.number * self.asked.choices
                     waiting.append((seed, crew.send(seed)))
-                    self.number, sent = self.number + 1, sent + 1
+                    self.number += 1
                 watch(self.lines / self.asked.samples, f"{self.lines:,} of {self.asked.samples:,} samples")
-                if not waiting or not waiting[0][1].done.wait(TELL):
-                    time.sleep(0.0 if waiting else min(TELL, 1.0 / (self.asked.rate or 1.0)))
+                if not waiting[0][1].done.wait(TELL):
                     continue
                 while waiting and waiting[0][1].done.is_set():
                     seed, one = waiting.popleft()
                     self._write(file, seed, one.result())
                 file.flush()
-                if now - looked > LOOK:
-                    looked = now
+                if time.monotonic() - looked > LOOK:
+                    looked = time.monotonic()
                     self._same_server()
             self._same_server()
             watch(1.0, f"{self.lines:,} samples")

@@ -23,7 +23,7 @@ VERSION = "/v1"  # where OpenAI's paths begin
 ANSWER_MAX = 8 * 2**20  # bytes of an answer
 CONNECT, SILENCE = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
 IDLE = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
-TRIES, FEW = 20, 3  # how often a question is asked: for a sample, and for anything that may be missing
+TRIES, FEW = 20, 6  # how often a question is asked: for a sample, and for what the server may refuse
 LATE = 2  # answers that may be late in a row for one question
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
 AFTER_MAX = 120.0  # seconds of a Retry-After that are waited
@@ -99,11 +99,14 @@ class Endpoint:
     key        sent as a bearer token; never shown, never stored
     at_once    most connections
     silence    seconds that a whole answer may take
+    rate       most questions with a body per second, None: as many as there are
     stopped    set by whoever wants nothing more: waiting ends, and ``Gone`` is raised
     """
 
-    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = SILENCE):
-        self.url, self.silence = base(url), silence
+    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = SILENCE, rate: float | None = None):
+        if rate is not None and not 0.0 < rate <= 1e6:
+            raise SettingsError("rate", rate, "above 0 requests per second")
+        self.url, self.silence, self.rate, self._next = base(url), silence, rate, 0.0
         self.root = self.url.removesuffix(VERSION)
         self.stopped, self.counted, self._lock = threading.Event(), Counted(), threading.Lock()
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
@@ -148,6 +151,8 @@ class Endpoint:
         for number in range(tries):
             wait = min(FIRST_WAIT * 2.0**number, LONGEST_WAIT)
             status = 0
+            if body is not None:
+                self._wait_turn()
             try:
                 found = self._once(path, body, silence)
             except httpx2.TimeoutException as error:
@@ -182,6 +187,17 @@ class Endpoint:
                     raise Gone("The work was stopped.")
         times = f", {tries} times in a row" if tries > 1 else ""
         raise EndpointError(f"{where} {said}{times}.", status)
+
+    def _wait_turn(self) -> None:
+        """Keep to the rate: each question has a moment of its own."""
+        if self.rate is None:
+            return
+        with self._lock:
+            now = time.monotonic()
+            mine = max(now, self._next)
+            self._next = mine + 1.0 / self.rate
+        if self.stopped.wait(max(0.0, mine - now)):
+            raise Gone("The work was stopped.")
 
     def _once(self, path: str, body: Mapping[str, Any] | None, silence: float) -> Reply:
         if self.stopped.is_set():

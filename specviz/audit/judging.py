@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.diagnosis import Diagnosis, diagnose
-from specviz.audit.parting import of_texts, parting_of_two
+from specviz.audit.parting import Parting, parting_of_texts, parting_of_two
 from specviz.audit.precision import apart, in_other_precision
 from specviz.audit.reproduction import Request, reproduction
 from specviz.audit.texts import against_texts
@@ -28,9 +28,10 @@ from specviz.evidence.sample_files.two_files import compare
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import LoadedPair
 from specviz.settings import Settings
-from specviz.statistics.finding import p_in_words
+from specviz.statistics.finding import p_in_words, plural
 
 Watch = Callable[[float, str], None]
+BOTH = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NOWHERE = "No single prefix shows the difference by itself."
 ROUNDING = 1e-4  # total variation below which two precisions are one
 AT_WORK = {
@@ -51,7 +52,7 @@ def judge(
     against: SampleFile | None = None,
     tv: float,
     seed: int,
-    drafted: bool | None,
+    drafted: Sequence[bool | None],
     command: Sequence[str],
     watch: Watch = lambda share, doing: None,
     request: Request | None = None,
@@ -61,7 +62,7 @@ def judge(
     on        the samples; settings  the distribution that they were asked for, and ``length``, the tokens of a sample that are tested
     pair      local weights, the reference if they are given; against  else the samples of another server, or of the same one
     tv        total variation that the tests must detect; seed  of the permutations and of our own samples
-    drafted   whether the server was seen to draft; None: it does not tell
+    drafted   whether each server was seen to draft; None: it does not tell
     command   the words of the audit's own command line, for the report
     watch     told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
     request   of the server, for the reproduction; None: there is none
@@ -78,10 +79,14 @@ def judge(
             report, texts = against_texts(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing texts"))
         precision = precisions(on, settings, plan, pair, report, lambda share: watch(0.5 + 0.2 * share, "another precision"))
         if report["verdict"] == "rejected" and on.tokens:
-            found, again = explained(on, settings, pair, request, lambda share: watch(0.7 + 0.3 * share, "known mistakes"))
+            found = explained(on, settings, pair, lambda share: watch(0.7 + 0.3 * share, "known mistakes"))
+            again = found.parting and shown_again(found.parting, settings, pair, found.samples, request)
             where = found.parting.where() if found.parting else NOWHERE
         elif report["verdict"] == "rejected":
-            where = of_texts(report["answers"][0]["cells"], pair.decode)
+            one = report["answers"][0]
+            parted = parting_of_texts(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
+            again = parted and shown_again(parted, settings, pair, one["n"], request)
+            where = parted.where() if parted else NOWHERE
     elif against is not None:
         report = compare(on, against, tv, seed, lambda share: watch(share, "comparing"))
         if report["verdict"] == "rejected":
@@ -93,7 +98,7 @@ def judge(
         )
     audit = {
         "command": shlex.join(map(str, command)),
-        "speculation": {"drafted": drafted, "verdict": AT_WORK[drafted][0], "sentence": AT_WORK[drafted][1]},
+        "speculation": speculation(drafted),
         "precision": precision,
         "texts": texts,
         "where": where,
@@ -104,25 +109,35 @@ def judge(
     return sealed({**report, "audit": plain(audit)})
 
 
-def explained(
-    on: SampleFile,
-    settings: Settings,
-    pair: LoadedPair,
-    request: Request | None,
-    watch: Callable[[float], None],
-) -> tuple[Diagnosis, dict[str, Any] | None]:
-    """How rejected samples are wrong, and the experiment that shows it; None where no single position does."""
-    ids = pair.encode(settings.prompt)
+def speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
+    """Whether speculation was seen at work, as a verdict of its own. drafted: of each server."""
+    if all(drafted) and len(drafted) > 1:
+        return {"drafted": True, "verdict": AT_WORK[True][0], "sentence": BOTH}
+    one = True if True in drafted else None if None in drafted else False
+    said = AT_WORK[one][1]
+    if one and len(drafted) > 1:
+        said = f"Speculation was seen at work on the {'first' if drafted[0] else 'second'} server alone."
+    return {"drafted": one, "verdict": AT_WORK[one][0], "sentence": said}
+
+
+def explained(on: SampleFile, settings: Settings, pair: LoadedPair, watch: Callable[[float], None]) -> Diagnosis:
+    """How rejected samples are wrong."""
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.length else settings.length
     places = places_of(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
-    found = diagnose(pair, settings, ids, samples, total, drafting, watch)
-    if found.parting is None or request is None:
-        return found, None
-    made = reproduction(found.parting, settings.prompt, ids, min(found.samples, len(samples)), request)
-    return found, asdict(made) | {"sentence": made.sentence}
+    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, watch)
+
+
+def shown_again(
+    parted: Parting, settings: Settings, pair: LoadedPair, samples: int, request: Request | None
+) -> dict[str, Any] | None:
+    """The experiment that shows a difference; None where no server is known. samples: that were looked at."""
+    if request is None:
+        return None
+    made = reproduction(parted, settings.prompt, pair.encode(settings.prompt), samples, request)
+    return asdict(made) | {"sentence": made.sentence}
 
 
 def precisions(
@@ -168,10 +183,24 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def of_servers(audit: Mapping[str, Any]) -> list[str]:
+    """What the records of the servers say that changes how a verdict is read: traps in spite of which samples were collected, and end
+    tokens that were not given."""
+    lines = []
+    for server in audit.get("servers", ()):
+        lines += [trap["sentence"] for trap in server["traps"] if trap["stops"]]
+        if stripped := server["seen"]["stripped"]:
+            were = "was" if stripped == 1 else "were"
+            lines.append(
+                f"The server left the end token out of {plural(stripped, 'sample')}; it {were} added from the reason for stopping."
+            )
+    return lines
+
+
 def text(report: Mapping[str, Any]) -> str:
     """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
     audit = report["audit"]
-    lines = [report["sentence"], audit["speculation"]["sentence"]]
+    lines = [report["sentence"], audit["speculation"]["sentence"], *of_servers(audit)]
     lines += [report["note"]] if report["note"] else []
     one = report["answers"][0]
     if one["tv"] is not None:

@@ -16,6 +16,9 @@ from specviz.statistics.goodness import chi_square
 from specviz.statistics.power import holm
 from specviz.statistics.twosample import homogeneity
 
+NO_IDS = (
+    "Where they part, and which known mistake they look like, can only be told from token ids, which this server does not give."
+)
 SLIGHT = 0.05  # a shift below this share of the largest one is not shown
 SHOWN = 5  # tokens that gain, and that lose
 
@@ -37,6 +40,7 @@ class Parting:
     position  from 1; prefix  the ids before it, after the prompt; n  samples that have the prefix
     p_value   of a test of the tokens after it, corrected for all prefixes (Holm 1979)
     gains     tokens that come too often, most first; loses  too rarely
+    whole     whether whole texts are compared, each as one token
     """
 
     position: int
@@ -46,11 +50,15 @@ class Parting:
     p_value: float
     gains: tuple[Shift, ...]
     loses: tuple[Shift, ...]
+    whole: bool = False
 
     def where(self, reference: str = "exact") -> str:
         """In a sentence. reference: what the second number of a token is."""
+        sides = _sides(self.gains, self.loses, reference)
+        if self.whole:
+            return f"Of {self.n:,} whole texts, {sides}; {p_in_words(self.p_value)}. {NO_IDS}"
         after = f"after \u201c{self.text}\u201d ({self.n:,} samples)" if self.prefix else f"the first of {self.n:,} samples"
-        return f"The samples part first at token {self.position}, {after}: {_sides(self.gains, self.loses, reference)}; {p_in_words(self.p_value)}."
+        return f"The samples part first at token {self.position}, {after}: {sides}; {p_in_words(self.p_value)}."
 
 
 def parting(reading: Reading, counts: Any, text: Callable[[Sequence[int]], str]) -> Parting | None:
@@ -102,20 +110,16 @@ def parting_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> Parting
     tokens = sorted(one | two)
     shares = [(one[token] / one.total(), two[token] / two.total()) for token in tokens]
     gains, loses = _shifts(dict(enumerate(shares)), lambda number: str(tokens[number]))
-    return Parting(len(prefix) + 1, prefix, " ".join(map(str, prefix)), one.total(), p_value, gains, loses)
+    whole = isinstance(first[0], str)
+    return Parting(len(prefix) + 1, prefix, " ".join(map(str, prefix)), one.total(), p_value, gains, loses, whole)
 
 
-def of_texts(cells: Sequence[Mapping[str, Any]], text: Callable[[Sequence[int]], str]) -> str:
-    """Which whole texts shift, in a sentence, from the cells of a report (``begins``, ``count``, ``mass``); empty if none does."""
+def parting_of_texts(cells: Sequence[Mapping[str, Any]], p_value: float, text: Callable[[Sequence[int]], str]) -> Parting | None:
+    """The whole texts that shift, from the cells of a report (``begins``, ``count``, ``mass``); None if only the pooled cell does."""
     n = sum(cell["count"] for cell in cells)
     shares = {number: (cell["count"] / n, cell["mass"]) for number, cell in enumerate(cells) if cell["begins"]}
     gains, loses = _shifts(shares, lambda number: text(cells[number]["begins"]))
-    if not gains and not loses:
-        return ""
-    return (
-        f"Of whole texts, {_sides(gains, loses, 'exact')}. Where they part, and which known mistake they look like, can only be told "
-        "from token ids, which this server does not give."
-    )
+    return Parting(1, (), "", n, p_value, gains, loses, True) if gains or loses else None
 
 
 @dataclass(frozen=True, slots=True)

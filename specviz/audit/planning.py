@@ -56,21 +56,27 @@ def sees(samples: int, length: int, two_files: bool) -> float:
 
 
 def rate(probe: Probe, choices: int = 1) -> float:
-    """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers."""
+    """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers, one where the rate
+    is limited."""
     done, began = 0, time.monotonic()
+    rounds = TIMED if probe.endpoint.rate is None else 1
     while True:
-        seeds = [probe.fresh_of(choices) for _ in range(TIMED * probe.at_once)]
+        seeds = [probe.fresh_of(choices) for _ in range(rounds * probe.at_once)]
         done += sum(len(one.samples) for one in probe.many(probe.manner, seeds, choices))
         if (spent := time.monotonic() - began) >= LEAST:
             return done / spent
 
 
-def forecast(
-    samples: int, missing: int, length: int, tv: float, files: int, two_files: bool, per_second: float, most: float | None
-) -> Forecast:
-    """missing: samples of all files together that are still to be collected; most: of a second, where the rate is limited."""
-    pace = per_second if most is None else min(per_second, most)
-    return Forecast(samples, files, tv, needed(tv, length, two_files), sees(samples, length, two_files), pace, missing / pace)
+def forecast(samples: int, missing: int, length: int, tv: float, files: int, two_files: bool, per_second: float) -> Forecast:
+    """missing: samples of all files together that are still to be collected."""
+    ahead = missing / per_second
+    return Forecast(samples, files, tv, needed(tv, length, two_files), sees(samples, length, two_files), per_second, ahead)
+
+
+def needed_in_words(tv: float, length: int, two_files: bool) -> str:
+    """What is known before a server is asked anything."""
+    each = " of each server" if two_files else ""
+    return f"A total variation of {tv:g} needs {needed(tv, length, two_files):,} samples{each} to be detected with power {POWER:.0%}."
 
 
 def span(seconds: float) -> str:

@@ -136,6 +136,10 @@ class Profile:
     def drafted(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
         return None, None
 
+    def prompt_ids(self, endpoint: Endpoint, manner: Manner) -> tuple[int, ...] | None:
+        """The ids of what the server's model reads, where it tells them apart from a sample; None where it does not."""
+        return None
+
     def counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
         """Tokens that the server has drafted and accepted since it started; None where it has no such counters."""
         return None
@@ -290,6 +294,17 @@ class LlamaCpp(Profile):
     def ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
         content = choice["logprobs"].get("content") if isinstance(choice.get("logprobs"), dict) else None
         found = [one.get("id") if isinstance(one, dict) else None for one in content] if isinstance(content, list) else None
+        return tuple(found) if all_ids(found) else None
+
+    def prompt_ids(self, endpoint: Endpoint, manner: Manner) -> tuple[int, ...] | None:
+        try:
+            text = manner.prompt
+            if manner.chat:
+                text = part(endpoint.ask("root:/apply-template", {"messages": manner.messages}, FEW), "prompt", str)
+            asked = {"content": text, "add_special": True, "parse_special": True}
+            found = part(endpoint.ask("root:/tokenize", asked, FEW), "tokens", list)
+        except EndpointError:
+            return None
         return tuple(found) if all_ids(found) else None
 
     def ids_in_python(self, manner: Manner) -> str:

@@ -14,12 +14,12 @@ from specviz.statistics.power import equal_draws_needed, rate_draws_needed
 
 Z = 2.326  # a normal variable is above it once in 100
 SCRIPT = """\
-import json, urllib.request
+import json, os, urllib.request
 
 prefix, token, n, hits, reached = {prefix}, {token}, {samples}, 0, 0
 for seed in range(1, n + 1):
     body = {body}
-    request = urllib.request.Request("{address}", json.dumps(body).encode(), {{"Content-Type": "application/json"}})
+    request = urllib.request.Request("{address}", json.dumps(body).encode(), {headers})
     answer = json.load(urllib.request.urlopen(request))
     wrote = {wrote}
     if wrote[:{position}] == prefix:
@@ -34,16 +34,26 @@ class Request:
 
     address  of the request
     body     Python source of its body, in which ``seed`` stands for the seed
-    wrote    Python source that takes the token ids from the ``answer``
+    wrote    Python source that takes the token ids from the ``answer``, or its text as a list of one
+    variable environment variable that holds the key; empty for none
     """
 
     address: str
     body: str
     wrote: str
+    variable: str = ""
 
     @classmethod
-    def of(cls, address: str, profile: Profile, manner: Manner) -> Request:
-        return cls(address, repr(profile.body(manner, _Seed())), profile.ids_in_python(manner))
+    def of(cls, address: str, profile: Profile, manner: Manner, ids: bool = True, variable: str = "") -> Request:
+        place = '["message"]["content"]' if manner.chat else '["text"]'
+        wrote = profile.ids_in_python(manner) if ids else f'[answer["choices"][0]{place}]'
+        return cls(address, repr(profile.body(manner, _Seed())), wrote, variable)
+
+    @property
+    def headers(self) -> str:
+        """Python source of the request's headers."""
+        key = f', "Authorization": "Bearer " + os.environ[{self.variable!r}]' if self.variable else ""
+        return f'{{"Content-Type": "application/json"{key}}}'
 
 
 class _Seed(int):
@@ -61,6 +71,7 @@ class Reproduction:
     token, text  that token; exact, seen  its probability after the prefix, and how often it came
     reaching     samples with the prefix that show the difference with power 99% at a level of 0.001; samples  to have as many
     script       a program in Python that does it
+    whole        whether ``text`` is a whole text
     """
 
     prompt: str
@@ -75,12 +86,14 @@ class Reproduction:
     reaching: int
     samples: int
     script: str
+    whole: bool = False
 
     @property
     def sentence(self) -> str:
         where = f"after \u201c{self.prompt}\u201d" + (f" and \u201c{self.prefix}\u201d" if self.prefix_ids else "")
+        what = "the text" if self.whole else f"token {self.position}"
         return (
-            f"To show it again: {where}, token {self.position} is \u201c{self.text}\u201d in {self.seen:.1%} of the samples, and the model says "
+            f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.seen:.1%} of the samples, and the model says "
             f"{self.exact:.1%}. {self.samples:,} samples show that with power {POWER:.0%}."
         )
 
@@ -94,8 +107,9 @@ def reproduction(parting: Parting, prompt: str, prompt_ids: Sequence[int], sampl
         total = ceil(total * 1.01) + 1
     script = SCRIPT.format(
         prefix=list(parting.prefix),
-        token=shift.token,
+        token=repr(shift.text) if parting.whole else shift.token,
         samples=total,
+        headers=request.headers,
         body=request.body,
         address=request.address,
         wrote=request.wrote,
@@ -116,6 +130,7 @@ def reproduction(parting: Parting, prompt: str, prompt_ids: Sequence[int], sampl
         reaching,
         total,
         script,
+        parting.whole,
     )
 
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from specviz.audit.endpoint import FEW, Endpoint
+from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.profiles import Answered, Profile, Sampled
 from specviz.errors import EndpointError
 from specviz.statistics.finding import plural
 
+PENALTIES = ("repeat_penalty", "repetition_penalty", "presence_penalty", "frequency_penalty")
+LOOPING = 48  # tokens of a greedy text in which a penalty shows
 LONG = 16  # tokens of a continuation that is compared with another
 REPEATS = 8  # continuations that should differ
 HOT_DRAWS = 300  # single tokens at the highest temperature
@@ -98,7 +100,7 @@ class Probe:
 
     def one(self, manner: Manner, seed: int | None, choices: int = 1) -> Answered:
         path, body = self.profile.path(manner, choices), self.profile.body(manner, seed, choices)
-        found = self.profile.read(self.endpoint.ask(path, body, FEW))
+        found = self.profile.read(self.endpoint.ask(path, body))
         self.drafted += found.drafted or 0
         return found
 
@@ -134,6 +136,7 @@ def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doi
         prompt_read,
         temperature,
         filters,
+        penalties,
         seeds_repeat,
         unseeded,
         choices_of_one,
@@ -151,7 +154,7 @@ def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doi
     else:
         probe.tick = partial(watch, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
         probe.tick()
-        together = seeds_together(probe, honored=found[3].state == "safe")
+        together = seeds_together(probe, honored=found[looks.index(seeds_repeat)].state == "safe")
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once
     watch(1.0, "")
@@ -170,12 +173,12 @@ def prompt_read(probe: Probe) -> Trap:
             if answer.prompt_tokens
             else "Nothing says which tokens the server reads.",
         )
-    if answer.prompt_ids is not None:
-        if answer.prompt_ids == probe.known:
+    if (ids := answer.prompt_ids or probe.profile.prompt_ids(probe.endpoint, probe.manner)) is not None:
+        if ids == probe.known:
             return Trap(
                 name, "safe", f"The server read the same {plural(len(probe.known), 'token')} of the prompt as the local model."
             )
-        sentence = f"The server read the tokens {list(answer.prompt_ids[:8])}, the local tokenizer makes {list(probe.known[:8])}"
+        sentence = f"The server read the tokens {list(ids[:8])}, the local tokenizer makes {list(probe.known[:8])}"
         return Trap(name, "caught", f"{sentence}: another chat template or another start token.", True)
     if answer.prompt_tokens is None:
         return Trap(name, "unknown", "The server does not say how many tokens it read.")
@@ -217,6 +220,36 @@ def filters(probe: Probe) -> Trap:
         return Trap(name, "safe", f"{sentence}, as many as without filters.")
     about = f"{distinct}" if once <= 1 else f"about {reachable:.0f}"
     return Trap(name, "caught", f"The filters are on: {about} tokens are reachable ({sentence}).", True)
+
+
+def penalties(probe: Probe) -> Trap:
+    """A penalty on tokens that were there before: greedy texts with the penalties as they are sent, left out, and named off."""
+    name, cold = "penalties that nobody asked for", replace(probe.manner.hot(0.0, LOOPING))
+
+    def text(profile: Profile, **extra: float) -> Any:
+        asked = replace(cold, extra=dict(cold.extra) | extra)
+        found = profile.read(probe.endpoint.ask(profile.path(asked), profile.body(asked, probe.fresh())))
+        return said(found.samples[0])
+
+    usual = text(probe.profile)
+    if usual != text(probe.profile):
+        return Trap(name, "unknown", "Greedy texts differ from one request to the next, so a penalty would not show.")
+    try:
+        off = text(probe.profile, repeat_penalty=1.0, repetition_penalty=1.0)
+    except EndpointError:
+        off = usual  # the server refuses the fields, so it has none of them
+    if usual != off:
+        sentence = "Tokens that were there before are penalized. Fields that switch this off are given with --body, such as "
+        return Trap(name, "caught", sentence + "'{\"repeat_penalty\": 1.0}'.", True)
+    try:
+        default = text(type(probe.profile)(probe.profile.without | set(PENALTIES)))
+    except EndpointError:
+        default = usual
+    if usual != default:
+        return Trap(
+            name, "caught", "Unless it is told otherwise, the server penalizes tokens that were there before. Here it is told."
+        )
+    return Trap(name, "safe", "A greedy text is the same whether penalties are named off or not named.")
 
 
 def seeds_repeat(probe: Probe) -> Trap:
@@ -329,7 +362,7 @@ def long_enough(probe: Probe) -> Trap:
         return Trap(name, "safe", f"{plural(short, 'token')} drafted in {SHORT} requests of {probe.manner.max_tokens}.")
     if long := drafts(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=PATIENT)):
         sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {PATIENT}"
-        return Trap(name, "caught", f"{sentence}: ask for a greater --length, or for a greater --max-tokens.", True)
+        return Trap(name, "caught", f"{sentence}: ask for longer ones (--length, --max-tokens).", True)
     return Trap(
         name,
         "unknown",

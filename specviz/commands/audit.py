@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         against=files[1] if len(files) > 1 else None,
         tv=options.tv,
         seed=settings.seed,
-        drafted=records[0].drafted,
+        drafted=[record.drafted for record in records],
         command=command_line(options),
         watch=Progress("testing"),
         request=arms[0].request,
@@ -183,10 +183,13 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
     for number, (url, body, name) in enumerate(zip(urls, bodies, names, strict=True)):
         model = options.against_model if number and options.against_model is not None else options.model
         manner = Manner(**asked | {"model": model, "extra": body})
-        how = Asked(options.samples, options.concurrency, options.choices, options.rate, settings.seed, number)
+        how = Asked(options.samples, options.concurrency, options.choices, settings.seed, number)
         # The key is the first server's; a second one elsewhere must not learn it.
-        own = key if urlsplit(url).netloc == urlsplit(urls[0]).netloc else ""
-        arms.append(Arm(Endpoint(url, own, options.concurrency, options.timeout), manner, how, f"{name}.jsonl"))
+        mine = urlsplit(url).netloc == urlsplit(urls[0]).netloc
+        own, variable = (key, options.api_key_variable) if mine else ("", "")
+        arms.append(
+            Arm(Endpoint(url, own, options.concurrency, options.timeout, options.rate), manner, how, f"{name}.jsonl", variable)
+        )
     return arms
 
 
@@ -206,7 +209,9 @@ def fields(text: str, name: str) -> dict[str, Any]:
 def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
     """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
     from specviz.audit.arms import look
+    from specviz.audit.planning import needed_in_words
 
+    told(needed_in_words(options.tv, options.length, pair is None))
     for arm in arms:
         arm.ready = look(arm, folder, options.tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
         told(arm.ready.words)

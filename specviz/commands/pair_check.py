@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from specviz.commands.output import show
 from specviz.commands.progress import Progress
 from specviz.models.pairs.names import Places, as_options
+from specviz.statistics.finding import size_in_words
 
 if TYPE_CHECKING:
     from specviz.measure.preflight import ModelCheck, Preflight
@@ -33,7 +34,7 @@ def checked(options: argparse.Namespace) -> int:
     if options.format == "json":
         show(record, options, lambda record: "")
     elif fetching:
-        print(f"\nDownloaded: {size(found.download_bytes)}, every file with the hash that was announced.")
+        print(f"\nDownloaded: {size_in_words(found.download_bytes)}, every file with the hash that was announced.")
     return 0 if found.ready else NOT_READY
 
 
@@ -42,7 +43,9 @@ def _fetch(found: Preflight) -> None:
 
     progress = Progress("downloading")
     try:
-        download(found.listings, lambda done, total: progress(done / max(total, 1), f"{size(done)} of {size(total)}"))
+        download(
+            found.listings, lambda done, total: progress(done / max(total, 1), f"{size_in_words(done)} of {size_in_words(total)}")
+        )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None
 
@@ -87,8 +90,8 @@ def _model(model: ModelCheck) -> list[str]:
         )
         lines.append("        " + ", ".join(filter(None, said)))
     if model.total_bytes is not None and model.here_bytes is not None:
-        missing = f"{size(model.download_bytes or 0)} to download" if model.download_bytes else "all here"
-        lines.append(f"        {size(model.total_bytes)} of files, {missing}")
+        missing = f"{size_in_words(model.download_bytes or 0)} to download" if model.download_bytes else "all here"
+        lines.append(f"        {size_in_words(model.total_bytes)} of files, {missing}")
     return lines
 
 
@@ -96,8 +99,8 @@ def _pair(found: Preflight) -> list[str]:
     lines = []
     if found.target.tokens is not None and found.draft.tokens is not None:
         lines.append(f"tokens  {f'the tokenizers differ: {found.differ}' if found.differ else 'one tokenizer'}")
-    needed = f"{size(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
-    lines.append(f"memory  {needed}{size(found.free_bytes)} free on this {found.device}, in {found.dtype}")
+    needed = f"{size_in_words(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
+    lines.append(f"memory  {needed}{size_in_words(found.free_bytes)} free on this {found.device}, in {found.dtype}")
     if (time := found.expected) is not None:
         milliseconds = [1e3 * one.value for one in (time.one, time.block, time.draft)]
         lines += [
@@ -106,8 +109,3 @@ def _pair(found: Preflight) -> list[str]:
             f"        estimated from models of this shape and depth; the pair's own may be off by {time.off:.0%}",
         ]
     return lines
-
-
-def size(count: float) -> str:
-    """Bytes in the unit in which they are read easily."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

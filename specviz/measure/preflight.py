@@ -26,6 +26,7 @@ from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
 from specviz.records import plain_fields
+from specviz.statistics.finding import size_in_words
 
 SCHEMA = "specviz-preflight-1"
 
@@ -279,14 +280,14 @@ def _too_large(
     advice = "Take smaller models" + (", or fewer bytes per number (--dtype bfloat16)." if dtype.itemsize > 2 else ".")
     if needed > free:
         return (
-            f"The pair needs about {_gb(needed)} of memory in {_name(dtype)} ({_gb(one.memory_bytes)} for the target, "
-            f"{_gb(other.memory_bytes)} for the draft), and {_gb(free)} are free on this {device.type}. {advice}",
+            f"The pair needs about {size_in_words(needed)} of memory in {_name(dtype)} ({size_in_words(one.memory_bytes)} for the target, "
+            f"{size_in_words(other.memory_bytes)} for the draft), and {size_in_words(free)} are free on this {device.type}. {advice}",
         )
     passing = max(one.parameters, other.parameters) * dtype.itemsize
     if device.type != "cpu" and passing > host:
         return (
-            f"Weights pass through the system's memory on their way to the {device.type}: {_gb(passing)} are needed there for a moment, "
-            f"and {_gb(host)} are free. Close other programs, or take smaller models.",
+            f"Weights pass through the system's memory on their way to the {device.type}: {size_in_words(passing)} are needed there for a moment, "
+            f"and {size_in_words(host)} are free. Close other programs, or take smaller models.",
         )
     return ()
 
@@ -296,7 +297,7 @@ def _too_much(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
     if needed <= disk:
         return ()
     return (
-        f"The download needs {_gb(needed)} of disk, and {_gb(disk)} are free. Make room, or name another folder in HF_HUB_CACHE.",
+        f"The download needs {size_in_words(needed)} of disk, and {size_in_words(disk)} are free. Make room, or name another folder in HF_HUB_CACHE.",
     )
 
 
@@ -360,7 +361,3 @@ def _probe(
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _gb(count: float) -> str:
-    return f"{count / 1e9:.2f} GB"

@@ -85,3 +85,8 @@ def p_in_words(p_value: float) -> str:
 def plural(count: int, noun: str) -> str:
     """1 draw, 2 draws."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def size_in_words(count: float) -> str:
+    """Bytes in the unit in which they are read easily: 38.4 MB, 1.26 GB."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -45,6 +45,8 @@ class Switches:
     dialect      vllm, sglang, llama.cpp, transformers, llama-cpp-python or generic
     drafts       whether it counts drafted tokens; from: shortest request in which it drafts
     template     what a chat puts before the message
+    least, most_mass  a min-p and a top-p that are in force before the temperature, whatever a request says
+    penalty      of tokens that were there before, unless a request names it; takes_penalty: the field that names it
     fails        called with the number of the request (from 1); returns a status to answer with, or 0
     """
 
@@ -55,6 +57,10 @@ class Switches:
     drafts_from: int = 3
     greedy: bool = False
     top_k: int = 0
+    least: float = 0.0
+    most_mass: float = 1.0
+    penalty: float = 1.0
+    takes_penalty: str = "repetition_penalty"
     fixed_seed: bool = False
     ignores_seeds: bool = False
     one_seed: bool = False
@@ -158,7 +164,10 @@ class Handler(BaseHTTPRequestHandler):
             server.seen.at_once += 1
             server.seen.most = max(server.seen.most, server.seen.at_once)
         try:
-            self.sample(json.loads(content), number, s)
+            if self.path in ("/tokenize", "/apply-template") and s.dialect == "llama.cpp":
+                self.read_prompt(json.loads(content))
+            else:
+                self.sample(json.loads(content), number, s)
         finally:
             with server.lock:
                 server.seen.at_once -= 1
@@ -199,6 +208,12 @@ class Handler(BaseHTTPRequestHandler):
         if s.dialect == "llama-cpp-python":
             found |= {"/openapi.json": {"info": {"title": "🦙 llama.cpp Python API"}, "paths": {}}}
         return found
+
+    def read_prompt(self, body: dict[str, Any]) -> None:
+        s = self.server.switches
+        if self.path == "/tokenize":
+            return self.send({"tokens": [1] * s.start_token + s.encode(body["content"])})
+        return self.send({"prompt": s.template + body["messages"][0]["content"]})
 
     # Sampling -------------------------------------------------------------------------------------------------------------
 
@@ -257,6 +272,8 @@ class Handler(BaseHTTPRequestHandler):
             config = json.loads(body.get("generation_config", "{}"))
             found |= {"top_k": config.get("top_k", 50), "temperature": config.get("temperature", 1.0), "n": 1}
             found["temperature"] = found["temperature"] if config.get("do_sample") else 0.0
+        inner = body.get("sampling_params", body)
+        found["penalty"] = inner.get(s.takes_penalty, s.penalty)
         found["max_tokens"] = min(found["max_tokens"], s.most_tokens)
         return found
 
@@ -272,7 +289,11 @@ class Handler(BaseHTTPRequestHandler):
     def continuation(self, ids: list[int], asked: dict[str, Any], generator: np.random.Generator) -> tuple[list[int], str]:
         s, found = self.server.switches, []
         for _ in range(asked["max_tokens"]):
-            probs = s.probs([*ids, *found])
+            probs = np.array(s.probs([*ids, *found]), dtype=float)
+            if asked["penalty"] != 1.0:
+                probs[[*ids, *found]] /= asked["penalty"]
+            probs[probs < s.least * probs.max()] = 0.0
+            probs[_outside(probs, s.most_mass)] = 0.0
             if s.greedy or asked["temperature"] == 0.0:
                 token = int(probs.argmax())
             else:
@@ -282,8 +303,7 @@ class Handler(BaseHTTPRequestHandler):
                 if (k := s.top_k or asked["top_k"] or 0) > 0:
                     probs[np.argsort(-probs, kind="stable")[k:]] = 0.0
                 if asked["top_p"] < 1.0:
-                    order = np.argsort(-probs, kind="stable")
-                    probs[order[np.cumsum(probs[order]) - probs[order] >= asked["top_p"] * probs.sum()]] = 0.0
+                    probs[_outside(probs, asked["top_p"])] = 0.0
                 token = int(np.searchsorted(np.cumsum(probs / probs.sum()), generator.random(), side="right"))
                 token = min(token, len(probs) - 1)
             found.append(token)
@@ -333,3 +353,9 @@ class Handler(BaseHTTPRequestHandler):
             choices.append(one)
         usage = {"prompt_tokens": len(ids), "completion_tokens": total}
         return {"model": model, "choices": choices, "usage": usage} | ({"timings": timings} if s.dialect == "llama.cpp" else {})
+
+
+def _outside(probs: np.ndarray, most: float) -> np.ndarray:
+    """The tokens that a top-p leaves out."""
+    order = np.argsort(-probs, kind="stable")
+    return order[np.cumsum(probs[order]) - probs[order] >= most * probs.sum()] if most < 1.0 else order[:0]

@@ -21,9 +21,9 @@ from tests.audit.server import serving
 PLAIN = Manner("Once upon a time", 4)
 
 
-def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, **asked):
+def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, rate=None, **asked):
     """One call of ``collect``, as the command makes it."""
-    endpoint = Endpoint(server.url, silence=5.0)
+    endpoint = Endpoint(server.url, silence=5.0, rate=rate)
     try:
         who = recognized(endpoint)
         profile, _, said = who.profile.settled(endpoint, manner)
@@ -265,7 +265,7 @@ def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_
         assert not (tmp_path / "s.jsonl").exists()
 
 
-@pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}, {"rate": 0.0}])
+@pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])
 def test_numbers_out_of_range_are_refused(fields):
     with pytest.raises(SettingsError):
         Asked(**{"samples": 10} | fields)

@@ -6,6 +6,7 @@ An exact server is rejected with a probability of 0.001; its samples are fixed b
 from __future__ import annotations
 
 import json
+import random
 
 import numpy as np
 import pytest
@@ -119,6 +120,50 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
         assert len(server.seen.bodies) == asked + 1
     whole = (tmp_path / "a" / "samples.jsonl").read_bytes()
     assert 0 < len(kept) < len(whole) and whole.startswith(kept)
+
+
+FAULTS = {
+    "hangs": (lambda server: setattr(server.switches, "slow", lambda number: 5.0), "did not answer within 0.5 s"),
+    "html": (lambda server: setattr(server.switches, "html", True), "a web page, not JSON"),
+    "garbage": (lambda server: setattr(server.switches, "garbage", True), "something that is not JSON"),
+    "fewer": (lambda server: setattr(server.switches, "most_tokens", 1), "gave 1 token where a sample of 2 tokens was asked for"),
+    "becomes": (lambda server: setattr(server.switches, "becomes", (0, "elsewhere")), "another model answers"),
+    "stops": (lambda server: setattr(server.switches, "fails", lambda number: 404), "status 404"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local, capsys, tmp_path):
+    break_, sentence = FAULTS[fault]
+    first = range(first_seed(7, 0), first_seed(7, 0) + 150)  # the seeds of the samples
+    command = [*ASKED, *local, "--samples", "150", "--timeout", "0.5", "--out", str(tmp_path / "a")]
+    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
+
+        def fails(number: int) -> int:
+            if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 80:
+                break_(server)
+            return 0
+
+        server.switches.fails = fails
+        assert main(["audit", server.url, *command]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err and "the same command goes on from there" in said.err and not said.out
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["samples.json", "samples.jsonl"]
+    samples = [json.loads(line) for line in (tmp_path / "a" / "samples.jsonl").read_text().splitlines()]
+    assert 0 < len(samples) < 150 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local, capsys, tmp_path, monkeypatch):
+    """Each request fails with probability 1/2, on its own dice. That 20 tries in a row fail, in any of some 700 requests, has a
+    probability below 1e-3, and that the first of all fails six times one of 1.6%, so the first six answer."""
+    from specviz.audit import endpoint
+
+    monkeypatch.setattr(endpoint, "LONGEST_WAIT", 0.001)
+    dice = random.Random(5)
+    with serving(drafts=True, fails=lambda number: 500 * (number > 6 and dice.random() < 0.5), **of_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "150", "--out", str(tmp_path / "a")])
+    assert code == 0 and "Consistent" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")

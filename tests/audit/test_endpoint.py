@@ -127,3 +127,8 @@ def test_what_a_server_writes_into_an_error_cannot_reach_the_terminal():
     with serving(redirects="http://x/\x1b[31m") as server, pytest.raises(EndpointError) as error:
         ask(server)
     assert "\x1b" not in str(error.value)
+
+
+def test_a_rate_that_is_none_is_refused():
+    with pytest.raises(SettingsError, match="rate must be above 0 requests per second"):
+        Endpoint("http://127.0.0.1:1", rate=0.0)

@@ -15,8 +15,9 @@ from scipy import stats
 from specviz.audit import judging
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.parting import Parting, Shift, of_texts, parting_of_two
-from specviz.audit.profiles import VLLM, LlamaCpp, SGLang
+from specviz.audit.parting import Parting, Shift, parting_of_texts, parting_of_two
+from specviz.audit.precision import Precision
+from specviz.audit.profiles import VLLM, LlamaCpp, SGLang, Transformers
 from specviz.audit.reproduction import Request, needed, reproduction
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
@@ -30,7 +31,7 @@ COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 def judged(pair, name: str, drafted=True, watch=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
-    asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": drafted, "command": COMMAND}
+    asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
     return judging.judge(file, pair=pair, watch=watch, request=REQUEST, **asked)
 
 
@@ -106,7 +107,7 @@ def test_two_files_are_compared_without_weights(pair):
         as_file(drawn(name, pair, 1500, seed=seed), f"{name}.jsonl")
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
-    asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": True, "command": COMMAND}
+    asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
     same = judging.judge(on, against=off, **asked)
     assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
     assert same["audit"]["where"] is None
@@ -136,10 +137,62 @@ def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
     cells = [
         {"begins": ids, "count": count, "mass": mass} for ids, count, mass in (((), 20, 0.3), ((5,), 70, 0.4), ((6,), 10, 0.3))
     ]
-    said = of_texts(cells, lambda ids: f"text {ids[0]}")
-    assert "\u201ctext 5\u201d comes too often (0.700, exact 0.400), \u201ctext 6\u201d too rarely (0.100, exact 0.300)" in said
-    assert "token ids, which this server does not give" in said
-    assert of_texts([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], str) == ""
+    found = parting_of_texts(cells, 1e-5, lambda ids: f"text {ids[0]}")
+    assert (
+        "\u201ctext 5\u201d comes too often (0.700, exact 0.400), \u201ctext 6\u201d too rarely (0.100, exact 0.300)"
+        in found.where()
+    )
+    assert "token ids, which this server does not give" in found.where()
+    assert parting_of_texts([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], 1e-5, str) is None
+    made = reproduction(
+        found, PROMPT, (3, 4), 100, Request.of("http://h/v1/completions", Transformers(), Manner(PROMPT, 3), False)
+    )
+    assert '[answer["choices"][0]["text"]]' in made.script and "the text is \u201ctext" in made.sentence
+    assert f"prefix, token, n, hits, reached = [], {made.text!r}, {made.samples}, 0, 0" in made.script
+
+
+def test_a_key_is_read_from_its_variable_and_never_written():
+    made = reproduction(PARTING, PROMPT, (3, 4), 1000, replace(REQUEST, variable="SERVER_KEY"))
+    assert '"Authorization": "Bearer " + os.environ[\'SERVER_KEY\']' in made.script
+    assert "environ" not in reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST).script
+
+
+@pytest.mark.parametrize(
+    ("drafted", "words"),
+    (([True], "Speculation was seen at work:"), ([False], "not seen at work"), ([None], "is not known"),
+     ([True, False], "on the first server alone"), ([False, True], "on the second server alone"),
+     ([True, True], "on both servers, so a mistake that both make does not show"), ([False, False], "not seen at work"), ([None, False], "is not known")),
+)  # fmt: skip
+def test_of_two_servers_it_is_told_which_one_drafts(drafted, words):
+    found = judging.speculation(drafted)
+    assert words in found["sentence"] and found["drafted"] is (True if True in drafted else None if None in drafted else False)
+
+
+def test_what_the_servers_records_say_stands_in_the_verdict(right):
+    trap = {
+        "name": "filters that nobody asked for",
+        "state": "caught",
+        "sentence": "The filters are on: 6 tokens are reachable.",
+        "stops": True,
+    }
+    servers = [
+        {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
+        {"traps": [], "seen": {"stripped": 0}},
+    ]
+    said = judging.text(right | {"audit": right["audit"] | {"servers": servers}})
+    assert "The filters are on: 6 tokens are reachable." in said and "harmless" not in said
+    assert "left the end token out of 2 samples" in said
+
+
+def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
+    """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
+    other = replace(pair, target=pair.draft, draft=pair.target)
+    samples = as_file(drawn("target", other, 1500))
+    monkeypatch.setattr(judging, "in_other_precision", lambda pair: other)
+    monkeypatch.setattr(judging, "apart", lambda *given: Precision("float32", "bfloat16", 0.2))
+    report = judging.judge(samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND)
+    assert report["verdict"] == "rejected" and report["audit"]["precision"]["verdict_in_other"] == "consistent"
+    assert "give --dtype bfloat16 if the server uses it" in judging.text(report)
 
 
 def test_progress_goes_up_and_says_what_is_done(wrong, progress):

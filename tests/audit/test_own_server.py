@@ -9,15 +9,15 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from specviz.audit import judging
-from specviz.audit.diagnosis import diagnose
-from specviz.decoding.samples import NONE, Samples
+from specviz.__main__ import main as command
+from specviz.decoding.samples import NONE
 from specviz.evidence import sources
-from tests.audit.served import PROMPT, as_file, settings_of
+from specviz.models.pairs import loading
+from tests.audit.served import PROMPT, settings_of
 from tools.servers.own import Api, Decoder, main, serving
 
 
@@ -48,41 +48,48 @@ def asked(url: str, body: object = None) -> dict:
     return json.loads(content) if "json" in answer.headers["Content-Type"] else {"text": content}
 
 
-def collected(url: str, n: int, at_once: int = 50) -> Samples:
-    rows = []
-    for seed in range(0, n, at_once):
-        body = {"model": "tiny", "prompt": PROMPT, "n": at_once, "seed": seed, "max_tokens": 3, "return_token_ids": True}
-        rows += [choice["token_ids"] for choice in asked(f"{url}/v1/completions", body)["choices"]]
-    tokens = np.full((n, 3), NONE, dtype=np.int32)
-    for row, ids in zip(tokens, rows, strict=True):
-        row[: len(ids)] = ids
-    return Samples(tokens, {}, url)
+def audited(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
+    """The exit code of the command, which knows the server as vLLM."""
+    options = [
+        "--model",
+        "tiny",
+        "--prompt",
+        PROMPT,
+        "--length",
+        "3",
+        "--samples",
+        str(samples),
+        "--tv",
+        str(tv),
+        "--choices",
+        "50",
+    ]
+    local = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    return command(["audit", url, *options, *local, "--format", "json", "--out", str(out)])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", ("R1", "R5", "R18", "gate", "pass-temperature"))
-def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(mistake, served, pair):
-    url, _ = served(mistake)
-    file = as_file(collected(url, 1500), temperature=1.0, max_tokens=3)
-    asked = {"settings": settings_of(pair), "tv": 0.9, "seed": 1, "drafted": True, "command": ["specviz", "audit", f"{url}/v1"]}
-    found = judging.judge(file, pair=pair, **asked)
-    assert found["verdict"] == "rejected" and found["audit"]["diagnosis"]["named"] == [mistake]
-
-
-def test_samples_from_behind_the_protocol_name_the_mistake(served, pair):
-    """300 samples are enough for R18 on this pair."""
-    url, api = served("R18")
-    settings, samples = settings_of(pair), collected(url, 300)
-    assert diagnose(pair, settings, pair.encode(PROMPT), samples, settings.length).named == ("R18",)
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    ("mistake", "samples"),
+    (("R18", 300), *(pytest.param(name, 1500, marks=pytest.mark.slow) for name in ("R1", "R5", "gate", "pass-temperature"))),
+)
+def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
+    mistake, samples, served, pair, pair_folders, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
+    url, api = served(mistake)
+    assert audited(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
+    audit = json.loads(capsys.readouterr().out)["audit"]
+    assert audit["diagnosis"]["named"] == [mistake] and audit["speculation"]["drafted"] is True
+    assert f"{url}/v1/completions" in audit["reproduction"]["script"] and audit["servers"][0]["profile"] == "vLLM"
     assert 0 < api.decoder.counters.accepted <= api.decoder.counters.drafted
 
 
 @pytest.mark.slow
-def test_the_correct_decoder_behind_the_protocol_is_consistent(served, pair):
-    url, _ = served("none")
-    file = as_file(collected(url, 1500))
-    found = judging.judge(file, settings=settings_of(pair), pair=pair, tv=0.3, seed=1, drafted=True, command=["x"])
-    assert found["verdict"] == "consistent"
+@pytest.mark.usefixtures("no_pictures")
+def test_the_correct_decoder_behind_the_protocol_is_consistent(served, pair, pair_folders, monkeypatch, tmp_path):
+    monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
+    assert audited(served("none")[0], tmp_path / "a", pair_folders, 1500, 0.3) == 0
 
 
 @pytest.mark.parametrize("mistake", ("R5", "R8"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from specviz.audit.collect import PROBES, first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.planning import forecast, needed, rate, sees, span
+from specviz.audit.planning import forecast, needed, needed_in_words, rate, sees, span
 from specviz.audit.profiles import recognized
 from specviz.audit.traps import Probe
 from specviz.evidence.experiment import Plan
@@ -35,11 +37,25 @@ def test_the_rate_of_a_server_is_that_of_its_answers():
     assert 0 < found <= 80.0 and 0 < several <= 400.0
 
 
-def test_a_forecast_counts_what_is_missing_and_keeps_to_a_limited_rate():
-    one = forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0, None)
-    assert one.seconds == 100.0 and forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0, 10.0).seconds == 500.0
-    assert f"0.02 needs {one.needed:,}" in forecast(100, 100, 4, 0.02, 1, False, 50.0, None).sentence
-    assert "needs" not in forecast(10**6, 100, 4, 0.02, 1, False, 50.0, None).sentence
+def test_probes_keep_to_a_limited_rate():
+    """Eight requests at 40 per second take at least 0.175 s: the first goes at once."""
+    with serving() as server:
+        endpoint = Endpoint(server.url, rate=40.0)
+        probe = Probe(endpoint, recognized(endpoint).profile, Manner("a b", 2), 4, first_seed(7, PROBES))
+        began = time.monotonic()
+        probe.texts(probe.hot, [probe.fresh() for _ in range(8)])
+        spent, found = time.monotonic() - began, rate(probe)
+        endpoint.close()
+    assert spent > 0.17 and 0 < found < 50.0
+
+
+def test_a_forecast_counts_what_is_missing():
+    one = forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0)
+    assert one.seconds == 100.0
+    assert f"0.02 needs {one.needed:,} samples to be" in needed_in_words(0.02, 4, False)
+    assert "samples of each server" in needed_in_words(0.02, 4, True)
+    assert f"0.02 needs {one.needed:,}" in forecast(100, 100, 4, 0.02, 1, False, 50.0).sentence
+    assert "needs" not in forecast(10**6, 100, 4, 0.02, 1, False, 50.0).sentence
 
 
 @pytest.mark.parametrize(

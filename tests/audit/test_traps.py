@@ -45,7 +45,7 @@ def test_a_server_without_traps_is_not_accused(dialect):
         found = looked(server, known=tuple(ids_of(PROMPT)))
     usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
     assert not found.stopping and set(caught(found)) <= usual
-    assert len(found.traps) == 10 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
+    assert len(found.traps) == 11 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,14 @@ def test_a_server_without_traps_is_not_accused(dialect):
         ({"one_seed": True}, "greedy at every temperature", "one seed, or answers from a cache"),
         ({"dialect": "llama.cpp", "top_k": 6}, "filters that nobody asked for", "The filters are on: 6 tokens are reachable"),
         ({"dialect": "transformers", "top_k": 50}, "filters that nobody asked for", "The filters are on"),
+        ({"dialect": "llama.cpp", "least": 0.05}, "filters that nobody asked for", "The filters are on"),
+        ({"dialect": "llama.cpp", "most_mass": 0.9}, "filters that nobody asked for", "The filters are on"),
+        ({"dialect": "generic", "penalty": 1e6}, "penalties that nobody asked for", "with --body"),
         ({"start_token": True}, "a prompt that is read differently", "another chat template or another start token"),
         (
             {"dialect": "llama.cpp", "start_token": True},
             "a prompt that is read differently",
-            "read 5 tokens, the local tokenizer makes 4",
+            "another chat template or another start token",
         ),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
@@ -76,6 +79,7 @@ def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words)
         ({"fixed_seed": True}, "a default seed that is fixed, or a cache of answers", "the default seed is fixed"),
         ({"caches": True}, "a default seed that is fixed, or a cache of answers", "a cache of answers"),
         ({"ignores_seeds": True}, "seeds that are ignored", "0 of 3 seeds"),
+        ({"penalty": 1e6}, "penalties that nobody asked for", "Here it is told"),
         ({"mixes_seeds": True, "slow": lambda number: 0.01}, "seeds that are mixed at the same time", "one by one"),
         ({"ignores_n": True}, "n samples with seeds s, s + 1, ...", "n is ignored"),
         ({"equal_choices": True}, "n samples with seeds s, s + 1, ...", "are equal"),
@@ -99,7 +103,7 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = looked(server, length=2), looked(server, length=3)
     assert [trap.name for trap in short.stopping] == ["requests too short to draft"]
-    assert "ask for a greater --length" in caught(short)["requests too short to draft"]
+    assert "ask for longer ones (--length, --max-tokens)" in caught(short)["requests too short to draft"]
     assert not long.stopping and long.drafted > 0
 
 
@@ -113,9 +117,25 @@ def test_speculation_that_is_not_at_work_or_not_visible_is_said():
 
 
 def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
-    with serving(dialect="llama.cpp", template="system words <user>") as server:
+    """On a server that does not tell the tokens themselves."""
+    with serving(dialect="generic", template="system words <user>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(PROMPT)))
     assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.stopping
+
+
+def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_for_them():
+    with serving(dialect="llama.cpp", template="<other>") as server:
+        found = looked(server, chat=True, known=tuple(ids_of(f"<user>{PROMPT}")))
+        same = looked(server, chat=True, known=tuple(ids_of(f"<other>{PROMPT}")))
+    assert "read the tokens" in caught(found)["a prompt that is read differently"] and found.stopping
+    assert states(same)["a prompt that is read differently"] == "safe"
+
+
+def test_few_reachable_tokens_are_no_proof_of_filters_where_no_temperature_is_high():
+    with serving(top_k=6) as server:
+        found = looked(server)
+    told = {trap.name: trap for trap in found.traps}["filters that nobody asked for"]
+    assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.stopping
 
 
 def test_a_small_vocabulary_is_no_filter():

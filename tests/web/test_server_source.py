@@ -9,10 +9,11 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.settings import Settings
 from specviz.web.common.queue import Queue
-from specviz.web.exactness import work
+from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, Exam, Question, offered
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
+from tests.audit.test_command import bent
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
 BASE = Settings(prompt="Once upon", length=2)
@@ -41,6 +42,17 @@ def test_a_server_is_asked_and_its_samples_tested(exam, pair):
     assert exam.notices == [] and exam.report["n"] == 300 and exam.report["verdict"] in ("consistent", "too few samples")
     assert exam.told[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.told)
     assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
+
+
+def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
+    with serving(dialect="llama.cpp", **of_pair(pair, bent)) as server:
+        asked(exam, server.url)
+    assert exam.notices == [] and exam.report["verdict"] == "rejected"
+    said, rows = words.of_audit(exam.report), dict(words.tables_of_audit(exam.report))
+    assert any(line.startswith("The samples part first at token 1") for line in said)
+    tokens = rows["Tokens that come too often or too rarely"]
+    assert {"token", "seen", "exact"} == set(tokens[0]) and "Known mistakes, the likeliest first" in rows
+    assert f"{server.url.removesuffix('/v1')}/completion" in exam.report["audit"]["reproduction"]["script"]
 
 
 def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):

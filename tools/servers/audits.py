@@ -1,5 +1,5 @@
 """Audits the servers that are there: ``python -m tools.servers.audits FOLDER --out OUT``. FOLDER holds what get.sh has put into
-FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers. For each server, drafting and prompt one ``specviz audit`` against the shipped
+FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers; the project's own wrong server comes last. For each server, drafting and prompt one ``specviz audit`` against the shipped
 weights: samples and certificate stand in OUT, and ``--publish DIR`` copies the reports there. The table of table.py is printed. An hour.
 """
 
@@ -62,6 +62,10 @@ def _transformers(name: str) -> Planned:
     return Planned("transformers", f"transformers-{name}", lambda place, log: kinds.transformers(place, log, GENERATIONS[name]))
 
 
+def _own(mistake: str) -> Planned:
+    return Planned(".", f"own-{mistake}", lambda place, log: kinds.own(log, mistake), prompts=1)
+
+
 PLANS = (
     *map(_vllm, GAMMAS),
     *(_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
@@ -70,6 +74,7 @@ PLANS = (
     _vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=1),
     *map(_llama_cpp, GAMMAS),
     *map(_transformers, GENERATIONS),
+    *map(_own, ("none", "R1", "R5", "R18")),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
             raise SpecvizError(f"There is no '{file}': write it with tools/servers/to_gguf.py.")
     port = free_port()
     command = [f"{folder}/build/bin/llama-server", "--model", "target.gguf", "--alias", NAME, "--ctx-size", "2048"]
-    command += ["--parallel", "4", "--threads", str(os.cpu_count()), "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--parallel", "4", "--threads", "1", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
     if gamma:
         command += ["--model-draft", "draft.gguf", "--spec-type", "draft-simple", "--spec-draft-n-max", str(gamma)]
@@ -70,3 +70,12 @@ def transformers(folder: Path, log: Path, generation: dict[str, object] | None =
     with running(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, QUIET):
         body: dict[str, object] = {"generation_config": generation} if generation else {}
         yield Started(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)
+
+
+@contextmanager
+def own(log: Path, mistake: str) -> Iterator[Started]:
+    """own.py in float32, with a mistake of docs/mistakes.md or with none."""
+    port = free_port()
+    command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
+    with running(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, QUIET):
+        yield Started(f"http://127.0.0.1:{port}/v1", "")

@@ -219,7 +219,7 @@ class Handler(BaseHTTPRequestHandler):
         api: Api = self.server.api  # type: ignore[attr-defined]
         match self.path:
             case "/v1/models":
-                self._json(200, {"object": "list", "data": [{"id": api.model, "object": "model", "owned_by": "own"}]})
+                self._json(200, {"object": "list", "data": [{"id": api.model, "object": "model", "owned_by": "vllm"}]})
             case "/version":
                 self._json(200, {"version": "0.0+own"})
             case "/health":

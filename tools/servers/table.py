@@ -32,8 +32,9 @@ WORDS = {
     "vllm-copied": "the same with the 64-bit integers copied back",
     "llama.cpp": "llama-server of llama.cpp 0.5.0-dev",
     "transformers": "transformers serve 5.23.0",
+    "own": "specviz's own server for trying audits on",
 }
-FILE = re.compile(r"(?P<kind>[a-z.]+(?:-cured|-copied)?)(?:-T[\d.]+)?-(?P<drafting>\d+|[a-z-]+)-(?P<prompt>\d)\.json")
+FILE = re.compile(r"(?P<kind>[a-z.]+(?:-cured|-copied)?)(?:-T[\d.]+)?-(?P<drafting>\d+|[A-Za-z-]+\d*)-(?P<prompt>\d)\.json")
 
 
 def table(folder: Path) -> str:
@@ -79,7 +80,9 @@ def line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
 def drafting(name: str) -> str:
     if name.isdigit():
         return f"{plural(int(name), 'draft token')}" if int(name) else "no drafting"
-    return {"plain": "no drafting"}.get(name, name.replace("-", " "))
+    if name.startswith("R"):
+        return f"mistake {name}"
+    return {"plain": "no drafting", "none": "no mistake"}.get(name, name.replace("-", " "))
 
 
 def span(values: Sequence[float], shown: str) -> str:

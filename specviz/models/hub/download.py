@@ -12,6 +12,7 @@ from specviz.models.hub.client import cache, never
 from specviz.models.hub.files import Listing, reference
 from specviz.models.hub.transfer import File, Store, fetch, is_commit
 from specviz.records import write
+from specviz.statistics.finding import size_in_words
 
 EVERY = 0.1  # seconds between two reports
 SPARE = 50_000_000  # bytes of disk that a download leaves free
@@ -80,6 +81,6 @@ def free_disk() -> int:
 def _refuse_full_disk(needed: int) -> None:
     if needed > (free := free_disk()):
         raise ModelError(
-            f"The download needs {needed / 1e9:.2f} GB of disk, and {free / 1e9:.2f} GB are free in '{cache()}'. "
+            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{cache()}'. "
             "Make room, or name another folder for downloads in HF_HUB_CACHE."
         )

@@ -221,6 +221,11 @@ def of_files(exam: Exam, kind: str) -> None:
         )
     for number, line in enumerate(words.of_audit(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)
+    if rows := words.tables_of_audit(report):
+        tables("The numbers behind these sentences", *rows)
+    if again := (report.get("audit") or {}).get("reproduction"):
+        with st.expander("Show it again without this project"):
+            st.code(again["script"], language="python", wrap_lines=True)
     with st.expander("Every test", expanded=True):
         elements.dataframe(words.file_tests(report))
     with st.expander("The same test on the command line"):

@@ -119,6 +119,29 @@ def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def of_audit(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
-    audit = report.get("audit") or {}
+    if not (audit := report.get("audit")):
+        return []
+    from specviz.audit.judging import of_servers  # torch comes with it, which is there once there is a report
+
+    servers = of_servers(audit)
     said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]
-    return [line for line in (*said[:2], audit.get("where"), *said[2:]) if line]
+    return [line for line in (said[0], *servers, said[1], audit.get("where"), *said[2:]) if line]
+
+
+def tables_of_audit(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
+    """Where a server's samples part, and the known mistakes that were compared; nothing where none were."""
+    found = (report.get("audit") or {}).get("diagnosis") or {}
+    parting, matches = found.get("parting"), found.get("matches")
+    shifts = [*parting["gains"], *parting["loses"]] if parting else []
+    tokens = [{"token": one["text"], "seen": f"{one['seen']:.4f}", "exact": f"{one['exact']:.4f}"} for one in shifts]
+    mistakes = [
+        {
+            "mistake": one["mistake"],
+            "likelihood ratio": f"1e{one['log10_ratio']:+.1f}",
+            "explains": f"{one['explained']:.0%}",
+            "as": one["words"],
+        }
+        for one in matches or ()
+    ]
+    named = (("Tokens that come too often or too rarely", tokens), ("Known mistakes, the likeliest first", mistakes))
+    return [(name, rows) for name, rows in named if rows]

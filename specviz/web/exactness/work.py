@@ -193,7 +193,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         pair=pair,
         tv=TV_OF_SERVER,
         seed=settings.seed,
-        drafted=record.drafted,
+        drafted=[record.drafted],
         command=command,
         watch=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
         request=arm.request,

@@ -9,6 +9,7 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import places_of
+from specviz.statistics.finding import size_in_words
 from specviz.web.common import pairs, session, terms
 from specviz.web.common.elements import notes
 from specviz.web.common.markdown import ALL, escaped
@@ -118,7 +119,7 @@ def own(state: ModelsState, fold: str) -> None:
     with st.container(horizontal=True, key=f"{NAME}-buttons"):
         session.ask(st, state, "Check", f"{NAME}-check", work.check, wanted, disabled=bool(problem) or not wanted.whole)
         if state.found is not None and state.found.ready and state.found.download_bytes:
-            label = f"Download {words.size(state.found.download_bytes)}"
+            label = f"Download {size_in_words(state.found.download_bytes)}"
             session.ask(st, state, label, f"{NAME}-download", work.fetch, wanted, type="primary")
         if state.usable:
             st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use, args=(state, wanted.name, fold))

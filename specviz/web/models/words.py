@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from specviz.statistics.finding import size_in_words
+
 if TYPE_CHECKING:
     from specviz.measure.preflight import ModelCheck, Preflight
 
@@ -21,7 +23,7 @@ def rows(found: Preflight) -> list[dict[str, str]]:
         "context": [f"{_number(one.context)} tokens" if one.context else "no limit named" for one in both],
         "weights stored in": [one.stored or UNKNOWN for one in both],
         "to download": [_download(one) for one in both],
-        "memory": [size(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
+        "memory": [size_in_words(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
         "license": [one.license or ("not said by a folder" if one.folder else UNKNOWN) for one in both],
         "revision": [_revision(one) for one in both],
     }
@@ -45,9 +47,11 @@ def summary(found: Preflight) -> list[str]:
     said = []
     if found.target.tokens is not None and found.draft.tokens is not None and not found.differ:
         said.append("Both models have one tokenizer.")
-    needed = f"{size(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
-    host = "" if found.device == "cpu" else f", {size(found.host_bytes)} in the system"
-    said.append(f"{needed}; {size(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
+    needed = (
+        f"{size_in_words(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
+    )
+    host = "" if found.device == "cpu" else f", {size_in_words(found.host_bytes)} in the system"
+    said.append(f"{needed}; {size_in_words(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
     if (time := found.expected) is not None:
         one, block, draft = (1e3 * each.value for each in (time.one, time.block, time.draft))
         said.append(
@@ -55,11 +59,6 @@ def summary(found: Preflight) -> list[str]:
             f"draft step. Measured on models of this shape, without their weights; off by up to {time.off:.0%}."
         )
     return said
-
-
-def size(count: float) -> str:
-    """Bytes in the unit in which they are read easily."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def _family(one: ModelCheck) -> str:
@@ -83,7 +82,11 @@ def _download(one: ModelCheck) -> str:
         return "a folder here"
     if one.total_bytes is None or one.download_bytes is None:
         return UNKNOWN
-    return f"{size(one.download_bytes)} of {size(one.total_bytes)}" if one.download_bytes else f"all {size(one.total_bytes)} here"
+    return (
+        f"{size_in_words(one.download_bytes)} of {size_in_words(one.total_bytes)}"
+        if one.download_bytes
+        else f"all {size_in_words(one.total_bytes)} here"
+    )
 
 
 def _revision(one: ModelCheck) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specviz.statistics.finding import size_in_words
 from specviz.web.common import model_loading
 from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.models.state import ModelsState, Wanted
-from specviz.web.models.words import size
 
 
 class Ends:
@@ -64,7 +64,7 @@ def fetch(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
     try:
         download(
             found.listings,
-            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size(done)} of {size(total)}"),
+            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size_in_words(done)} of {size_in_words(total)}"),
             ends.cancelled,
         )
     except DownloadStopped as stopped:

@@ -269,7 +269,7 @@ def test_a_full_disk_is_said_before_anything_is_written(hub, pair_folders, monke
     hub.add("owner/model", pair_folders[0])
     found = listing("owner/model")
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, download.SPARE + 1000))
-    with pytest.raises(ModelError, match=r"needs 0\.00 GB of disk, and 0\.00 GB are free in .*HF_HUB_CACHE"):
+    with pytest.raises(ModelError, match=r"needs 0\.2 MB of disk, and 0\.0 MB are free in .*HF_HUB_CACHE"):
         fetch_all([found])
     assert held(client.cache()) == ([], []) and hub.contents() == []
 
