@@ -100,7 +100,8 @@ def _pair(found: Preflight) -> list[str]:
     if found.target.tokens is not None and found.draft.tokens is not None:
         lines.append(f"tokens  {f'the tokenizers differ: {found.differ}' if found.differ else 'one tokenizer'}")
     needed = f"{size_in_words(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
-    lines.append(f"memory  {needed}{size_in_words(found.free_bytes)} free on this {found.device}, in {found.dtype}")
+    host = "" if found.device == "cpu" else f", {size_in_words(found.host_bytes)} in the system"
+    lines.append(f"memory  {needed}{size_in_words(found.free_bytes)} free on this {found.device}{host}, in {found.dtype}")
     if (time := found.expected) is not None:
         milliseconds = [1e3 * one.value for one in (time.one, time.block, time.draft)]
         lines += [

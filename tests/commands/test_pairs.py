@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from specviz.__main__ import main
+from specviz.commands.pair_check import _pair
+from specviz.measure.preflight import check as preflight
 from specviz.models.hub import download as downloads
 from specviz.models.hub.files import WEIGHTS, listing
 
@@ -59,6 +62,18 @@ def test_with_download_the_pair_is_there_afterwards(check, hub, form):
     assert code == 0 and hub.contents() == [] and "all here" in out and "Downloaded" not in out
     decode = ["decode", "--target", "owner/target@v1.0", "--draft", "owner/draft", "--device", "cpu", "--max-new-tokens", "3"]
     assert main([*decode, "--prompt", "Once"]) == 0 and hub.contents() == []
+
+
+def test_memory_is_said_of_the_device_and_where_it_is_another_of_the_system(pair_folders):
+    found = preflight(*map(str, pair_folders), device="cpu", probe=False)
+    (line,) = [one for one in _pair(found) if one.startswith("memory")]
+    assert "free on this cpu, in float32" in line and "system" not in line
+    (line,) = [
+        one
+        for one in _pair(replace(found, device="cuda", free_bytes=3 * 10**9, host_bytes=5 * 10**9))
+        if one.startswith("memory")
+    ]
+    assert "3.00 GB free on this cuda, 5.00 GB in the system, in float32" in line
 
 
 def test_what_is_in_the_way_is_said_and_nothing_is_downloaded(check, hub):

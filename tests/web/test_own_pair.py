@@ -69,3 +69,34 @@ def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, f
     state, shown = app.session_state[page], said(app) + "\n".join(one.value for one in app.caption)
     assert not app.exception and state.pair == foreign and (state.ticket is None or state.ticket.state == "done"), state.notices
     assert SHARE in shown and "of the draft's probability could be proposed" in shown
+
+
+@pytest.fixture
+def prompts_page(foreign):
+    """How fast? on the pair, reading its field as prompts."""
+    pairs.remember(foreign)
+    app = AppTest.from_file(str(ROOT / "pages" / "speed.py"), default_timeout=120)
+    for key, value in {"pair": foreign, "lines": "1", "text": "the river\nthe boat"}.items():
+        app.query_params[key] = value
+    return settle(app.run(), "speed")
+
+
+def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(prompts_page):
+    prompts = "the river\nthe children ran\na summer day"
+    app = prompts_page.file_uploader[0].set_value(("mine.txt", prompts.encode(), "text/plain")).run()
+    state = app.session_state["speed"]
+    assert state.question.text == prompts and state.question.lines
+    app.button(key="speed-run").click().run()
+    plan = settle(app, "speed").session_state["speed"].shown
+    assert state.own and plan.of_prompts and plan.openings == 3, state.notices
+    assert len(plan.positions) == 3 and all(0.0 <= one.low <= one.value <= one.high <= 1.0 for one in plan.positions)
+    assert any(one.value.startswith("### Acceptance by position\nIn rounds of 3 draft tokens") for one in app.markdown)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    ((b"\xff\xfe\x00", "The file is not UTF-8 text"), (b"x" * 30_000, "text must be at most 20,000 characters on this page")),
+)
+def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence_and_the_field_stays(content, sentence, prompts_page):
+    app = prompts_page.file_uploader[0].set_value(("mine.txt", content, "text/plain")).run()
+    assert sentence in said(app) and app.session_state["speed"].question.text == "the river\nthe boat"

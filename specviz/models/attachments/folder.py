@@ -22,11 +22,10 @@ from transformers import PreTrainedModel
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.products import product
 from specviz.models.hub.download import download
-from specviz.models.hub.files import listing
+from specviz.models.hub.files import listing, pickled
 from specviz.models.pairs.names import as_path, hub_name
 
 CONFIG = "config.json"
-PICKLED = (".pt", ".bin", ".pth")
 T = TypeVar("T")
 Layer = tuple[Tensor, Tensor]  # weight and bias
 
@@ -82,7 +81,7 @@ class Attachment:
         """
         if hub_name(place) is None:
             return as_path(place)
-        listed = listing(place, self.weights)
+        listed = listing(place, (self.weights, *self.other_weights))
         download([listed])
         return listed.folder
 
@@ -118,8 +117,7 @@ class Attachment:
         """The part of config.json that holds ``numbers``, under their usual names: all of it, or what stands under one of its keys."""
         path = folder / CONFIG
         if not path.is_file() or not self.file(folder).is_file():
-            pickled = next((file.name for end in PICKLED for file in sorted(folder.glob(f"*{end}"))), None)
-            why = f"; {pickled} is pickled, and reading that can run code, so save its weights as safetensors" if pickled else ""
+            why = pickled(file.name for file in folder.glob("*"))
             raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed{why}.")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))

@@ -36,6 +36,7 @@ SMALL = frozenset(  # configuration and tokenizer, as transformers names them
         *("chat_template.jinja", "chat_template.json"),
     }
 )
+PICKLED = (".pt", ".bin", ".pth")
 SMALL_MAX = 100_000_000  # bytes of a small file; tokenizers of 250,000 entries have 35 MB
 MAIN = "main"
 
@@ -97,10 +98,10 @@ class Listing:
         return store is None or all(store.holds(file) for file in self.files)
 
 
-def listing(place: str, weights: str | None = None, cancelled: Callable[[], bool] = never) -> Listing:
+def listing(place: str, weights: tuple[str, ...] | None = None, cancelled: Callable[[], bool] = never) -> Listing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
-    weights  name of the one file of weights, for what is attached to a model; None: the weights of a model
+    weights  names that the one file of weights may have, the usual one first, for what is attached to a model; None: a model's weights
 
     Where the hub cannot be reached or refuses, what an earlier download left complete on this machine is taken.
 
@@ -131,7 +132,7 @@ def fetch_small(listed: Listing, cancelled: Callable[[], bool] = never) -> Path:
     return listed.folder
 
 
-def _of_folder(place: str, folder: Path, weights: str | None) -> Listing:
+def _of_folder(place: str, folder: Path, weights: tuple[str, ...] | None) -> Listing:
     try:
         there = {entry.name: File(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
     except OSError as error:
@@ -142,7 +143,7 @@ def _of_folder(place: str, folder: Path, weights: str | None) -> Listing:
     return Listing(place, folder, None, None, None, None, False, _small(there, weights), read)
 
 
-def _of_hub(place: str, name: HubName, weights: str | None, cancelled: Callable[[], bool]) -> Listing:
+def _of_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancelled: Callable[[], bool]) -> Listing:
     revision, api = name.revision or MAIN, HfApi(endpoint=endpoint())
     if is_commit(revision) and (kept := _kept(place, name, weights)) is not None:  # a commit never changes
         return kept
@@ -162,7 +163,7 @@ def _of_hub(place: str, name: HubName, weights: str | None, cancelled: Callable[
     return Listing(place, store.snapshot, name.repo, revision, store.commit, _license(info), bool(info.gated), small, read)
 
 
-def _kept(place: str, name: HubName, weights: str | None) -> Listing | None:
+def _kept(place: str, name: HubName, weights: tuple[str, ...] | None) -> Listing | None:
     """What an earlier download of a revision left on this machine; None if anything is missing."""
     revision = name.revision or MAIN
     try:
@@ -182,17 +183,19 @@ def reference(repo: str, revision: str) -> Path:
     return cache() / f"models--{repo.replace('/', '--')}" / "refs" / revision
 
 
-def _small(there: Mapping[str, File], weights: str | None) -> tuple[File, ...]:
+def _small(there: Mapping[str, File], weights: tuple[str, ...] | None) -> tuple[File, ...]:
     wanted: Iterable[str] = SMALL if weights is None else (CONFIG,)
     return tuple(there[name] for name in sorted(wanted) if name in there and there[name].size <= SMALL_MAX)
 
 
-def _weights(place: str, there: Mapping[str, File], weights: str | None, index: Callable[[], Path]) -> tuple[File, ...]:
+def _weights(
+    place: str, there: Mapping[str, File], weights: tuple[str, ...] | None, index: Callable[[], Path]
+) -> tuple[File, ...]:
     """The files of weights, as transformers chooses them: one file, else the shards of the index."""
     if weights is not None:
-        if weights not in there:
-            raise ModelError(f"'{place}' does not hold {weights}.")
-        return (there[weights],)
+        if not (found := [name for name in weights if name in there]):
+            raise ModelError(f"'{place}' does not hold {' or '.join(weights)}{pickled(there)}.")
+        return (there[found[0]],)
     if WEIGHTS in there:
         return (there[WEIGHTS],)
     if INDEX not in there:
@@ -211,6 +214,12 @@ def _weights(place: str, there: Mapping[str, File], weights: str | None, index: 
             f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}."
         )
     return tuple(there[shard] for shard in shards)
+
+
+def pickled(names: Iterable[str]) -> str:
+    """The end of a sentence on missing weights, where files of another kind are there; else empty."""
+    found = min((name for name in names if name.endswith(PICKLED)), default="")
+    return f"; {found} is pickled, and reading that can run code, so save its weights as safetensors" if found else ""
 
 
 def _license(info: ModelInfo) -> str | None:

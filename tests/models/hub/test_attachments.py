@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specviz.__main__ import main
 from specviz.errors import ModelError
 from specviz.models.attachments import exits
+from specviz.models.attachments.eagle import EAGLES, WEIGHTS
 from specviz.models.attachments.folder import CONFIG
+from specviz.models.attachments.heads import save_heads
+from specviz.models.attachments.kinds import KINDS
+from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
 
@@ -36,3 +46,64 @@ def test_a_model_is_no_exit(published, hub, pair_folders):
     with pytest.raises(ModelError, match=rf"'owner/model' does not hold {exits.WEIGHTS}"):
         exits.EXITS.admit("owner/model")
     assert hub.contents() == []
+
+
+# Published layouts -------------------------------------------------------------------------------------------------------------
+
+
+def medusa(folder: Path, target) -> None:
+    """As Medusa's authors publish heads."""
+    width, make = target.config.hidden_size, torch.Generator().manual_seed(0)
+    save_heads([[(torch.randn(width, width, generator=make), torch.randn(width, generator=make))] for _ in range(2)], folder)
+
+
+def medusa_of_vllm(folder: Path, target) -> None:
+    width, make = target.config.hidden_size, torch.Generator().manual_seed(0)
+    folder.mkdir()
+    save_file({f"blocks.{k}.layers.0.weight": torch.randn(width, width, generator=make) for k in range(2)}, folder / WEIGHTS)
+    (folder / CONFIG).write_text(json.dumps({"num_heads": 2, "num_hidden_layers": 1}))
+
+
+def of_eagle(folder: Path, target) -> None:
+    """As EAGLE's authors publish a head: no norm before the attention, and embeddings of its own."""
+    random_head(folder, target)
+    weights = load_file(folder / WEIGHTS)
+    del weights["layers.0.input_layernorm.weight"]
+    save_file(weights | {"embed_tokens.weight": target.get_input_embeddings().weight.detach().clone()}, folder / WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("write", "option", "more"),
+    (
+        (medusa, "heads", ("--proposer", "medusa", "--tree", "2-1")),
+        (medusa_of_vllm, "heads", ("--proposer", "medusa", "--tree", "2-1")),
+        (of_eagle, "eagle", ("--proposer", "eagle")),
+        (of_eagle, "eagle", ("--proposer", "eagle", "--tree", "2-1")),
+    ),
+)
+@pytest.mark.parametrize("from_hub", (False, True), ids=("folder", "hub"))
+def test_what_others_publish_drafts_from_a_folder_and_from_a_hub_name(
+    write, option, more, from_hub, hub, pair, pair_folders, tmp_path, capsys, monkeypatch
+):
+    """Greedy, so that each text is the target's."""
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "admitted", set())
+    write(tmp_path / "published", pair.target)
+    hub.add("owner/published", tmp_path / "published")
+    places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu", "--prompt", "Once upon"]
+    decode = ["decode", *places, "--temperature", "0", "--max-new-tokens", "12"]
+    texts = []
+    for options in ([], [*more, f"--{option}", "owner/published@v1.0" if from_hub else str(tmp_path / "published")]):
+        assert main([*decode, *options]) == 0
+        texts.append(capsys.readouterr().out.split("\n\n")[0])
+    assert texts[0] == texts[1] and bool(hub.contents()) is from_hub
+
+
+@pytest.mark.parametrize("from_hub", (False, True), ids=("folder", "hub"))
+def test_pickled_heads_are_refused_with_what_to_do_before_anything_is_fetched(from_hub, hub, tmp_path):
+    (tmp_path / CONFIG).write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickled")
+    hub.add("owner/pickled", tmp_path)
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is pickled, .* so save its weights as safetensors"):
+        EAGLES.admit("owner/pickled" if from_hub else str(tmp_path))
+    assert hub.contents(".bin") == []
