@@ -5,7 +5,12 @@ They are imported when first asked for, so that ``import specviz`` needs no torc
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors see; py.typed says that they may
+    from specviz.interface import Pair as Pair
+    from specviz.settings import Settings as Settings
+    from specviz.trace import Trace as Trace
 
 __version__ = "0.2.0"
 

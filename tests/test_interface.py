@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from tests.certified import remembered_permutations
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
+ROOT = Path(__file__).resolve().parents[1]
 SMALL = {"samples": 1000, "tv": 0.4, "length": 1, "mode": "shared-distributions", "gamma": 2, "seed": 3}
 SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "length": 8, "probes": 0}
 
@@ -260,6 +262,40 @@ def test_the_options_are_the_settings_without_what_the_pair_and_the_prompt_say()
 def test_importing_the_package_imports_no_torch():
     code = "import sys, specviz; specviz.Settings(); print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+USE = """
+import specviz
+
+def watch(share: float, doing: str) -> None: ...
+def other(share: str) -> None: ...
+
+pair = specviz.Pair.from_pretrained("target", "draft")
+text: str = pair.decode("a", gamma=4, watch=watch).text
+pair.plan("a", watch=other)
+pair.decode("a", gama=4)
+pair.verify("a", gamma="4")
+name: str = pair.verify("a").samples
+seen: specviz.Trace = pair.trace("a")
+"""
+
+
+def test_type_checkers_see_the_arguments_the_callback_and_the_results(tmp_path):
+    """The package says with py.typed that its types count; without it a checker takes everything of it for Any."""
+    assert (ROOT / "specviz" / "py.typed").read_bytes() == b""
+    (tmp_path / "use.py").write_text(USE)
+    command = [
+        "-m",
+        "mypy",
+        "--config-file",
+        str(ROOT / "pyproject.toml"),
+        "--cache-dir",
+        str(tmp_path),
+        str(tmp_path / "use.py"),
+    ]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
+    assert lines == ["9", "10", "11", "12"], done.stdout + done.stderr
 
 
 def test_an_unknown_name_is_an_attribute_error_and_the_known_ones_are_three():

@@ -38,7 +38,10 @@ def drafting_methods(
     gain      the recorded plan under block verification; matrix  the record of ``verify --all``
     """
     where = conditions(one.settings, one.models)
-    pictures, captions = {}, [f"{figures.conclusion(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"]
+    pictures, captions = (
+        {},
+        [f"{figures.conclusion(one)} {figures.paying(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"],
+    )
     row = one.row("adversarial")
     if row and row.first:
         pictures["same-distribution"] = Picture(

@@ -21,6 +21,7 @@ from specviz.measure.clock import Clock, Lap
 from specviz.measure.duration import Pace, paced
 from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
 from specviz.measure.progress import Expect, Watch, stages, unwatched
+from specviz.measure.text_passes import described_along
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
@@ -73,6 +74,8 @@ def compare_methods(
     for number, (key, own) in enumerate(under.items()):
         tell[WARMING](number / len(under), f"{ENTRIES[key].name}: a first run")
         rows[key] = replace(rows[key], trace=last_round(pair, own))
+    if drafted := next((rows[key].trace for key in under), None):
+        where["models"] = described_along(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
     remembering = RememberingPair(pair, len(ids) + 1)
     for number, (key, own) in enumerate(under.items()):
 

@@ -17,7 +17,7 @@ from specviz.measure.divergence_profile import FORKS, ScoredText
 from specviz.measure.duration import MANY, Pace
 from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, TimedRound
 from specviz.measure.progress import Expect, stages, unwatched
-from specviz.measure.text_passes import distributions_along
+from specviz.measure.text_passes import described_along, distributions_along
 from specviz.measure.word_kinds import kinds
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.source_texts import TEXTS
@@ -83,6 +83,7 @@ def write(
     run(tell[first])
     passage = so_far(pair, settings, made[0])
     text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    where["models"] = described_along(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
     spent = {one.lane: one.at for one in warming}
     passage = replace(passage, read=text, warm=sum(spent.values()), **where)
     for number in range(1, runs):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.pairs.mapped import MappedPair, draftable
+from specviz.models.pairs.mapped import MappedPair, draftable, with_draftable
 from specviz.proposers.registry import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -41,10 +42,14 @@ def draftable_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[
 
     None unless the settings' proposer draws from a draft with another tokenizer than the target's.
     """
-    draft = getattr(opened(pair, settings)[1], "draft", None)
-    if not isinstance(pair, MappedPair) or draft is None:
+    if not isinstance(pair, MappedPair) or (draft := getattr(opened(pair, settings)[1], "draft", None)) is None:
         return None
     for prompt, tokens in texts:
         for _ in distributions_along(draft, prompt, [int(token) for token in tokens]):
             pass
     return draftable(draft)
+
+
+def described_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, Any]:
+    """The pair's description, with ``draftable_along`` of these texts where the tokenizers differ."""
+    return with_draftable(pair.describe(), draftable_along(pair, settings, texts))

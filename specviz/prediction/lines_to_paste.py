@@ -18,6 +18,7 @@ from specviz.settings import Settings
 
 CAUSAL = ("draft", "ngram")  # drafting methods that these servers have
 RULE = "token"  # their acceptance rule
+ONE_TOKENIZER = "SGLang and llama.cpp take only a draft with the target's tokenizer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ class _Place:
         return cls(str(as_path(place)), None) if found is None else cls(found.repo, found.revision)
 
 
-def server_lines(settings: Settings, gamma: int) -> tuple[ServerLine, ...]:
+def server_lines(settings: Settings, gamma: int, foreign: bool = False) -> tuple[ServerLine, ...]:
     """vLLM, SGLang, transformers and llama.cpp with the pair and the drafting method of the settings.
 
-    gamma  draft tokens of a round; 0 for the target alone, which needs no line
+    gamma    draft tokens of a round; 0 for the target alone, which needs no line
+    foreign  whether the draft has another tokenizer than the target, which SGLang and llama.cpp do not take
 
     Empty for a drafting method, or a rule, that these servers do not have.
     """
@@ -61,6 +63,8 @@ def server_lines(settings: Settings, gamma: int) -> tuple[ServerLine, ...]:
     if settings.proposer == "ngram":
         return _copied(target, gamma, settings)
     rounded = " The draft runs unrounded there: rounding it to 8 bits is this program's own." if places.rounded else ""
+    if foreign:
+        return _foreign(target, draft, gamma, settings, rounded)
     return (
         ServerLine("vLLM", _vllm(target, _drafting(draft, gamma)), "bash", f"Options of vLLM 0.32.{rounded}"),
         ServerLine(
@@ -117,16 +121,38 @@ def _sglang(target: _Place, draft: _Place, gamma: int) -> str:
     )
 
 
-def _transformers(target: _Place, draft: _Place, gamma: int, settings: Settings) -> str:
+def _foreign(target: _Place, draft: _Place, gamma: int, settings: Settings, rounded: str) -> tuple[ServerLine, ...]:
+    """The servers that take a draft with another tokenizer."""
+    drafting = _drafting(draft, gamma) | {"use_heterogeneous_vocab": True}
+    alike = "It takes two models that predict equally many tokens for models with one tokenizer, and refuses the second."
+    return (
+        ServerLine(
+            "vLLM",
+            _vllm(target, drafting),
+            "bash",
+            f"Options of vLLM 0.32, which drafts the likeliest token that both have. {ONE_TOKENIZER}{rounded}",
+        ),
+        ServerLine(
+            "transformers",
+            _transformers(target, draft, gamma, settings, foreign=True),
+            "python",
+            f"Run with transformers 5.23. {alike}{rounded}",
+        ),
+    )
+
+
+def _transformers(target: _Place, draft: _Place, gamma: int, settings: Settings, foreign: bool = False) -> str:
     opened = "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
     for name, place in (("model", target), ("draft", draft)):
         opened += f"{name} = AutoModelForCausalLM.from_pretrained({_arguments(place)})\n"
+    second = f"its_tokenizer = AutoTokenizer.from_pretrained({_arguments(draft)})\n" if foreign else ""
+    both = "tokenizer=tokenizer, assistant_tokenizer=its_tokenizer, " if foreign else ""
     return (
-        f"{opened}tokenizer = AutoTokenizer.from_pretrained({_arguments(target)})\n"
+        f"{opened}tokenizer = AutoTokenizer.from_pretrained({_arguments(target)})\n{second}"
         f"draft.generation_config.num_assistant_tokens = {gamma}\n"
         'draft.generation_config.num_assistant_tokens_schedule = "constant"\n'
         "draft.generation_config.assistant_confidence_threshold = 0.0\n"
-        f"{_ASKED}text = model.generate(**prompt, assistant_model=draft, {_sampling(settings)})\n{_SHOWN}"
+        f"{_ASKED}text = model.generate(**prompt, assistant_model=draft, {both}{_sampling(settings)})\n{_SHOWN}"
     )
 
 

@@ -179,7 +179,8 @@ class SpeedPlan:
     @property
     def lines(self) -> tuple[ServerLine, ...]:
         """How servers are started with the best gamma; empty where that is the target alone, or not known."""
-        return () if self.best is None else server_lines(self.settings, int(self.best.value))
+        foreign = "tokens" in self.models.get("draft", {})
+        return () if self.best is None else server_lines(self.settings, int(self.best.value), foreign)
 
     @property
     def lost(self) -> float | None:

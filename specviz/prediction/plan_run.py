@@ -14,9 +14,8 @@ from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.duration import MANY, Pace, paced
 from specviz.measure.progress import Expect, Watch, stages, unwatched
-from specviz.measure.text_passes import draftable_along
+from specviz.measure.text_passes import described_along
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.pairs.mapped import with_draftable
 from specviz.prediction.cost_curve import TIMED, WARM, WARM_RUNS, Probes
 from specviz.prediction.forecast import Forecast
 from specviz.prediction.plan import CostCurve, SpeedPlan
@@ -109,7 +108,7 @@ def make_plan(
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = measured_on(pair)
-    measured["models"] = with_draftable(measured["models"], draftable_along(pair, settings, ours[:DRAFTABLE]))
+    measured["models"] = described_along(pair, settings, ours[:DRAFTABLE])
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size} | _identity(text),

@@ -23,7 +23,7 @@ from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.duration import Pace, paced
 from specviz.measure.estimate import Estimate
 from specviz.measure.progress import Expect, Watch, stages, unwatched
-from specviz.measure.text_passes import distributions_along
+from specviz.measure.text_passes import described_along, distributions_along
 from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.predict import written
 from specviz.proposers.draft import DraftModel
@@ -85,6 +85,7 @@ def compare_setups(
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
     where, timed_settings = measured_on(pair), replace(settings, length=effort.tokens)
+    where["models"] = described_along(pair, settings, places)
     weights = stage_seconds(probed(pair, ways, timed_settings, places[0], watch), places, settings.gamma, effort)
     expect(sum(weights.values()))
     tell = stages(watch, weights)

@@ -147,7 +147,11 @@ def _comparison(choice: str, one: MethodComparison) -> str:
         if (found := one.row(key)) is not None and found.first is not None
     ]
     when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.length} tokens. {_machine(one.machine)}"
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in (methods_words.conclusion(one), *first))
+    said = "".join(
+        f"<p>{escape(sentence)}</p>"
+        for sentence in (methods_words.conclusion(one), methods_words.paying(one), *first)
+        if sentence
+    )
     hidden = "" if choice == FIRST["distribution"] else ' class="off"'
     return (
         f'<section data-distribution="{escape(choice)}"{hidden}><p class="from">{escape(when)}</p>{rows}'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.errors import ModelError
-from specviz.models.pairs.chat import templated
+from specviz.errors import ModelError, SettingsError
+from specviz.models.pairs.chat import messages_of, template_of, templated
 from specviz.models.pairs.loading import load_tokenizer
 
 MESSAGES = [{"role": "user", "content": "Once upon"}]
@@ -56,3 +56,35 @@ def test_a_chat_that_no_text_stands_for_is_refused(tokenizer):
     tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
     with pytest.raises(ModelError, match="no text stands for the chat's tokens"):
         templated(adding_start(tokenizer), MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    (
+        (" Who is there? ", [("user", "Who is there?")]),
+        ("The user: asked", [("user", "The user: asked")]),
+        ("user: a\n\nassistant: b\nc\nuser:\nd", [("user", "a"), ("assistant", "b\nc"), ("user", "d")]),
+        ("system: be brief\nuser: hello", [("system", "be brief"), ("user", "hello")]),
+    ),
+)
+def test_a_chat_is_read_as_people_type_one(text, found):
+    assert [(one["role"], one["content"]) for one in messages_of(text)] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (
+        ("hello\nuser: a", "each begin with system:, user:, assistant:"),
+        ("user: a\nassistant: b", "ends with a message of the user"),
+    ),
+)
+def test_a_chat_that_begins_or_ends_with_something_else_is_a_sentence(text, said):
+    with pytest.raises(SettingsError, match=said):
+        messages_of(text)
+
+
+def test_of_several_templates_the_one_for_chats_is_taken(tokenizer):
+    tokenizer.chat_template = {"default": TEMPLATE, "tool_use": "{{ tools }}"}
+    assert template_of(tokenizer) == TEMPLATE and templated(tokenizer, MESSAGES).endswith("<user>Once upon<assistant>")
+    tokenizer.chat_template = {"tool_use": "{{ tools }}"}
+    assert template_of(tokenizer) == ""

@@ -15,6 +15,7 @@ from specviz.prediction import lines_to_paste
 from specviz.prediction.lines_to_paste import server_lines
 from specviz.prediction.plan import SpeedPlan
 from specviz.settings import Settings
+from tests.foreign import write_foreign_pair
 from tests.prediction.test_plan import planned
 
 OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")
@@ -72,6 +73,24 @@ def test_copied_draft_tokens_need_no_draft_model():
     assert [one.server for one in found] == ["vLLM", "transformers"]
     assert json.loads(shlex.split(found[0].text)[-1])["method"] == "ngram" and "prompt_lookup_num_tokens=5" in found[1].text
     assert not any("draft" in one.text.replace("num_draft", "") for one in found)
+
+
+def test_a_draft_with_another_tokenizer_gets_the_lines_of_those_that_take_one():
+    plan = planned(0.1)
+    models = {"draft": {"tokens": {"shared": 269, "of_target": 330, "of_draft": 300}}}
+    vllm, transformers = replace(plan, models=models).lines
+    assert json.loads(shlex.split(vllm.text)[-1])["use_heterogeneous_vocab"] is True and "SGLang and llama.cpp" in vllm.note
+    assert "assistant_tokenizer=its_tokenizer" in transformers.text
+    assert not any("heterogeneous" in one.text or "assistant_tokenizer" in one.text for one in plan.lines)
+
+
+@pytest.mark.parametrize("temperature", (0.0, 1.0))
+def test_the_line_for_transformers_runs_with_a_draft_of_another_tokenizer(temperature, tmp_path, capsys):
+    places = "|".join(map(str, write_foreign_pair(tmp_path)))
+    found = server_lines(Settings(pair=places, temperature=temperature), 3, foreign=True)
+    torch.manual_seed(0)
+    exec(compile(found[1].text.replace("max_new_tokens=64", "max_new_tokens=12"), "line", "exec"), {})
+    assert len(capsys.readouterr().out) > len("Once upon a time")
 
 
 @pytest.mark.parametrize("settings", (Settings(), Settings(proposer="ngram"), Settings(temperature=0.0)))

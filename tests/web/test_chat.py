@@ -10,7 +10,7 @@ import pytest
 from specviz.models.pairs.names import Places
 from specviz.web.common import cache, pairs
 from tests.models.test_chat import TEMPLATE
-from tests.web.test_models_panel import opening, start, tiny  # noqa: F401
+from tests.web.test_models_panel import opening, said, start, tiny  # noqa: F401
 
 WRITTEN = "<user>Who is <b>$x$</b>?<assistant>"
 
@@ -45,6 +45,21 @@ def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, 
         else state.question.settings.prompt == shown
     )
     assert app.query_params["prompt"] == shown, "a link holds the text"
+
+
+def test_a_chat_of_several_messages_and_the_template_itself(chatting):
+    cache.weights(chatting, "auto", "auto")
+    app = start(pair=chatting, prompt="Once upon")
+    field = app.text_area(key=f"one_round-chat-{app.session_state['one_round'].turn}")
+    assert [one.value for one in app.code if one.value == TEMPLATE] == [TEMPLATE]
+    field.set_value("assistant: a").run()
+    app.button(key="one_round-chat-go").click().run()
+    assert "ends with a message of the user" in said(app) and app.session_state["one_round"].turn == 0
+    field.set_value("user: a\nassistant: b\nuser: c").run()
+    app.button(key="one_round-chat-go").click().run()
+    state = app.session_state["one_round"]
+    assert not app.exception
+    assert (state.request or state.shown).settings.prompt.endswith("<user>a<assistant>b<user>c<assistant>")
 
 
 def test_a_pair_without_a_template_offers_no_message(tiny):  # noqa: F811

@@ -12,7 +12,8 @@ from specviz.errors import SettingsError
 from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as figures_matrix
 from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison
+from specviz.measure.estimate import Estimate
+from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Queue, Stopped, Ticket
@@ -42,6 +43,18 @@ def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     rows = '"rows": len(app.dataframe[0].value), "tree": len(given[0]["payload"]["nodes"]) if given else None'
     return first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
+
+
+def test_what_does_not_pay_is_said_by_name():
+    """Target-only sampling takes 2 ms; in between are methods whose intervals meet its own."""
+    times = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "eagle": (2.0, 3.0), "typical": (0.5, 0.6)}
+    rows = tuple(MethodRow(key, "r", key != "typical", ms=Estimate(sum(ends) / 2, *ends, 6)) for key, ends in times.items())
+    rows += (MethodRow("tree", "r", True, "left out"),)
+    said = figures.paying(MethodComparison(BASE, rows, 6))
+    assert said == (
+        "Faster than target-only sampling in these 6 runs: Draft model. Slower, so it does not pay here: Lookahead. Not told apart from it: EAGLE head."
+    )
+    assert figures.paying(MethodComparison(BASE, rows, 1)) == "" == figures.paying(MethodComparison(BASE, rows[1:], 6))
 
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():

@@ -98,6 +98,25 @@ def conclusion(one: MethodComparison) -> str:
     return said
 
 
+def paying(one: MethodComparison) -> str:
+    """Which exact methods were faster than target-only sampling in these runs, which slower, and which neither by their intervals.
+
+    Empty for a single run, which has no interval.
+    """
+    alone = one.row("target")
+    if alone is None or alone.ms is None or one.runs < 2:
+        return ""
+    timed = [row for row in one.rows if row.exact and row.ms is not None and row.key != "target"]
+    faster = [row for row in timed if row.ms.high < alone.ms.low]
+    slower = [row for row in timed if row.ms.low > alone.ms.high]
+    parts = {
+        f"Faster than target-only sampling in these {one.runs} runs": faster,
+        "Slower, so it does not pay here": slower,
+        "Not told apart from it": [row for row in timed if row not in (*faster, *slower)],
+    }
+    return " ".join(f"{said}: {', '.join(row.entry.name for row in rows)}." for said, rows in parts.items() if rows)
+
+
 def positions(one: MethodComparison) -> str:
     """What the shares by position mean, which differs between rules."""
     said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."

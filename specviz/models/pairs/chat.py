@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from specviz.errors import SHOWN, ModelError
+from specviz.errors import SHOWN, ModelError, SettingsError
+
+ROLES = ("system", "user", "assistant")
+_BEGINS = re.compile(rf"^({'|'.join(ROLES)}):[ \t]*", re.M)
+
+
+def messages_of(text: str) -> list[dict[str, str]]:
+    """The messages of a chat as people type one: each begins at a line with ``system:``, ``user:`` or ``assistant:``.
+
+    A text without such a line is one message of the user. Raises SettingsError for text before the first of them, and for a chat whose
+    last message is not the user's: there is nothing to answer.
+    """
+    if not _BEGINS.search(text):
+        return [{"role": "user", "content": text.strip()}]
+    before, *parts = _BEGINS.split(text)
+    if before.strip():
+        raise SettingsError(
+            "chat", before.strip()[:SHOWN], f"messages that each begin with {', '.join(f'{one}:' for one in ROLES)}"
+        )
+    found = [{"role": role, "content": content.strip()} for role, content in zip(parts[::2], parts[1::2], strict=True)]
+    if found[-1]["role"] != "user":
+        raise SettingsError("chat", f"{found[-1]['role']}: at its end", "a chat that ends with a message of the user")
+    return found
+
+
+def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The template as its author wrote it, in Jinja; of several the one for chats; empty where there is none."""
+    found = getattr(tokenizer, "chat_template", None) or ""
+    return found.get("default", "") if isinstance(found, Mapping) else str(found)
 
 
 def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
@@ -18,7 +47,7 @@ def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
     without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives
     these ids.
     """
-    if not getattr(tokenizer, "chat_template", None):
+    if not template_of(tokenizer):
         raise ModelError(
             "This tokenizer has no chat template, so it is not known what a chat's model reads: write the prompt as plain text."
         )

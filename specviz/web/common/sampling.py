@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress, pairwise
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from specviz.errors import SpecvizError
 from specviz.figures.common.labels import label
 from specviz.figures.exactness.evidence import CELLS, CellShares
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
 from specviz.web.common import cache, model_loading, placement
 from specviz.web.common.page import PageState, Work
@@ -172,7 +175,15 @@ class Bench:
             one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
         elif not self.cells.tells:
             one = "All continuations share one cell. This distribution is too flat for a picture, and samples cannot be told apart here."
-        return tuple(filter(None, (empty, other, one)))
+        return tuple(filter(None, (empty, other, self._sharing(settings), one)))
+
+    def _sharing(self, settings: Settings) -> str:
+        """What the draft can propose after the prompt, where the tokenizers differ. A method that cannot draft is said when it draws."""
+        from specviz.measure.text_passes import described_along
+
+        with suppress(SpecvizError):
+            return draftable_in_words(described_along(self.pair, settings, [(self.ids, self.ids[-1:])]))
+        return ""
 
 
 def possible(cells: Partition) -> Partition:

@@ -13,6 +13,7 @@ from specviz.figures.drafting_methods import matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.measure.methods import MethodComparison, MethodRow
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.proposers.trees import node_count
 from specviz.web.common import measurement_page, session
 from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said
@@ -54,9 +55,9 @@ def page() -> None:
     if one is None:
         st.caption("The comparison appears here once it has run.")
         return
-    notes([measured_on(state, one)], "drafting_methods-notes-from")
+    notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
     table(state, one)
-    said(figures.conclusion(one), "drafting_methods-said")
+    said(" ".join(filter(None, (figures.conclusion(one), figures.paying(one)))), "drafting_methods-said")
     st.caption(escaped(figures.positions(one)))
     if row := one.row(state.question.row):
         a_round(row)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
 from specviz.web.common import measurement_page, pairs, session
@@ -39,7 +40,7 @@ def page() -> None:
         st.caption("The measurements appear here once they have run.")
         return
     conclusion = figures.conclusion(one)
-    notes([measured_on(state, one)], "serving_limits-notes-from")
+    notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
     table(one)
     said(conclusion, "serving_limits-said")
     st.markdown(

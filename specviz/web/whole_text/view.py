@@ -14,6 +14,7 @@ from specviz.figures.whole_text import lanes as words
 from specviz.figures.whole_text import tables as rows
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.passage import LENGTHS, Passage
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.web.common import chat, download, measurement_page, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, said, tables
@@ -61,7 +62,7 @@ def page() -> None:
     if one.read is None:
         notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
-        notes([come_from(state, one), *filter(None, [words.ended(one)])], "whole_text-notes-from")
+        notes([come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from")
     _component(key="whole_text-lanes", data={"payload": drawn(words.lanes_payload, one, one.read is not None)})
     st.caption(CLOCKS)
     if one.read is not None:

@@ -1,0 +1,71 @@
+"""A pair of one's own whose tokenizers differ, on every page that computes: the work ends, and the page says which share of the draft's
+probability can be proposed. Random networks of two layers and one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.models.pairs.names import Places
+from specviz.web.common import cache, pairs, session, warmup
+from specviz.web.drafting_methods import work as methods_work
+from specviz.web.serving_limits import work as setups_work
+from specviz.web.speed import work as speed_work
+from specviz.web.whole_text import work as text_work
+from tests.foreign import write_foreign_pair
+from tests.pages import settle
+from tests.pairs import TEXT
+from tests.web.test_models_panel import said
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARE = "The tokenizers differ: 269 of the draft's 300 tokens are the target's too, and "
+BUTTONS = {
+    "one_round": None,
+    "whole_text": "whole_text-write",
+    "exactness": "exactness-draw-100",
+    "mistakes": "mistakes-next",
+    "serving_limits": "serving_limits-run",
+    "speed": "speed-run",
+    "drafting_methods": "drafting_methods-run",
+}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> str:
+    return Places(*map(str, write_foreign_pair(tmp_path_factory.mktemp("foreign")))).name
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Work of a second or two instead of many."""
+    sizes = {
+        speed_work: {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)},
+        text_work: {"RUNS": 1},
+        methods_work: {"RUNS": 1, "SAMPLES": 20},
+        setups_work: {"TEXTS": 1, "LENGTH": 6, "POSITIONS": 4, "RUNS": 1, "TOKENS": 6, "GREEDY": 8},
+    }
+    for module, values in sizes.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(session, "PROMPT", 60.0)
+    warmup.start()
+    assert warmup.wait(120)
+    yield
+    cache.weights.clear()
+
+
+@pytest.mark.parametrize("page", BUTTONS)
+def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, foreign):
+    pairs.remember(foreign)
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    app.query_params["pair"] = foreign
+    app.query_params["text" if page == "speed" else "prompt"] = " ".join(TEXT) if page == "speed" else "the river"
+    settle(app.run(), page)
+    if BUTTONS[page]:
+        app.button(key=BUTTONS[page]).click().run()
+        settle(app, page)
+    state, shown = app.session_state[page], said(app) + "\n".join(one.value for one in app.caption)
+    assert not app.exception and state.pair == foreign and (state.ticket is None or state.ticket.state == "done"), state.notices
+    assert SHARE in shown and "of the draft's probability could be proposed" in shown
