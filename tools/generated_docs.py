@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: the options of every command, those of the server, and the glossary.
+"""Writes the generated parts of docs/: the options of every command, those of the server, the glossary, and the table of docs/audits.
 
     python tools/generated_docs.py
 
@@ -22,6 +22,7 @@ from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.commands import options  # noqa: E402
 from specviz.figures.common.glossary import GLOSSARY  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, Options  # noqa: E402
+from tools.servers import table as of_audits  # noqa: E402
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -112,13 +113,17 @@ def hosting() -> str:
     return "\n".join(lines) + "\n"
 
 
+def audits() -> str:
+    return of_audits.table(DOCS / "audits")
+
+
 def block(name: str) -> str:
     """The generated text of that name. Raises KeyError for an unknown name."""
     if name in COMMANDS:
         return command(name)
     if name in SHARED:
         return table(actions(SHARED[name][1]))
-    return {"commands": commands, "glossary": glossary, "hosting-options": hosting}[name]()
+    return {"commands": commands, "glossary": glossary, "hosting-options": hosting, "audits": audits}[name]()
 
 
 def renewed(text: str) -> str:

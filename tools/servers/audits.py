@@ -59,7 +59,9 @@ def _llama_cpp(gamma: int) -> Planned:
 
 
 def _transformers(name: str) -> Planned:
-    return Planned("transformers", f"transformers-{name}", lambda place, log: kinds.transformers(place, log, GENERATIONS[name]))
+    return Planned(
+        "transformers", f"transformers-{name}", lambda place, log: kinds.transformers(place, log, GENERATIONS[name]), prompts=2
+    )
 
 
 def _own(mistake: str) -> Planned:
