@@ -274,14 +274,15 @@ def test_models_that_share_too_little_are_refused_before_weights_are_read_and_me
     tiny_model(size).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"never read")
     with pytest.raises(
-        ModelError, match=r"2 of the draft's 60 tokens, and at least 5% .*--proposer ngram, retrieval or early-exit"
+        ModelError,
+        match=r"2 of the draft's 60 tokens, and at least 5% .*--proposer ngram, retrieval, lookahead, or early-exit with an --exit-layer",
     ):
         load_pair(f"{folders[0]}|{tmp_path}")
 
 
 def test_the_methods_that_are_named_then_work(folders):
     pair = load_pair(f"{folders[0]}|{folders[0]}", "cpu", "float64")
-    for name in ("ngram", "retrieval", "early-exit"):
+    for name in ("ngram", "retrieval", "lookahead", "early-exit"):
         assert run(pair, Settings(prompt="the river", proposer=name, exit_layer=1, length=8)).output_ids
 
 

@@ -119,7 +119,7 @@ def shared_tokens(
         raise ModelError(
             f"{named} The target has {len(found):,} of the draft's {found.of_draft:,} tokens, and at least {SHARE_LEAST:.0%} are"
             " needed to draft with them. These methods need no draft model; name the target as the draft too: --proposer ngram,"
-            " retrieval or early-exit."
+            " retrieval, lookahead, or early-exit with an --exit-layer."
         )
     return found
 
