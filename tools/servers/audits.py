@@ -28,6 +28,7 @@ PROMPTS = (
     '"Where are you going?" asked',
     "She opened the door and",
 )
+ECHO = "The old king said to the queen, and the old king said"  # its last words stand before, so prompt lookup drafts
 GAMMAS = (0, 1, 3, 5)
 LENGTH, SAMPLES, TV = 4, 2400, 0.1
 REPORT = Path("certificate") / "report.json"
@@ -46,7 +47,7 @@ class Planned:
     tag: str
     start: Callable[[Path, Path], AbstractContextManager[Started]]
     temperature: float = 1.0
-    prompts: int = len(PROMPTS)
+    prompts: tuple[str, ...] = PROMPTS
     cure: str | None = None
 
 
@@ -60,20 +61,23 @@ def _llama_cpp(gamma: int) -> Planned:
 
 def _transformers(name: str) -> Planned:
     return Planned(
-        "transformers", f"transformers-{name}", lambda place, log: kinds.transformers(place, log, GENERATIONS[name]), prompts=2
+        "transformers",
+        f"transformers-{name}",
+        lambda place, log: kinds.transformers(place, log, GENERATIONS[name]),
+        prompts=(PROMPTS[0], ECHO),
     )
 
 
 def _own(mistake: str) -> Planned:
-    return Planned(".", f"own-{mistake}", lambda place, log: kinds.own(log, mistake), prompts=1)
+    return Planned(".", f"own-{mistake}", lambda place, log: kinds.own(log, mistake), prompts=PROMPTS[:1])
 
 
 PLANS = (
     *map(_vllm, GAMMAS),
     *(_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
-    _vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=1),
-    _vllm(3, "vllm-copied", cure="copy", prompts=1),
-    _vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=1),
+    _vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=PROMPTS[:1]),
+    _vllm(3, "vllm-copied", cure="copy", prompts=PROMPTS[:1]),
+    _vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=PROMPTS[:1]),
     *map(_llama_cpp, GAMMAS),
     *map(_transformers, GENERATIONS),
     *map(_own, ("none", "R1", "R5", "R18")),
@@ -107,7 +111,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def audited(plan: Planned, options: argparse.Namespace) -> None:
     """An audit for each prompt, unless its report is there already. Raises SpecvizError where the server does not start."""
-    outs = [options.out / f"{plan.tag}-{number}" for number in range(plan.prompts)]
+    outs = [options.out / f"{plan.tag}-{number}" for number in range(len(plan.prompts))]
     if all((out / REPORT).exists() for out in outs):
         return
     place = options.folder / plan.folder
@@ -115,7 +119,7 @@ def audited(plan: Planned, options: argparse.Namespace) -> None:
         copy_back.put(place / "venv", plan.cure)
     try:
         with plan.start(place, options.out / f"{plan.tag}.log") as server:
-            for out, prompt in zip(outs, PROMPTS, strict=False):
+            for out, prompt in zip(outs, plan.prompts, strict=True):
                 if not (out / REPORT).exists():
                     print(
                         f"{plan.tag}, \u201c{prompt}\u201d: {_audit(server, prompt, out, plan, options.samples)}",
