@@ -186,14 +186,13 @@ def plain(value: Any) -> Any:
 def of_servers(audit: Mapping[str, Any]) -> list[str]:
     """What the records of the servers say that changes how a verdict is read: traps in spite of which samples were collected, and end
     tokens that were not given."""
-    lines = []
-    for server in audit.get("servers", ()):
-        lines += [trap["sentence"] for trap in server["traps"] if trap["stops"]]
+    lines, servers = [], audit.get("servers", ())
+    for number, server in enumerate(servers):
+        said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
-            were = "was" if stripped == 1 else "were"
-            lines.append(
-                f"The server left the end token out of {plural(stripped, 'sample')}; it {were} added from the reason for stopping."
-            )
+            said.append(f"The end token was left out of {plural(stripped, 'sample')}; it was added from the reason for stopping.")
+        whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
+        lines += [whose + sentence for sentence in said]
     return lines
 
 

@@ -180,8 +180,10 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
         {"traps": [], "seen": {"stripped": 0}},
     ]
     said = judging.text(right | {"audit": right["audit"] | {"servers": servers}})
-    assert "The filters are on: 6 tokens are reachable." in said and "harmless" not in said
-    assert "left the end token out of 2 samples" in said
+    assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
+    assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
+    alone = judging.text(right | {"audit": right["audit"] | {"servers": servers[:1]}})
+    assert "\nThe filters are on" in alone and "First server" not in alone
 
 
 def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
