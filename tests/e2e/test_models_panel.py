@@ -53,6 +53,42 @@ def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload
     assert page.mistakes == []
 
 
+LEGIBLE = """() => {
+    const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const luminance = (color) => {
+        brush.fillStyle = color;
+        brush.fillRect(0, 0, 1, 1);
+        const part = (x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4);
+        const [red, green, blue] = brush.getImageData(0, 0, 1, 1).data;
+        return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+    };
+    const text = getComputedStyle(document.querySelector(".st-key-models button p")).color;
+    const paper = getComputedStyle(document.querySelector(".stApp")).backgroundColor;
+    const [low, high] = [luminance(text), luminance(paper)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05) >= 4.5;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ("light", "dark"))
+def test_the_line_is_legible_at_rest_under_the_pointer_and_open(browser, server, scheme):
+    """A contrast of 4.5 to 1, as WCAG 2.2 asks of text (criterion 1.4.3)."""
+    page = laptop(browser.new_context(viewport={"width": 1366, "height": 900}, color_scheme=scheme, reduced_motion="reduce"))
+    page.goto(f"{server}/speed")
+    line(page).wait_for(timeout=PATIENT)
+    at_rest(page)
+    page.wait_for_function(LEGIBLE)
+    line(page).hover()
+    page.wait_for_function(LEGIBLE)
+    line(page).click()
+    page.locator(".st-key-models-panel").wait_for()
+    page.wait_for_function(LEGIBLE)
+    page.get_by_label("Target", exact=True).click()  # neither hovered nor focused any more
+    page.mouse.move(1300, 850)
+    at_rest(page)
+    page.wait_for_function(LEGIBLE)
+    page.context.close()
+
+
 @pytest.mark.parametrize("scheme", ("light", "dark"))
 def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own, scheme):
     page = laptop(browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce"))
