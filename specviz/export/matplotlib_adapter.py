@@ -462,8 +462,10 @@ def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
     if form == ",~s":
         return ticker.EngFormatter(sep="")
     if form is not None:
-        if not re.fullmatch(r"\.\d[%f]", form):
+        if not re.fullmatch(r"\.(\d|[1-9]~)[%f]", form):
             raise _unknown(f"tickformat {form!r}")
+        if "~" in form:
+            return lambda value: re.sub(r"\.?0+(?=%|$)", "", format(value, form.replace("~", "")))
         return lambda value: format(value, form)
     if log:
         least = -1 if axis.get("exponentformat") == "power" else -4

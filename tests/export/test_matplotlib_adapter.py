@@ -170,6 +170,19 @@ def points(**more) -> dict:
 
 
 @pytest.mark.parametrize(
+    ("form", "values", "written"),
+    [
+        (".4~%", (0.0, 0.0005, 0.001, 0.1, 1.0), ["0%", "0.05%", "0.1%", "10%", "100%"]),
+        (".1%", (0.0, 0.5), ["0.0%", "50.0%"]),
+        (".2~f", (0.25, 10.0), ["0.25", "10"]),
+    ],
+)
+def test_ticks_in_print_are_written_as_plotly_writes_them(form, values, written):
+    found = draw(go.Figure([points()], {"height": 300, "xaxis": {"tickformat": form}})).axes[0].xaxis.get_major_formatter()
+    assert [found(value) for value in values] == written
+
+
+@pytest.mark.parametrize(
     ("trace", "layout", "named"),
     [
         ({"type": "violin", "y": [1.0]}, {}, "violin"),

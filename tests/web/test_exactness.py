@@ -13,6 +13,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.figures.common.labels import REST
+from specviz.figures.common.theme import PERCENT
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
 from specviz.settings import Settings
@@ -97,6 +98,7 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
     assert figure.layout.xaxis.title.text == "share of all samples"
+    assert figure.layout.xaxis.tickformat == PERCENT == ".4~%", "of a flat distribution no two ticks read the same"
     assert [row["samples"] for row in one.table] == [60, 30, 10]
 
 
@@ -111,6 +113,8 @@ def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert "All 3 bars lie within sampling noise" in some().conclusion
+    alone = CellShares("a", (REST,), (False,), (1.0,), (10,), (1.0,), (1.0,), 10)
+    assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
     arms = ExactnessResult((off, some()))

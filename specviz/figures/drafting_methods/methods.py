@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame, hatched
 from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import BAND, GRAY, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.measure.estimate import interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.proposers.trees.node_count import Paying
@@ -234,7 +234,5 @@ def _laid_out(figure: go.Figure, first: FirstToken, places: list[int], title: st
     frame(figure, 129 + 21 * rows, title, barmode="overlay")
     ticks = [safe(short(name_of(first, cell))) for cell in places]
     figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, rows + 0.5], showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
-    figure.update_xaxes(
-        range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", nticks=6, tickfont={"size": 12}
-    )
+    figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=PERCENT, nticks=6, tickfont={"size": 12})
     return figure

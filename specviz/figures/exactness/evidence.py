@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.figures.common.labels import REST, label, safe, short
-from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS, PERCENT
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
 CELLS = 18  # most cells of a picture
@@ -75,7 +75,8 @@ class CellShares:
             return f"{self.name}: no samples yet. The marks show the target's exact distribution over {len(self.labels)} cells."
         samples = f"{self.n:,} sample" + ("" if self.n == 1 else "s")
         if not self.outside:
-            return f"{self.name}: {samples}. All {len(self.labels)} bars lie within sampling noise of the exact distribution."
+            bars = f"All {len(self.labels)} bars lie" if len(self.labels) > 1 else "The one bar lies"
+            return f"{self.name}: {samples}. {bars} within sampling noise of the exact distribution."
         many = len(self.outside)
         lie = "lies" if many == 1 else "lie"
         return f"{self.name}: {samples}. {many} of {len(self.labels)} bars {lie} outside sampling noise."
@@ -140,7 +141,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light") -> go.Figure:
     ticks = [safe(short(one.labels[place])) for place in places]
     figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
                         fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
-    figure.update_xaxes(range=[0, end], tickformat=".0%" if end > 0.1 else ".1%", gridcolor=GRID, zeroline=False, fixedrange=True,
+    figure.update_xaxes(range=[0, end], tickformat=PERCENT, gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="share of all samples", nticks=6, tickfont={"size": 12})  # fmt: skip
     return figure
 
