@@ -307,6 +307,8 @@ def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device, s
         notes.append("The target names no token that ends a text: texts go on to the length that is asked for.")
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
+    if target.parameters and draft.parameters and draft.parameters > target.parameters:
+        notes.append("The draft is larger than the target, so it will hardly save time. Are the two places swapped?")
     if same_tokens and target.context and draft.context and draft.context < target.context:
         notes.append(
             f"The draft reads {draft.context} tokens and the target {target.context}: beyond {draft.context} nothing is drafted."

@@ -337,3 +337,12 @@ def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(st
     for name in ("one", "block", "draft"):
         ours, theirs = (min(getattr(one, name).value for one in many) for many in (expected, real))
         assert 0.5 < ours / theirs < 2.0, name
+
+
+def test_a_draft_that_is_larger_than_its_target_is_pointed_out_and_another_is_not(folders):
+    change(folders[1], "config.json", num_hidden_layers=3)
+    large, small = folders[1], folders[0]
+    swapped, right, same = said(small, large), said(large, small), said(small, small)
+    assert swapped.draft.parameters > swapped.target.parameters
+    assert swapped.ready and any("Are the two places swapped?" in note for note in swapped.notes)
+    assert not any("swapped" in note for note in (*right.notes, *same.notes)), "a model may draft for itself"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import MambaConfig, MambaForCausalLM
+from transformers import ByT5Tokenizer, MambaConfig, MambaForCausalLM
 
 from specviz.decoding.run import run
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.catalog import HASHES, PAIRS, PairEntry
-from specviz.models.pairs.loading import check_hashes, load_model, load_pair, pick_device
+from specviz.models.pairs.loading import check_hashes, load_model, load_pair, load_tokenizer, pick_device
 from specviz.models.pairs.mapped import MappedPair
 from specviz.settings import Settings
 from specviz.training.card import write_hashes
@@ -85,6 +85,22 @@ def test_a_damaged_configuration_is_refused(folder, text):
     (folder / "config.json").write_text(text)
     with pytest.raises(ModelError):
         load_model(str(folder), *CPU)
+
+
+def test_a_folder_without_a_tokenizer_says_which_file_is_missing_and_a_damaged_one_that_it_is(folder):
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_tokenizer(str(folder))
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match="does not hold a tokenizer"):
+        load_tokenizer(str(folder))
+
+
+def test_a_tokenizer_of_bytes_needs_no_file_of_tokens(folder):
+    (folder / "tokenizer.json").unlink()
+    ByT5Tokenizer().save_pretrained(folder)
+    (folder / "tokenizer.json").unlink(missing_ok=True)
+    assert load_tokenizer(str(folder)).encode("ab", add_special_tokens=False) == [100, 101]
 
 
 def test_mamba_is_refused_because_its_state_cannot_be_rolled_back(tmp_path):

@@ -36,6 +36,9 @@ SMALL = frozenset(  # configuration and tokenizer, as transformers names them
         *("chat_template.jinja", "chat_template.json"),
     }
 )
+VOCABULARIES = frozenset(
+    {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}
+)  # most tokenizers need one
 PICKLED = (".pt", ".bin", ".pth")
 SMALL_MAX = 100_000_000  # bytes of a small file; tokenizers of 250,000 entries have 35 MB
 MAIN = "main"

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig, Pretrained
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download
-from specviz.models.hub.files import Listing, fetch_small, listing
+from specviz.models.hub.files import VOCABULARIES, Listing, fetch_small, listing
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
@@ -170,8 +170,16 @@ def load_config(place: str | Listing) -> PretrainedConfig:
 
 
 def load_tokenizer(place: str | Listing) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or hub name."""
-    return _read_small(place, AutoTokenizer)
+    """The tokenizer of a folder or hub name. Raises ModelError where there is none, or it cannot be read."""
+    listed = found(place)
+    try:
+        return _read_small(listed, AutoTokenizer)
+    except ModelError as error:  # only now: a tokenizer of bytes needs none of these files
+        if VOCABULARIES & {file.name for file in listed.small}:
+            raise
+        raise ModelError(
+            f"'{listed.place}' does not hold a tokenizer: tokenizer.json is missing. Save the model's tokenizer beside its weights."
+        ) from error
 
 
 def found(place: str | Listing) -> Listing:

@@ -20,6 +20,7 @@ from specviz.web.models.state import PLACE_MAX, ModelsState, Wanted
 NAME = "models"  # of the state in the session, and of the widgets
 EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for Llama-style drafts. The text still follows the target’s distribution."
 PLACE = "A folder on this machine, or a name on the model hub: owner/model, or owner/model@revision with a branch, tag or commit."
+SHORT_PLACE = "folder, or owner/model"
 FOLDS = "Nothing of a pair’s weights is read or fetched before you say so. A check reads configurations and tokenizers."
 
 
@@ -136,8 +137,12 @@ def own(state: ModelsState, fold: str) -> None:
 def fields(state: ModelsState) -> list[str]:
     """Target, draft and rounding as they stand in the fields; what was checked counts until they change. Sentences where they cannot be used."""
     start = state.start
-    target = st.text_input("Target", value=start.target, max_chars=PLACE_MAX, help=PLACE, key=f"{NAME}-target-{state.turn}")
-    draft = st.text_input("Draft", value=start.draft, max_chars=PLACE_MAX, help=PLACE, key=f"{NAME}-draft-{state.turn}")
+    target = st.text_input(
+        "Target", value=start.target, max_chars=PLACE_MAX, help=PLACE, placeholder=SHORT_PLACE, key=f"{NAME}-target-{state.turn}"
+    )
+    draft = st.text_input(
+        "Draft", value=start.draft, max_chars=PLACE_MAX, help=PLACE, placeholder=SHORT_PLACE, key=f"{NAME}-draft-{state.turn}"
+    )
     rounded = st.checkbox("Round the draft to 8 bits", value=start.rounded, help=EIGHT_BITS, key=f"{NAME}-rounded-{state.turn}")
     try:
         state.choose(replace(start, target=target.strip(), draft=draft.strip(), rounded=rounded))

@@ -20,7 +20,7 @@ def rows(found: Preflight) -> list[dict[str, str]]:
         "architecture": [_family(one) for one in both],
         "parameters": [_parameters(one) for one in both],
         "tokens it predicts": [_number(one.vocabulary) for one in both],
-        "context": [f"{_number(one.context)} tokens" if one.context else "no limit named" for one in both],
+        "context": [_context(one) for one in both],
         "weights stored in": [one.stored or UNKNOWN for one in both],
         "to download": [_download(one) for one in both],
         "memory": [size_in_words(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
@@ -71,6 +71,12 @@ def _parameters(one: ModelCheck) -> str:
     if not one.parameters:
         return UNKNOWN
     return f"{one.parameters / 1e6:,.1f} million" if one.parameters >= 1e6 else f"{one.parameters:,}"
+
+
+def _context(one: ModelCheck) -> str:
+    if one.family is None:
+        return UNKNOWN
+    return f"{one.context:,} tokens" if one.context else "no limit named"
 
 
 def _number(value: int | None) -> str:
