@@ -81,7 +81,7 @@ def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence
 
 @pytest.mark.parametrize(
     ("url", "samples", "sentence"),
-    [("", "10", "address must be"), ("x" * 400, "10", "address must be"), ("http://a", "many", "samples must be"), ("http://a", "0", "samples must be"),
+    [("", "10", "server must be"), ("x" * 400, "10", "server must be"), ("http://a", "many", "samples must be"), ("http://a", "0", "samples must be"),
      ("http://a", "100001", "samples must be"), ("http://a", "²", "samples must be"), ("http://a", "", "samples must be")],
 )  # fmt: skip
 def test_fields_that_cannot_be_used_are_a_sentence(exam, url, samples, sentence):

@@ -47,7 +47,9 @@ def read(path: Path) -> dict[str, Any]:
         raise EvidenceError(str(error)) from error
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
-        raise EvidenceError(f"'{path}' is not a certificate of this version: its schema is {schema!r}; {SCHEMA!r} can be read.")
+        raise EvidenceError(
+            f"'{path}' is not a certificate of this version: its schema is {schema!r}; {SCHEMA!r} can be read. `specviz verify --out` and `specviz audit` write one as report.json."
+        )
     try:
         for one in record["answers"]:
             answer_of(one)

@@ -70,7 +70,7 @@ def eagle_of(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
     entry = PAIRS.get(name)
     place = EAGLES.place(folder, entry.eagle if entry else None)
     if place is None:
-        raise ModelError(f"The pair {name!r} has no EAGLE head of its own: name a folder of one with --eagle DIR.")
+        raise ModelError(f"This pair has no EAGLE head of its own: name a folder of one with --eagle DIR. The pair is {name!r}.")
     return EAGLES.once(target, place, load_eagle)
 
 

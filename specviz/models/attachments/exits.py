@@ -75,8 +75,8 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
             raise SettingsError("exit-layer", settings.exit_layer, f"{trained.layer}, the layer that the exit in '{place}' reads")
     if settings.exit_layer is None:
         raise ModelError(
-            f"The pair {name!r} has no trained exit of its own: name a layer with --exit-layer N (1 to {layers - 1}), or a folder "
-            "with --exit DIR."
+            f"This pair has no trained exit of its own: name a layer with --exit-layer N (1 to {layers - 1}), or a folder with --exit DIR. "
+            f"The pair is {name!r}."
         )
     return bare_exit(target, settings.exit_layer)
 

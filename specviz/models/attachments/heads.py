@@ -74,7 +74,9 @@ def heads_of(pair: LoadedPair, folder: str = "") -> Heads:
     entry = PAIRS.get(pair.name)
     place = HEADS.place(folder, entry.heads if entry else None)
     if place is None:
-        raise ModelError(f"The pair {pair.name!r} has no Medusa heads of its own: name a folder of heads with --heads DIR.")
+        raise ModelError(
+            f"This pair has no Medusa heads of its own: name a folder of heads with --heads DIR. The pair is {pair.name!r}."
+        )
     return HEADS.once(pair.target, place, load_heads)
 
 

@@ -174,7 +174,7 @@ class Bench:
         if self.cells.certain:
             one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
         elif not self.cells.tells:
-            one = "All continuations share one cell. This distribution is too flat for a picture, and samples cannot be told apart here."
+            one = "No continuation is likely enough for a bar of its own, so the picture shows one bar for all. The test groups them in other cells."
         return tuple(filter(None, (empty, other, self._sharing(settings), one)))
 
     def _sharing(self, settings: Settings) -> str:

@@ -199,7 +199,7 @@ def of_files(exam: Exam, kind: str) -> None:
     if report is None and exam.question.source == SERVER:
         st.caption(
             "The server is asked for many short samples, and these are tested against the exact distribution of the pair’s target under "
-            "the settings of this page. First it is asked what would spoil them."
+            "the settings of this page. Before that, a few requests look for what would spoil the samples, such as a cache of answers."
         )
         return
     if report is None:
