@@ -12,6 +12,7 @@ import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
+from specviz.measure.preflight import check
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
@@ -115,6 +116,10 @@ def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own
         assert page == "exactness" or page == "mistakes" or "not of target with draft" in said(app), (
             "what is recorded says whose it is"
         )
+        if page == "speed":
+            assert any(
+                one.value.startswith("These lines are those of Storybook, not of target with draft.") for one in app.caption
+            )
 
 
 def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkeypatch):
@@ -214,6 +219,15 @@ def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
     assert "without the sign |" in said(app)
 
 
+def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
+    found = check(str(pair_folders[0]), "/nowhere/at/all", device="cpu", probe=False)
+    lines = {line[""]: line for line in words.rows(found)}
+    assert lines["context"]["target"] == f"{found.target.context:,} tokens" and found.target.context
+    assert lines["context"]["draft"] == lines["parameters"]["draft"] == "not known"
+    unlimited = replace(found, target=replace(found.target, context=None))
+    assert {line[""]: line["target"] for line in words.rows(unlimited)}["context"] == "no limit named"
+
+
 def test_what_was_checked_counts_until_a_field_changes(own):
     target, draft = own.split("|")
     app = look_at(start(), target, draft)
@@ -259,6 +273,16 @@ def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(qu
     pairs.remember(STRANGER)
     found, said = type(question).of_link(question.link(), Settings())
     assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
+
+
+@pytest.mark.parametrize("page", (PassageRequest, Question, Case, SetupsQuestion, SpeedQuestion, MethodsQuestion))
+def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(page):
+    pairs.remember(STRANGER)
+    base = Settings(prompt="Once upon a time", seed=16)
+    (found, said), (usual, _) = page.of_link({"pair": STRANGER}, base), page.of_link({}, base)
+    assert said == [] and found.settings.pair == STRANGER
+    mine = {"pair", "draft"}  # How fast? offers the drafts of its pair
+    assert {k: v for k, v in found.link().items() if k not in mine} == {k: v for k, v in usual.link().items() if k not in mine}
 
 
 def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(caplog):

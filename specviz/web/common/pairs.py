@@ -101,9 +101,9 @@ def named(pair: str) -> str:
     return title(pair).partition(":")[0]
 
 
-def recorded_with(pair: str, asked: str) -> str:
+def recorded_with(pair: str, asked: str, what: str = "numbers") -> str:
     """A sentence where what is shown was recorded with another pair than the one in force; empty where it was not."""
-    return "" if pair == asked else f"These numbers are those of {named(pair)}, not of {named(asked)}."
+    return "" if pair == asked else f"These {what} are those of {named(pair)}, not of {named(asked)}."
 
 
 def _short(place: str, parts: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.exactness.evidence import SeedPValues
 from specviz.settings import Settings
-from specviz.web.common.links import linked
+from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
 from specviz.web.common.pairs import known_pair
 from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
@@ -64,8 +64,9 @@ class Question:
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Question, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        if not {"prompt", "length", "source", *base.to_query()} & set(query):
-            return cls(replace(base, uniforms={}, length=LENGTH)), [CHOSEN] if base.edited else []
+        if not ({"prompt", "length", "source", *base.to_query()} - {"pair"}) & set(query):
+            settings, said = prompt_of(query, replace(base, uniforms={}, length=LENGTH), base)
+            return cls(settings), [*([CHOSEN] if base.edited else []), *said]
         settings, said = linked({"length": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
         settings, unknown = known_pair(replace(settings, uniforms={}), base)
@@ -118,7 +119,7 @@ class ServerAsked:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.url) <= URL_MAX:
-            raise SettingsError("address", self.url[:60], "an address such as http://localhost:8000/v1")
+            raise SettingsError("server", self.url[:60], "an address such as http://localhost:8000/v1")
         if not self.samples.isdecimal() or not 1 <= int(self.samples[:12]) <= MOST_OF_SERVER:
             raise SettingsError("samples", self.samples[:60], f"a whole number from 1 to {MOST_OF_SERVER:,} on this page")
 

@@ -64,7 +64,7 @@ def page() -> None:
         said(in_words(state, plan), "speed-said")
         pictures(plan, kind)
         by_position(plan, kind)
-        to_paste(plan)
+        to_paste(state, plan)
         tables("The numbers behind the pictures", figures.rows(plan), positions.rows(plan))
         with st.expander("How close is the formula to the paper’s own table?"):
             dataframe(figures.published())
@@ -119,11 +119,13 @@ def by_position(plan: SpeedPlan, kind: str) -> None:
         picture(drawn(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
 
 
-def to_paste(plan: SpeedPlan) -> None:
+def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
     """How servers are started with the best gamma."""
     if plan.best is None:
         return
     with st.expander("Lines to paste: this pair and gamma in your server"):
+        if plan.lines and (other := recorded_with(plan.settings.pair, state.pair, "lines")):
+            st.caption(escaped(f"{other} Predict for this text to get yours."))
         if not plan.lines:
             why = "no gamma is predicted to be faster" if plan.best.value == 0 else "these servers have no such drafting method"
             st.caption(f"Nothing to paste: {why}.")
@@ -157,9 +159,10 @@ def in_words(state: SpeedState, plan: SpeedPlan) -> str:
 def pictures(plan: SpeedPlan, kind: str) -> None:
     left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
+        measured = "; and measured with other random numbers" if plan.checked else ""
         st.markdown(
-            "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one alpha; and "
-            "measured with other random numbers."
+            "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one "
+            f"alpha{measured}."
         )
         picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
         if sharing := draftable_in_words(plan.models):
