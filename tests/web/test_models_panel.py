@@ -182,6 +182,25 @@ def test_why_it_is_exact_says_whose_run_its_distributions_are(own):
     assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in said(app)
 
 
+def test_why_it_is_exact_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own):
+    app = used(start(), own).switch_page("pages/one_token.py").run()
+    assert app.query_params["pair"] == own
+    again = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=120)
+    again.query_params["pair"] = own
+    assert label(again.run()) == "Models: target with draft" and "Nothing was loaded" not in said(again)
+    other = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=120)
+    other.query_params["pair"] = STRANGER
+    assert label(other.run()) == "Models: Storybook" and "Nothing was loaded" in said(other)
+
+
+def test_why_it_is_exact_lets_go_of_the_pair_in_its_address_with_the_pair(own):
+    app = used(start(), own).switch_page("pages/one_token.py").run()
+    app.session_state[session.PAIR] = "storybook"  # chosen in the panel; the browser's address is a moment old
+    assert label(app.run()) == "Models: Storybook" and "pair" not in app.query_params
+    app.query_params["pair"] = own
+    assert label(app.run()) == "Models: Storybook", "an address that is late changes nothing"
+
+
 def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
     pairs.remember(own)
     app = open_panel(start())

@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
 from specviz.web.common import cache, pairs, warmup
-from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
@@ -88,6 +88,25 @@ def give_pair(state: PageState) -> bool:
     state.followed = state.pair
     choose_pair(state.pair)
     return other
+
+
+def keep_pair(page: str) -> list[str]:
+    """For a page that asks nothing: its address names the pair in force, so that a reload or a copy of it keeps the pair.
+
+    A new session, Back and Forward take the pair of the address. Any other run may carry an address that is a moment old. Returns a
+    sentence for each pair that was left out.
+    """
+    written, named = f"{page}-{PAIR}", st.query_params.get("pair")
+    said: list[str] = []
+    if named is not None and (written not in st.session_state or _went_back()):
+        found, said = prompt_of({"pair": named}, Settings(), Settings(pair=pair()))
+        choose_pair(found.pair)
+    if pair() != pairs.DEFAULT and named != pair():
+        st.query_params["pair"] = pair()
+    elif pair() == pairs.DEFAULT and named is not None and named == st.session_state.get(written):
+        del st.query_params["pair"]
+    st.session_state[written] = pair()
+    return said
 
 
 def _missing() -> list[str]:

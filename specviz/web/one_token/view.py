@@ -25,6 +25,7 @@ _component = st.components.v2.component("specviz_token", **component("token"))
 def page() -> None:
     """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
     the number of the question that its answer belongs to."""
+    pair_left_out = session.keep_pair("one_token")
     run, recorded = st.session_state.get("one_round"), cache.recording()
     trace = recorded if run is None or run.shown.trace is None else run.shown.trace
     payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
@@ -33,7 +34,7 @@ def page() -> None:
     data = {
         "payload": payload,
         "state": start,
-        "notices": [*left_out, *left_to_the_host(query), *unknown_keys(query)],
+        "notices": [*left_out, *pair_left_out, *left_to_the_host(query, pair_left_out), *unknown_keys(query)],
         "asked": question,
     }
     said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
