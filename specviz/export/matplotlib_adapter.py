@@ -24,6 +24,7 @@ import matplotlib
 import numpy as np
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -80,15 +81,24 @@ def draw(figure: Any, title: str = "", width: float = PAGE) -> Figure:
     Raises NotImplementedError for anything that our figures do not use.
     """
     traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
-    with _settings():
+    with printing():
         return _Drawing(traces, layout, title, width).figure
 
 
 def saved(drawn: Figure, kind: str) -> bytes:
     """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions."""
     target = io.BytesIO()
-    with _settings():
+    with printing():
         drawn.savefig(target, format=kind, dpi=DPI, metadata=UNDATED[kind])
+    return target.getvalue()
+
+
+def as_one_pdf(pages: Sequence[Figure]) -> bytes:
+    """A PDF with a page for each drawn figure, each as large as it is; the same figures give the same bytes on the same versions."""
+    target = io.BytesIO()
+    with printing(), PdfPages(target, metadata=UNDATED["pdf"]) as file:
+        for page in pages:
+            file.savefig(page)
     return target.getvalue()
 
 
@@ -99,7 +109,7 @@ def printable(label: str, most: int = LABEL) -> str:
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def printing() -> Iterator[None]:
     """Our settings of matplotlib and no others, in one thread at a time."""
     with _ONE_AT_A_TIME, matplotlib.rc_context(SETTINGS):
         yield
