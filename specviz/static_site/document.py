@@ -21,12 +21,13 @@ PAGES = {  # name of the file -> title; those that the app has too are named as 
     "one_round": "One round",
     "one_token": "Why it is exact",
     "whole_text": "Whole text",
+    "questions": "Eight questions",
     "drafting_methods": "Drafting methods",
     "evidence": "Recorded evidence",
     "glossary": "Glossary",
     "sources": "Sources",
 }
-OF_THE_APP = {"one_round": "", "one_token": "one_token", "whole_text": "whole_text", "drafting_methods": "drafting_methods"}
+OF_THE_APP = {"one_round": ""} | {name: name for name in ("one_token", "whole_text", "questions", "drafting_methods")}
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
 

@@ -15,6 +15,7 @@ PAGES = {  # path of its address, which is also the name of its file and of its 
     "one_round": "One round",
     "one_token": "Why it is exact",
     "whole_text": "Whole text",
+    "questions": "Eight questions",
     "exactness": "Is it exact?",
     "mistakes": "Break it",
     "serving_limits": "Serving limits",
