@@ -8,6 +8,7 @@ import json
 import os
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -15,10 +16,11 @@ from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.common.glossary import GLOSSARY
+from specviz.figures.common.pages import following
 from specviz.static_site import build as building
 from specviz.static_site import pages
 from specviz.static_site.build import build, files, live_address
-from specviz.static_site.document import FONT, OF_THE_APP, PAGES, Content, document, packed, policy
+from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, Content, document, packed, policy
 from specviz.web.common.frame import PAGES as APP
 from tests.fresh import run_fresh
 
@@ -54,6 +56,18 @@ def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(f
 def test_pages_that_the_app_has_too_have_its_names_and_addresses():
     for name, path in OF_THE_APP.items():
         assert PAGES[name] == APP[name] and path in ("", name)
+
+
+def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(found):
+    for name, after in pairwise(OF_THE_APP):
+        (said,) = re.findall(r'<p class="onward">(.*?)</p>', found[f"{name}.html"].decode())
+        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {following(name, SHARED).why}'
+    assert b'class="onward"' not in found["drafting_methods.html"] and b'class="onward"' not in found["glossary.html"]
+
+
+def test_every_page_says_its_language_and_its_own_title(found):
+    titles = [re.search(r'<html lang="en">.*<title>(.*?) · specviz</title>', found[name].decode(), re.S)[1] for name in NAMES]
+    assert [html.unescape(title) for title in titles] == list(PAGES.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
