@@ -96,6 +96,7 @@ def shipped() -> Recorded:
 def payload(recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page) -> dict[str, Any]:
     """All that the component needs, as JSON. linked: where a page is found, if not in the app."""
     return {
+        "pair": recorded.methods.settings.pair,
         "headline": HEADLINE,
         "lede": LEDE,
         "questions": [
@@ -190,7 +191,7 @@ def adversary(one: MethodComparison) -> Question:
     )
     return Question(
         "adversary",
-        "The draft model is replaced by an adversary, which turns the draft’s distribution upside down: the least likely tokens are suggested most "
+        "The draft model is replaced by an adversary, whose distribution is the draft’s upside down: the least likely tokens are suggested most "
         "often. The target and the acceptance rule stay as they are.",
         "What happens to the text?",
         (

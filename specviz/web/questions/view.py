@@ -13,6 +13,7 @@ from specviz.figures.questions.questions import payload, shipped
 from specviz.web.common import session
 from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.pairs import recorded_with
 from specviz.web.models import panel
 
 _component = st.components.v2.component("specviz_questions", **component("questions"))
@@ -26,7 +27,8 @@ def page() -> None:
     except TraceError as error:
         notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
         return
-    notices = [*pair_left_out, *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
+    other = recorded_with(found["pair"], session.pair())
+    notices = [*pair_left_out, *([other] if other else []), *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
     _component(key="questions", data={"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
     panel.row("questions")
 
