@@ -202,7 +202,7 @@ def sources() -> Content:
     papers = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
     rows = "".join(
         f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
-        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p></li>"
+        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p><p>It reports: {escape(one['claims'])}</p><p>Here: {escape(one['here'])}</p></li>"
         for one in papers
     )
     said = "The runs on these pages were recorded with the shipped pair of models, which was trained on public-domain books."
