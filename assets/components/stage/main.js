@@ -15,6 +15,7 @@ import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
 import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
 
+const GAP = 12; // px between the rows, --space-more
 const HEADROOM = 124; // the page's bar above, and the folded controls below
 
 class Stage {
@@ -177,8 +178,8 @@ class Stage {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const others = this.node.offsetHeight - this.scene.offsetHeight;
-    const free = window.innerHeight - others - HEADROOM;
+    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
+    const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
     const height = this.narrow ? Math.max(208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
     this.plan = planScene(width, height);
     sized(this.svg, width, height);
@@ -233,6 +234,18 @@ class Stage {
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";
     return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
+  }
+
+  /** What the presenter's second window says. */
+  notes() {
+    if (!this.payload) return null;
+    const { motions } = this.round(), to = stepped(this.payload.rounds, this.at, 1);
+    return {
+      place: `Round ${this.at.round + 1}, step ${this.at.motion + 1} of ${motions.length}`,
+      now: this.sentence.textContent,
+      ask: this.payload.notes[this.motion().kind] ?? "",
+      next: to ? this.payload.rounds[to.round].motions[to.motion].sentence : "The recorded rounds end here.",
+    };
   }
 
   close() {
