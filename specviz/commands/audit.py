@@ -120,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
         command=command_line(options),
         watch=Progress("testing"),
         request=arms[0].request,
+        against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = described(report, records)
     write(folder / "certificate", package(report).files())
