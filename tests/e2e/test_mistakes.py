@@ -65,10 +65,12 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.get_by_role("button", name="Sample until it is detected")).to_be_enabled()
+    page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
+    page.keyboard.press("Escape")
     expect(page.locator(".mistakes-texts")).to_contain_text("rule", timeout=PATIENT)
     harmless(page)
     page.get_by_label("Mistake", exact=True).click()
