@@ -77,7 +77,7 @@ def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
 def test_the_stage_fits_the_projector_at_every_step(present):
     page = present()
     for _ in STAGE["rounds"][0]["motions"]:
-        tall = page.evaluate("[stage.querySelector('.stage').scrollHeight, stage.querySelector('.stage').clientHeight]")
+        tall = page.evaluate("[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]")
         assert tall[0] <= tall[1]
         page.keyboard.press("ArrowRight")
 
@@ -162,7 +162,7 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
     page.mouse.up()
     after = float(bar.get_attribute("aria-valuenow"))
     assert after > before
-    unscaled = page.evaluate("new DOMMatrix(getComputedStyle(stage.querySelector('.stage')).transform).a")
+    unscaled = page.evaluate("new DOMMatrix(getComputedStyle(stage.querySelector('section.stage')).transform).a")
     assert unscaled > 1.8 and top.count() == 1
     page.mouse.move(x, y - 60)
     page.mouse.down()
