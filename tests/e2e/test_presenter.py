@@ -77,7 +77,9 @@ def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
 def test_the_stage_fits_the_projector_at_every_step(present):
     page = present()
     for _ in STAGE["rounds"][0]["motions"]:
-        tall = page.evaluate("[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]")
+        tall = page.evaluate(
+            "[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]"
+        )
         assert tall[0] <= tall[1]
         page.keyboard.press("ArrowRight")
 

@@ -1,7 +1,7 @@
 """What somebody who shows a round to others may ask or say at each kind of motion: the presenter's second window has it."""
 
 NOTES = {
-    "draft": "Ask: which token would you have guessed? A draft token is drawn from the draft’s distribution, so it need not be the likeliest one.",
+    "draft": "Ask: which token would you have expected? A draft token is drawn from the draft’s distribution, so it need not be the likeliest one.",
     "pass": "Ask: what does a pass over several tokens cost? Nearly what a pass over one token costs, because the weights are read once.",
     "look": "Ask: does the target give this token more or less than the draft does? Who will accept it without looking further?",
     "uniform": "Let everybody say accepted or rejected, and how sure they are, before you step.",
