@@ -4,6 +4,9 @@ The file always holds the first answers in the order of the questions: an answer
 not matter which samples are quick, and work that is stopped, or a server that fails, leaves an unbiased part that the same command
 continues. Each request has a seed of its own, counted up from a start that only the command's seed decides, and the next one to be
 used stands in the last line.
+
+Two servers that are compared are asked in turn, a small batch each, in the order A B B A. So a machine that grows slower, or anything
+else that drifts, meets both alike. What a batch is follows from the lines of the files alone, so work that goes on does so in its place.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +40,7 @@ AHEAD = 4  # answers that may wait for an earlier one, for each request at a tim
 TELL = 0.2  # seconds between two looks at whether to stop
 LOOKS = 3  # such questions in a row that must say no
 LOOK = 60.0  # seconds between two questions whether it is still the same server
+TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBES = 2  # the region of the probes
 
@@ -133,120 +137,172 @@ def read_record(path: Path) -> Record | None:
     return SCHEMA.opened(read_json(beside(path), SCHEMA.what), lambda record: Record(**record))
 
 
-def collect(
-    endpoint: Endpoint,
-    who: Recognized,
-    manner: Manner,
-    asked: Asked,
-    path: Path,
-    traps: tuple[Any, ...] = (),
-    refusals: tuple[str, ...] = (),
-    watch: Callable[[float, str], None] = lambda share, doing: None,
-) -> Record:
-    """Fill the sample file at ``path`` up to ``asked.samples``, from where an earlier call left it.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to be filled.
 
-    who       whom ``recognized`` found, with the profile that was settled
-    traps     of the probes; refusals  fields that the server does not take: both for the record
-    watch     told the share of the samples that is there, several times a second; what it raises ends the work
-
-    Raises EndpointError where the server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
-    of other questions. What was collected until then is in the file.
+    who      whom ``recognized`` found, with the profile that was settled
+    path     of the sample file
+    traps    of the probes; refusals  fields that the server does not take: both for the record
     """
-    size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
-    if size * asked.samples > LARGEST or size > LINE:
-        allowed = (
-            f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
-        )
-        raise SettingsError("samples", asked.samples, allowed)
-    before = _earlier(path, who, manner, asked)
-    lines, last = kept(path)
-    number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
-    record = Record(
-        url=endpoint.url,
-        profile=who.profile.name,
-        about=who.about,
-        identity=before.identity if before else [],
-        manner=manner.to_record(),
-        request=dict(who.profile.body(manner, asked.first_seed, asked.choices)),
-        seed=asked.seed,
-        arm=asked.arm,
-        asked=asked.samples,
-        at_once=asked.at_once,
-        choices=asked.choices,
-        traps=[asdict(trap) for trap in traps],
-        began=before.began if before else _now(),
-        samples=lines,
-        seen=before.seen if before else {},
-        refusals=list(refusals),
-    )
-    run = _Run(endpoint, who, manner, asked, record, lines, number)
-    _save(path, record)
+
+    endpoint: Endpoint
+    who: Recognized
+    manner: Manner
+    asked: Asked
+    path: Path
+    traps: tuple[Any, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+def collect(jobs: Sequence[Job], watch: Callable[[float, str], None] = lambda share, doing: None) -> list[Record]:
+    """Fill the sample files of one server or of two, in turn, up to ``asked.samples``, from where an earlier call left them.
+
+    watch  told the share of all samples that is there, several times a second; what it raises ends the work
+
+    Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
+    of other questions. What was collected until then is in the files.
+    """
+    runs = [_Run(job) for job in jobs]
+    last = max(job.asked.samples for job in jobs)
+    every = TURN * max(job.asked.at_once * job.asked.choices for job in jobs) if len(jobs) > 1 else last
+
+    def told() -> None:
+        share = sum(run.lines for run in runs) / sum(job.asked.samples for job in jobs)
+        there = " and ".join(f"{run.lines:,}" for run in runs)
+        watch(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
+
     try:
-        with path.open("ab") as file:
-            run.fill(file, watch)
+        with ExitStack() as open_:
+            for run in runs:
+                open_.enter_context(run)
+            for number, until in enumerate(range(every, last + every, every)):
+                for run in runs if number % 2 == 0 else runs[::-1]:
+                    with _named(run, runs):
+                        run.turn(until, told)
+            for run in runs:
+                with _named(run, runs):
+                    run.same_server()
+            told()
     except OSError as error:
-        raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+        raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
     except SpecvizError:
         raise
     except BaseException:  # somebody stops the work, and should not wait for a silent server
-        endpoint.stopped.set()
+        for job in jobs:
+            job.endpoint.stopped.set()
         raise
-    finally:
-        record.samples, record.ended = run.lines, _now()
-        record.seen = run.total()
-        _save(path, record)
-    return record
+    return [run.record for run in runs]
+
+
+@contextmanager
+def _named(run: _Run, runs: Sequence[_Run]) -> Iterator[None]:
+    """Say of two servers which one failed."""
+    try:
+        yield
+    except EndpointError as error:
+        if len(runs) == 1:
+            raise
+        raise EndpointError(f"{'First' if run is runs[0] else 'Second'} server: {error}", error.status) from error
 
 
 class _Run:
-    """One call of ``collect``."""
+    """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
 
-    def __init__(
-        self, endpoint: Endpoint, who: Recognized, manner: Manner, asked: Asked, record: Record, lines: int, number: int
-    ):
-        self.endpoint, self.who, self.profile, self.manner, self.asked = endpoint, who, who.profile, manner, asked
-        self.record, self.lines, self.number = record, lines, number
-        self.seen, self.began = Seen(), time.monotonic()
-        self.earlier = dict(record.seen)
-        self.counted = asdict(endpoint.counted)
-        self.counters = None if lines >= asked.samples else self.profile.counters(endpoint)
+    def __init__(self, job: Job):
+        self.endpoint, self.who, self.manner, self.asked, self.path = job.endpoint, job.who, job.manner, job.asked, job.path
+        self.profile = job.who.profile
+        manner, asked, path = job.manner, job.asked, job.path
+        size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
+        if size * asked.samples > LARGEST or size > LINE:
+            allowed = f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
+            raise SettingsError("samples", asked.samples, allowed)
+        before = _earlier(path, job.who, manner, asked)
+        self.lines, last = kept(path)
+        self.number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
+        self.record = Record(
+            url=job.endpoint.url,
+            profile=self.profile.name,
+            about=job.who.about,
+            identity=before.identity if before else [],
+            manner=manner.to_record(),
+            request=dict(self.profile.body(manner, asked.first_seed, asked.choices)),
+            seed=asked.seed,
+            arm=asked.arm,
+            asked=asked.samples,
+            at_once=asked.at_once,
+            choices=asked.choices,
+            traps=[asdict(trap) for trap in job.traps],
+            began=before.began if before else _now(),
+            samples=self.lines,
+            seen=before.seen if before else {},
+            refusals=list(job.refusals),
+        )
+        self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
+        self.looked = time.monotonic()
 
-    def fill(self, file: Any, watch: Callable[[float, str], None]) -> None:
-        """Write answers in the order of the requests until there are enough lines."""
-        crew = _Crew(self._answer, self.asked.at_once)
-        waiting: deque[tuple[int, _Question]] = deque()
-        looked = time.monotonic()
+    def __enter__(self) -> _Run:
+        _save(self.path, self.record)
+        self.file = self.path.open("ab")
+        self.crew = _Crew(self._answer, self.asked.at_once)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.crew.leave()
+        with suppress(OSError):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        with suppress(OSError):
+            self.file.close()
+        self.record.samples, self.record.ended = self.lines, _now()
+        self.record.seen = self.total()
+        _save(self.path, self.record)
+
+    def turn(self, until: int, told: Callable[[], None]) -> None:
+        """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
+        same server."""
+        if self.lines >= (until := min(until, self.asked.samples)):
+            return
+        began, before = time.monotonic(), self.profile.counters(self.endpoint)
         try:
-            while self.lines < self.asked.samples:
-                missing = self.asked.samples - self.lines
-                want = min(AHEAD * self.asked.at_once, -(-missing // self.asked.choices))
-                while len(waiting) < want:
-                    seed = self.asked.first_seed + self.number * self.asked.choices
-                    waiting.append((seed, crew.send(seed)))
-                    self.number += 1
-                watch(self.lines / self.asked.samples, f"{self.lines:,} of {self.asked.samples:,} samples")
-                if not waiting[0][1].done.wait(TELL):
-                    continue
-                while waiting and waiting[0][1].done.is_set():
-                    seed, one = waiting.popleft()
-                    self._write(file, seed, one.result())
-                file.flush()
-                if time.monotonic() - looked > LOOK:
-                    looked = time.monotonic()
-                    self._same_server()
-            self._same_server()
-            watch(1.0, f"{self.lines:,} samples")
+            self.fill(until, told)
+        except SpecvizError:
+            raise
+        except BaseException:
+            self.endpoint.stopped.set()
+            raise
         finally:
-            crew.leave()
-            with suppress(OSError):
-                file.flush()
-                os.fsync(file.fileno())
+            self.seen.seconds += time.monotonic() - began
+            if before is not None and (after := self.profile.counters(self.endpoint)) is not None:
+                drafted, accepted = (int(b - a) for a, b in zip(before, after, strict=True))
+                self.seen.drafted = (self.seen.drafted or 0) + drafted
+                self.seen.accepted = (self.seen.accepted or 0) + accepted
+
+    def fill(self, until: int, told: Callable[[], None]) -> None:
+        """Write answers in the order of the requests until there are enough lines."""
+        waiting: deque[tuple[int, _Question]] = deque()
+        while self.lines < until:
+            want = min(AHEAD * self.asked.at_once, -(-(until - self.lines) // self.asked.choices))
+            while len(waiting) < want:
+                seed = self.asked.first_seed + self.number * self.asked.choices
+                waiting.append((seed, self.crew.send(seed)))
+                self.number += 1
+            told()
+            if not waiting[0][1].done.wait(TELL):
+                continue
+            while waiting and waiting[0][1].done.is_set():
+                seed, one = waiting.popleft()
+                self._write(seed, one.result())
+            self.file.flush()
+            if time.monotonic() - self.looked > LOOK:
+                self.looked = time.monotonic()
+                self.same_server()
 
     def _answer(self, seed: int) -> Answered:
         body = self.profile.body(self.manner, seed, self.asked.choices)
         return self.profile.read(self.endpoint.ask(self.profile.path(self.manner, self.asked.choices), body))
 
-    def _write(self, file: Any, seed: int, answer: Answered) -> None:
+    def _write(self, seed: int, answer: Answered) -> None:
         """All samples of an answer, or none."""
         identity = list(answer.identity)
         if not self.record.identity:
@@ -261,7 +317,7 @@ class _Run:
             refuse_short(sample, answer, self.manner)
         room = self.asked.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
-            file.write(_line(self.manner, sample, seed + place))
+            self.file.write(_line(self.manner, sample, seed + place))
         self.lines += min(room, len(answer.samples))
         seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
         seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
@@ -275,7 +331,7 @@ class _Run:
         if answer.accepted is not None:
             seen.accepted = (seen.accepted or 0) + answer.accepted
 
-    def _same_server(self) -> None:
+    def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
         for _ in range(LOOKS):  # one that only fails now and then is no other server
             now = recognized(self.endpoint)
@@ -294,9 +350,6 @@ class _Run:
         for name, value in asdict(self.endpoint.counted).items():
             if hasattr(self.seen, name):
                 setattr(self.seen, name, value - self.counted[name])
-        self.seen.seconds = time.monotonic() - self.began
-        if self.counters is not None and (after := self.profile.counters(self.endpoint)) is not None:
-            self.seen.drafted, self.seen.accepted = (int(b - a) for a, b in zip(self.counters, after, strict=True))
         now, both = asdict(self.seen), dict(self.earlier)
         for name, value in now.items():
             if value is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import contextmanager
+from itertools import groupby
 
 import pytest
 
 from specviz.audit import collect as collecting
 from specviz.audit import endpoint as waiting
-from specviz.audit.collect import PROBES, REGION, Asked, beside, collect, first_seed, read_record
+from specviz.audit.collect import PROBES, REGION, TURN, Asked, Job, beside, collect, first_seed, read_record
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.profiles import Recognized, recognized
@@ -23,22 +25,23 @@ PLAIN = Manner("Once upon a time", 4)
 
 def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, rate=None, **asked):
     """One call of ``collect``, as the command makes it."""
-    endpoint = Endpoint(server.url, silence=5.0, rate=rate)
+    return in_turn([server], [path], samples, manner, watch, rate, **asked)[0]
+
+
+def in_turn(servers, paths, samples, manner=PLAIN, watch=lambda share, doing: None, rate=None, **asked):
+    """The same for several servers: their records."""
+    jobs = []
     try:
-        who = recognized(endpoint)
-        profile, _, said = who.profile.settled(endpoint, manner)
-        return collect(
-            endpoint,
-            Recognized(profile, who.about),
-            manner,
-            Asked(samples, **{"at_once": 4} | asked),
-            path,
-            (),
-            tuple(said),
-            watch,
-        )
+        for arm, (server, path) in enumerate(zip(servers, paths, strict=True)):
+            endpoint = Endpoint(server.url, silence=5.0, rate=rate)
+            who = recognized(endpoint)
+            profile, _, said = who.profile.settled(endpoint, manner)
+            how = Asked(samples, **{"at_once": 4, "arm": arm} | asked)
+            jobs.append(Job(endpoint, Recognized(profile, who.about), manner, how, path, (), tuple(said)))
+        return collect(jobs, watch)
     finally:
-        endpoint.close()
+        for job in jobs:
+            job.endpoint.close()
 
 
 def seeds(path) -> list[int]:
@@ -263,6 +266,119 @@ def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_
         with pytest.raises(SettingsError, match="would be larger than 200 MB"):
             gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=Manner("word " * 200, 4))
         assert not (tmp_path / "s.jsonl").exists()
+
+
+# Two servers -------------------------------------------------------------------------------------------------------------------
+
+
+def of_both(folder):
+    return [folder / "samples.jsonl", folder / "against.jsonl"]
+
+
+def runs_of(order: list[str]) -> list[tuple[str, int]]:
+    return [(name, len(list(same))) for name, same in groupby(order)]
+
+
+@contextmanager
+def two_that_tell(order: list[str], **switches):
+    """Two servers that write down when they were asked for a sample."""
+
+    def tells(name):
+        return lambda number: order.append(name) or 0.0
+
+    with serving(slow=tells("A"), **switches) as one, serving(slow=tells("B"), **switches) as two:
+        yield [one, two]
+
+
+def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
+    """A B B A B A A B ... in batches of TURN rounds: whatever drifts meets both alike. Each server sees no request during the other's turn."""
+    order: list[str] = []
+    with two_that_tell(order) as servers:
+        records = in_turn(servers, of_both(tmp_path), 10 * TURN, at_once=2)
+    batch = 2 * TURN
+    assert order[:2] == ["A", "B"], "the requests that settle the profiles"
+    assert runs_of(order[2:]) == [
+        ("A", batch),
+        ("B", 2 * batch),
+        ("A", 2 * batch),
+        ("B", 2 * batch),
+        ("A", 2 * batch),
+        ("B", batch),
+    ]
+    assert [record.samples for record in records] == [10 * TURN] * 2
+
+
+def test_a_slow_server_is_not_left_behind(tmp_path):
+    """However unlike their speeds: at every moment the two files differ by less than one batch."""
+    apart, paths = [], of_both(tmp_path)
+
+    def watch(share: float, doing: str) -> None:
+        apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
+
+    with serving(slow=lambda number: 0.01) as slow, serving() as quick:
+        in_turn([slow, quick], paths, 5 * TURN, watch=watch, at_once=1)
+    assert 0 < max(apart) <= TURN and apart[-1] == 0
+
+
+def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_have_been(tmp_path):
+    order: list[str] = []
+    kept, whole = tmp_path / "kept", tmp_path / "whole"
+    kept.mkdir()
+    whole.mkdir()
+
+    def stop(share: float, doing: str) -> None:
+        if share >= 0.45:
+            raise KeyboardInterrupt
+
+    with two_that_tell(order) as servers:
+        with pytest.raises(KeyboardInterrupt):
+            in_turn(servers, of_both(kept), 6 * TURN, watch=stop, at_once=1)
+        first = [path.read_bytes() for path in of_both(kept)]
+        lines = [content.count(b"\n") for content in first]
+        assert 5 * TURN <= sum(lines) < 8 * TURN and abs(lines[0] - lines[1]) <= TURN
+        assert [read_record(path).samples for path in of_both(kept)] == lines
+    order = []
+    with two_that_tell(order) as servers:
+        in_turn(servers, of_both(kept), 6 * TURN, at_once=1)
+        assert order.count("A") == 1 + 6 * TURN - lines[0] and order.count("B") == 1 + 6 * TURN - lines[1]
+        assert max(count for _, count in runs_of(order[2:])) <= 2 * TURN, "the rest is in turn too"
+        in_turn(servers, of_both(whole), 6 * TURN, at_once=1)
+    for before, path, other in zip(first, of_both(kept), of_both(whole), strict=True):
+        assert path.read_bytes() == other.read_bytes() and path.read_bytes().startswith(before)
+
+
+def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.001)
+    with (
+        serving() as good,
+        serving(fails=lambda number: 500 if number > 2 * TURN else 0) as bad,
+        pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
+    ):
+        in_turn([good, bad], of_both(tmp_path), 6 * TURN, at_once=1)
+    assert [len(read(path).samples) for path in of_both(tmp_path)] == [TURN, 2 * TURN - 1]
+
+
+def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written(tmp_path):
+    one, two = of_both(tmp_path)
+    two.write_text("something\n")
+    with serving() as server, pytest.raises(SettingsError, match="without a record of who sampled it"):
+        in_turn([server, server], [one, two], 10)
+    assert not one.exists() and not beside(one).exists()
+
+
+def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
+    """Twenty requests to each at 50 per second take at least 0.38 s: the first goes at once."""
+    with serving() as one, serving() as two:
+        began = time.monotonic()
+        in_turn([one, two], of_both(tmp_path), 20, rate=50.0, at_once=2)
+        assert time.monotonic() - began > 0.37 and [len(server.seen.bodies) for server in (one, two)] == [21, 21]
+
+
+def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
+    """Its counters know nothing of files, so they are read around each turn."""
+    with serving(drafts=True) as server:
+        records = in_turn([server, server], of_both(tmp_path), 40)
+    assert [record.seen["drafted"] for record in records] == [80, 80]
 
 
 @pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])

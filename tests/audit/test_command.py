@@ -88,6 +88,8 @@ def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     with serving(**of_pair(pair)) as server:
         code = main(["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--out", str(tmp_path / "a")])
         assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
+        script = json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["audit"]["reproduction"]["script"]
+        assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script
 
 
 def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
