@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
 from specviz.figures.common.narration import HEADLINE
-from specviz.figures.drafting_methods import matrix
+from specviz.figures.drafting_methods import drawings, matrix
 from specviz.figures.drafting_methods import methods as methods_words
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.stage import stage_payload
@@ -114,7 +114,7 @@ def drafting_methods() -> Content:
     sections = "\n".join(_comparison(choice, one) for choice, one in known.items())
     body = (
         "<h1>Drafting methods</h1>\n<p>Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes "
-        f'the target’s distribution. A bad drafting method costs only speed.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
+        f'the target’s distribution. A bad drafting method costs only speed.</p>\n{drawings.html(known[FIRST["distribution"]])}\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
         f'{NOTICES}\n{sections}\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>'
     )
     comparisons = {choice: {row.key: _method(row) for row in one.rows} for choice, one in known.items()}

@@ -71,7 +71,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
     page.keyboard.press("Escape")
-    expect(page.locator(".mistakes-texts")).to_contain_text("rule", timeout=PATIENT)
+    expect(page.locator(".two-texts")).to_contain_text("rule", timeout=PATIENT)
     harmless(page)
     page.get_by_label("Mistake", exact=True).click()
     page.get_by_role("option", name=re.compile("random number stuck at 0")).click()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES
 from specviz.figures.mistakes import Curve, TextPair, raised
+from specviz.web.common import two_texts
+from specviz.web.common.two_texts import Line
 from specviz.web.common.verdict import Verdict, detectable, next_test, rejection, tail, too_early
 from specviz.web.mistakes.state import Case, Trial
 
@@ -180,21 +181,10 @@ def texts_title(trial: Trial) -> str:
 
 
 def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
-    """The texts side by side. Everything that a model or a person wrote is escaped."""
-    rows = []
-    for one in pairs:
-        for arm, (name, kind) in enumerate(zip(case.names, ("right", "wrong"), strict=True)):
-            mark = _marked(one.first[arm], kind) if one.first[0] != one.first[1] else ""
-            before = f"<i>{_shown(tail(case.settings.prompt))}</i>{_shown(one.same)}"
-            rows.append(f"<p class='{kind}'><span>{one.number} · {name}</span><q>{before}{mark}{_shown(one.rest[arm])}</q></p>")
-    return f"<div class='mistakes-texts'>{''.join(rows)}</div>"
-
-
-def _marked(token: str, kind: str) -> str:
-    """The first different token; its spaces stay before the mark."""
-    word = token.lstrip(" ")
-    return f"{' ' * (len(token) - len(word))}<b class='{kind}'>≠ {_shown(word) or '(end)'}</b>"
-
-
-def _shown(text: str) -> str:
-    return escape(text.replace("\n", "↵"))
+    """The texts side by side."""
+    before = tail(case.settings.prompt)
+    return two_texts.html(
+        Line(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
+        for one in pairs
+        for name, kind, token, rest in zip(case.names, ("right", "wrong"), one.first, one.rest, strict=True)
+    )
