@@ -18,7 +18,7 @@ FLOORS = (  # from the ground up
     {"decoding"},
     {"audit", "measure", "evidence", "prediction", "serving", "training"},
     {"cluster"},
-    {"figures", "export"},
+    {"figures", "export", "classroom"},
     {"web", "static_site", "interface"},
     {"commands", "pages", "app", "__main__"},
 )
@@ -47,6 +47,8 @@ BORDERS = {
     "httpx2": {"audit"},
     "ray": {"cluster"},
     "psutil": {"cluster"},
+    "segno": {"web"},
+    "sqlite3": {"classroom"},
     "torch": {
         "audit",
         "verification",
