@@ -15,6 +15,7 @@ from specviz.decoding.engine import advance, opening_row, randomness_of, step
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Watch
 from specviz.decoding.samples import Samples
+from specviz.errors import SpecvizError
 from specviz.evidence import sources
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
@@ -30,6 +31,8 @@ TEXT = 400  # characters of it that are shown, the last ones
 BARS = 5  # tokens of a distribution that are shown beside the draft token
 OWN = 10_000  # samples of the decoder that a class votes on
 
+NOTHING = {"tokens": 0, "passes": 0, "drafted": 0, "accepted": 0}
+
 Shown = dict[str, Any]
 
 
@@ -40,12 +43,12 @@ def samples(
     asked: Sequence[tuple[int, int]],
     walks: Sequence[int],
     watch: Watch,
-) -> tuple[Samples, list[list[Shown]]]:
-    """Samples of several blocks in one batch, and the rounds of single ones: (Samples, [rounds of each in ``walks``]).
+) -> tuple[Samples | None, list[list[Shown]]]:
+    """Samples of several blocks in one batch, None of none, and the rounds of single ones: (Samples, [rounds of each in ``walks``]).
 
     asked  (first, count) each, by the numbers of the task's seed; walks  numbers of samples
     """
-    drawn = sources.draw_blocks("speculative", pair, settings, ids, asked, watch)
+    drawn = sources.draw_blocks("speculative", pair, settings, ids, asked, watch) if asked else None
     return drawn, [[_shown(pair, one) for one in rounds] for rounds in written(pair, settings, ids, walks)]
 
 
@@ -81,12 +84,18 @@ def raced(
     for done, (method, gamma) in enumerate(choices):
         students = [student for student, *choice in asked if tuple(choice) == (method, gamma)]
         under = replace(settings, proposer=method, gamma=gamma, length=RACE_LENGTH)
-        for student, rounds in zip(students, written(pair, under, ids, [one * SPAN for one in students]), strict=True):
-            drafted = [one for round_ in rounds for one in round_.proposals]
+        try:
+            texts = written(pair, under, ids, [one * SPAN for one in students])
+        except SpecvizError as error:  # a pair need not have every method
+            found |= {one: NOTHING | {"reason": str(error)} for one in students}
+            continue
+        for student, rounds in zip(students, texts, strict=True):
             found[student] = {
-                "tokens": sum(len(round_.committed) for round_ in rounds), "passes": len(rounds), "drafted": len(drafted),
+                "tokens": sum(len(round_.committed) for round_ in rounds),
+                "passes": len(rounds),
+                "drafted": sum(len(round_.proposals) for round_ in rounds),
                 "accepted": sum(len(round_.accepted_path) for round_ in rounds),
-            }  # fmt: skip
+            }
         watch((done + 1) / len(choices))
     return found
 

@@ -149,10 +149,10 @@ class Choice:
 
 
 def race(answers: Answers) -> tuple[Choice, ...]:
-    """Every choice that was made, with the most tokens per target pass first; those that have not run yet are left out."""
+    """Every choice that was made, with the most tokens per target pass first; those that have not run, or cannot, are left out."""
     found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for _, _, sent in answers:
-        if "tokens" in sent:
+        if sent.get("passes"):
             found.setdefault((sent["method"], sent["gamma"]), []).append(sent)
     names = ("tokens", "passes", "drafted", "accepted")
     rows = [Choice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
