@@ -31,6 +31,7 @@ COMMANDS = {
     "study": "find which simple statistic of two models predicts the acceptance rate",
     "pairs": "list pairs of public models and which fit this machine; check a pair of your own before its weights are there",
     "train": "train the storybook pair on a text file",
+    "worksheet": "write a worksheet for a class, one round by hand, and its key, as PDF",
     "site": "write the static edition: pages of recorded runs as plain files, without a server",
     "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",
 }

@@ -102,11 +102,17 @@ def record(report):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """An export without the bytes of its figures, which take longer than all else in it: for tests that read its other files."""
-    from specviz.export import matplotlib_adapter, package
+    from specviz.export import matplotlib_adapter, package, slides
 
-    monkeypatch.setattr(package.Picture, "paper", lambda one, column=False: None)
+    class Sheet:
+        def get_figwidth(self):
+            return 1.0
+
+    monkeypatch.setattr(package.Picture, "paper", lambda one, form="": Sheet())
     monkeypatch.setattr(package, "html_page", lambda figures, title, captions: "")
-    monkeypatch.setattr(matplotlib_adapter, "saved", lambda drawn, kind: b"")
+    monkeypatch.setattr(matplotlib_adapter, "saved", lambda drawn, kind, dpi=0: b"")
+    monkeypatch.setattr(slides, "slide", lambda payload, round_, motion: None)
+    monkeypatch.setattr(slides, "animation", lambda payload, round_: b"")
 
 
 @pytest.fixture

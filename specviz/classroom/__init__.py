@@ -1,1 +1,1 @@
-"""A room in which a class makes the evidence together: what is kept, what students may send, what the server draws for them."""
+"""Teaching with a class: rooms in which students draw the evidence, and worksheets."""

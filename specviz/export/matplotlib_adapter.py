@@ -24,6 +24,7 @@ import matplotlib
 import numpy as np
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -32,6 +33,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 PAGE, COLUMN = 7.2, 3.5  # inches: the text of a page, and one of two columns
+SLIDE, SHAPE = 5.6, 16 / 9  # inches: the narrowest slide, so with the largest type once it fills a screen; width over height
 LABEL, LINES = 64, 200  # most characters of a name, and of words that are set in several lines
 ROW = 8.5  # most characters of a row's name for each inch of the figure's width: about half of it
 POINTS = 2 / 3  # of a Plotly pixel
@@ -70,25 +72,46 @@ SHARED = {"type", "name", "x", "y", "xaxis", "yaxis", "showlegend", "legendgroup
 _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the whole process
 
 
-def draw(figure: Any, title: str = "", width: float = PAGE) -> Figure:
+def draw(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -> Figure:
     """A Plotly figure for paper.
 
     figure  plotly.graph_objects.Figure with a height in pixels
     title   above it; the figure's own where it has one
-    width   in inches; the height follows from the figure's
+    width   in inches; the height follows from the figure's, with ``more`` inches for its axes
 
     Raises NotImplementedError for anything that our figures do not use.
     """
     traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
-    with _settings():
-        return _Drawing(traces, layout, title, width).figure
+    with printing():
+        return _Drawing(traces, layout, title, width, more).figure
 
 
-def saved(drawn: Figure, kind: str) -> bytes:
-    """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions."""
+def draw_slide(figure: Any, title: str = "") -> Figure:
+    """The same on a slide of 16:9, on which the figure and its type are as large as its rows allow.
+
+    It is drawn small, and grows with the screen: letters of 8 points on a slide 5.6 inches wide are 38 pixels high on 1920.
+    """
+    drawn = draw(figure, title, SLIDE)
+    if drawn.get_figheight() > SLIDE / SHAPE:
+        drawn = draw(figure, title, SHAPE * drawn.get_figheight())
+    width, high = drawn.get_size_inches()
+    return draw(figure, title, width, width / SHAPE - high)
+
+
+def saved(drawn: Figure, kind: str, dpi: float = DPI) -> bytes:
+    """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions. dpi: of a PNG."""
     target = io.BytesIO()
-    with _settings():
-        drawn.savefig(target, format=kind, dpi=DPI, metadata=UNDATED[kind])
+    with printing():
+        drawn.savefig(target, format=kind, dpi=dpi, metadata=UNDATED[kind])
+    return target.getvalue()
+
+
+def as_one_pdf(pages: Sequence[Figure]) -> bytes:
+    """A PDF with a page for each drawn figure, each as large as it is; the same figures give the same bytes on the same versions."""
+    target = io.BytesIO()
+    with printing(), PdfPages(target, metadata=UNDATED["pdf"]) as file:
+        for page in pages:
+            file.savefig(page)
     return target.getvalue()
 
 
@@ -99,7 +122,7 @@ def printable(label: str, most: int = LABEL) -> str:
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def printing() -> Iterator[None]:
     """Our settings of matplotlib and no others, in one thread at a time."""
     with _ONE_AT_A_TIME, matplotlib.rc_context(SETTINGS):
         yield
@@ -108,12 +131,12 @@ def _settings() -> Iterator[None]:
 class _Drawing:
     """One figure while it is drawn: axes by the names of both axes in the layout, and what the legend lists."""
 
-    def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float):
+    def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float, more: float):
         _only([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
               {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
                "shapes", "annotations"}, "layout")  # fmt: skip
         self.layout, self.width = layout, width
-        self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH))
+        self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + more))
         FigureCanvasAgg(self.figure)  # measures texts
         self.axes = self._grid(sorted({_pair(trace) for trace in traces}))
         self.handles: dict[str, Any] = {}

@@ -12,7 +12,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,8 @@ from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import html_page
 from specviz.measure.estimate import Estimate
 
-PRINTS = (".svg", ".png", ".pdf", "-column.pdf")  # of every figure; the last is as wide as one of two columns
+PRINTS = (".svg", ".png", ".pdf", "-column.pdf", "-slide.svg", "-slide.png", "-slide.pdf")  # of every figure
+SCREEN = 1920.01  # pixels of a slide's width; what is beyond whole ones is cut
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # how a formula begins, in full width too
 CAPTIONS, PAGE = "caption.txt", "figures.html"
 Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows; None is an empty field
@@ -28,16 +29,27 @@ Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, an
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure: ``page`` makes Plotly's; print is drawn from that, under ``title``, since no page is around it."""
+    """One figure: ``page`` makes Plotly's; print is drawn from that, under ``title``, since no page is around it.
+
+    slides  whether it is offered as a slide too: a figure of many rows has no room for large type
+    """
 
     page: Callable[[], Any]
     title: str = ""
+    slides: bool = True
 
-    def paper(self, column: bool = False) -> Any:
-        """matplotlib's figure of the same, as wide as a page or as one of its two columns."""
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Of its files' names, after the figure's own."""
+        return PRINTS if self.slides else tuple(one for one in PRINTS if "-slide" not in one)
+
+    def paper(self, form: str = "") -> Any:
+        """matplotlib's figure of the same: as wide as a page, "column" of two, or a "slide" of 16:9 with large type."""
         from specviz.export import matplotlib_adapter  # imported only when a figure is asked for
 
-        return matplotlib_adapter.draw(self.page(), self.title, matplotlib_adapter.COLUMN if column else matplotlib_adapter.PAGE)
+        if form == "slide":
+            return matplotlib_adapter.draw_slide(self.page(), self.title)
+        return matplotlib_adapter.draw(self.page(), self.title, matplotlib_adapter.COLUMN if form else matplotlib_adapter.PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,7 @@ class Package:
     data      name.json -> JSON-ready
     tables    name.csv -> what makes its columns and rows
     pictures  name -> Picture: name with each of PRINTS, and a part of figures.html
+    others    name of any other file -> what makes its bytes
     captions  ready to print
     facts     of the manifest: settings, seed, versions, models, n, tests, permalink, commands
     """
@@ -60,15 +73,16 @@ class Package:
     pictures: Mapping[str, Picture]
     captions: tuple[str, ...]
     facts: Mapping[str, Any]
+    others: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every file but the manifest and the zip, in the order in which the zip is made."""
-        figures = [f"{name}{ending}" for name in self.pictures for ending in PRINTS]
+        figures = [f"{name}{ending}" for name, one in self.pictures.items() for ending in one.endings]
         page = [PAGE] if self.pictures else []
-        return (*self.data, *self.tables, CAPTIONS, *figures, *page)
+        return (*self.data, *self.tables, CAPTIONS, *figures, *page, *self.others)
 
-    def file(self, name: str, paper: Callable[[Picture, bool], Any] | None = None) -> bytes:
+    def file(self, name: str, paper: Callable[[Picture, str], Any] | None = None) -> bytes:
         """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
 
         paper  what draws a picture for print, as ``Picture.paper`` does
@@ -83,16 +97,20 @@ class Package:
             return ("\n\n".join(self.captions) + "\n").encode()
         if name == PAGE:
             return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
+        if name in self.others:
+            return self.others[name]()
         from specviz.export import matplotlib_adapter
 
-        stem, _, kind = name.rpartition(".")
-        column = stem not in self.pictures
-        return matplotlib_adapter.saved((paper or Picture.paper)(self.pictures[stem.removesuffix("-column")], column), kind)
+        whole, _, kind = name.rpartition(".")
+        stem, _, form = (whole, "", "") if whole in self.pictures else whole.rpartition("-")
+        drawn = (paper or Picture.paper)(self.pictures[stem], form)
+        dpi = SCREEN / drawn.get_figwidth() if form == "slide" else matplotlib_adapter.DPI
+        return matplotlib_adapter.saved(drawn, kind, dpi)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
-        paper = cache(Picture.paper)  # each width is drawn once, whatever the number of its files
+        paper = cache(Picture.paper)  # each form is drawn once, whatever the number of its files
         found = {name: once.file(name, paper) for name in self.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})

@@ -17,7 +17,7 @@ from specviz.export.package import Package, Picture, quoted
 from specviz.figures.exactness import report as figures
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
-from specviz.statistics.finding import POWER
+from specviz.statistics.finding import POWER, p_in_words
 from specviz.statistics.total_variation import cell_band
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
@@ -66,7 +66,7 @@ def _caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     seen = "" if tv is None else f", detects a total variation of {tv:.2g} with power {POWER:.0%}"
     return (
         f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quoted(record['settings'].get('prompt', ''))}, "
-        f"{first['name']} p = {first['p_value']:.3g}{seen} "
+        f"{first['name']} {p_in_words(first['p_value'])}{seen} "
         f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
         f"{recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )

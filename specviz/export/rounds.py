@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from specviz.export.manifest import conditions, decode_command, facts
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import name, piece
 from specviz.figures.common.narration import checked, motions, ordinal, rejected_at
+from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_token import distributions
 from specviz.figures.one_token.distributions import Panel
 from specviz.settings import Settings
@@ -27,8 +28,16 @@ TOKEN = ("token", "p", "q", "overlap", "residual", "accepted", "replaced")
 RULES = ("rule", "first_draft_token_accepted", "both_accepted", "largest_error")
 
 
-def one_round(trace: Trace, shown: int, link: Mapping[str, str], models: Mapping[str, Any]) -> Package:
-    """A run, its first round being 0, with the bars of round ``shown``.
+def one_round(
+    trace: Trace,
+    shown: int,
+    link: Mapping[str, str],
+    models: Mapping[str, Any],
+    pages: Mapping[str, Callable[[Trace, int], bytes]] | None = None,
+) -> Package:
+    """A run, its first round being 0, with the bars of round ``shown``, and its motions as slides and as an animation.
+
+    pages  further files by name: made of the run and the number of the round
 
     A random number chosen by hand is named in the manifest, in the caption and in the name of the zip.
     """
@@ -46,10 +55,31 @@ def one_round(trace: Trace, shown: int, link: Mapping[str, str], models: Mapping
             "decisions.csv": lambda: (DECISIONS, _decisions(trace)),
             "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
         },
-        pictures={f"round-{shown + 1}": Picture(partial(distributions.panels, drawn))} if drawn else {},
+        pictures={f"round-{shown + 1}": Picture(partial(distributions.panels, drawn), slides=False)} if drawn else {},
         captions=(f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}",),
         facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
+        others=_shown(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
+
+
+def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
+    """Name -> what draws it: every motion of the round as a slide in three formats, and all of them as an animation."""
+
+    def slide(motion: int, kind: str) -> bytes:
+        from specviz.export import matplotlib_adapter, slides  # imported only when a figure is asked for
+
+        return matplotlib_adapter.saved(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
+
+    def animation() -> bytes:
+        from specviz.export import slides
+
+        return slides.animation(stage_payload(trace), shown)
+
+    made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
+    for motion in range(len(motions(trace, trace.rounds[shown]))):
+        stem = f"round-{shown + 1}-step-{motion + 1:02d}"
+        made |= {f"{stem}.{kind}": partial(slide, motion, kind) for kind in ("svg", "png", "pdf")}
+    return made
 
 
 def one_token(

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from specviz import __version__
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST, SITE, write
-from specviz.records import HERE
-from specviz.static_site.document import FONT, PAGES, document
+from specviz.static_site.document import FONT, FONTS, PAGES, document
 from specviz.static_site.pages import contents
 
 LICENSE = "OFL.txt"  # of the font
@@ -22,10 +21,7 @@ def files(live: str | None = None) -> dict[str, bytes]:
     made = contents(live)
     found = {f"{name}.html": document(name, made[name], live).encode() for name in PAGES}
     found["index.html"] = found["one_round.html"]  # the app opens with the same page
-    fonts = next(
-        place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir()
-    )  # installed; in a checkout
-    found |= {name: (fonts / name).read_bytes() for name in (FONT, LICENSE)}
+    found |= {name: (FONTS / name).read_bytes() for name in (FONT, LICENSE)}
     manifest = {"schema": SITE, "version": __version__, "live": live, "files": sorted(found)}
     return found | {MANIFEST: f"{json.dumps(manifest, indent=1)}\n".encode()}
 

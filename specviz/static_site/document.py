@@ -11,8 +11,12 @@ from html import escape
 from typing import Any
 
 from specviz.figures.common.components import linked, styles
+from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
+FONTS = next(
+    place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir()
+)  # installed; in a checkout
 PAGES = {  # name of the file -> title; those that the app has too are named as there
     "one_round": "One round",
     "one_token": "Why it is exact",
@@ -24,6 +28,10 @@ PAGES = {  # name of the file -> title; those that the app has too are named as 
 }
 OF_THE_APP = {"one_round": "", "one_token": "one_token", "whole_text": "whole_text", "drafting_methods": "drafting_methods"}
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
+
+
+PLAIN = '<p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
+FOOT = f"<footer>{PLAIN}</footer>"  # of a file of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +48,17 @@ class Content:
     data: Mapping[str, Any] | None = None
 
 
-def document(name: str, content: Content, live: str | None) -> str:
-    """The file of a page. live: address of the app, ending with a slash; None: there is none to lead to."""
+def document(name: str, content: Content, live: str | None, alone: bool = False) -> str:
+    """The file of a page.
+
+    live   address of the app, ending with a slash; None: there is none to lead to
+    alone  a file of its own, with its font in it and without the other pages
+    """
     title = f"{PAGES[name]} · specviz"
     script, style = linked(f"site/{content.script}.js"), styles("theme", "matrix", "site")
+    if alone:
+        font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
+        style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')
     for part in (script, style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
     head = "\n".join(
@@ -61,9 +76,9 @@ def document(name: str, content: Content, live: str | None) -> str:
     )
     data = "" if content.data is None else f'<script type="application/json" id="data">{packed(content.data)}</script>\n'
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_top(name, live)}\n'
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_alone(name) if alone else _top(name, live)}\n'
         f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
-        f'{_foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
+        f'{FOOT if alone else _foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
     )
 
 
@@ -73,7 +88,7 @@ def policy(script: str, style: str, connect: str = "none") -> str:
     connect  self: the script may also speak to the page's own server; none: nothing is fetched
     """
     return (
-        f"default-src 'none'; script-src {digest(script)} blob:; style-src {digest(style)}; font-src 'self'; img-src data:; "
+        f"default-src 'none'; script-src {digest(script)} blob:; style-src {digest(style)}; font-src 'self' data:; img-src data:; "
         f"connect-src '{connect}'; base-uri 'none'; form-action 'none'"
     )
 
@@ -101,8 +116,9 @@ def _top(name: str, live: str | None) -> str:
     return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'
 
 
+def _alone(name: str) -> str:
+    return f'<header class="top"><span class="brand">specviz</span><nav aria-label="This page"><span>{escape(PAGES[name])}</span></nav></header>'
+
+
 def _foot(name: str) -> str:
-    return (
-        '<footer><p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
-        f'<p class="framed"><a href="{name}.html" data-carry target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'
-    )
+    return f'<footer>{PLAIN}<p class="framed"><a href="{name}.html" data-carry target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'

@@ -67,10 +67,11 @@ def opening() -> Trace:
     return read(TRACES / "opening.json", Trace.from_json)
 
 
-def one_round() -> Content:
-    trace = opening()
+def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
+    """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
+    trace = trace or opening()
     data = {
-        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "cursor": {"round": 0, "motion": 0}, "mode": "recorded",
+        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."

@@ -82,6 +82,11 @@ def p_in_words(p_value: float) -> str:
     return f"p < {SMALLEST:g}" if p_value < SMALLEST else f"p = {p_value:.2g}"
 
 
+def p_in_a_table(p_value: float) -> str:
+    """0.0123; < 1e-300 where float64 tells no more."""
+    return f"< {SMALLEST:g}" if p_value < SMALLEST else f"{p_value:.3g}"
+
+
 def plural(count: int, noun: str) -> str:
     """1 draw, 2 draws."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

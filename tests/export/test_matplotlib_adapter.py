@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import specviz.figures
-from specviz.export.matplotlib_adapter import COLUMN, PAGE, draw, printable, saved
+from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import mistakes
 from specviz.figures.common.theme import MEANINGS
@@ -61,8 +61,8 @@ CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, o
 
 
 @cache
-def paper(name: str, column: bool = False) -> Figure:
-    return CASES[name].paper(column)
+def paper(name: str, form: str = "") -> Figure:
+    return CASES[name].paper(form)
 
 
 def words(drawn) -> list[Text]:
@@ -76,12 +76,21 @@ def words(drawn) -> list[Text]:
     return [one for one in found if one.get_text()]
 
 
-@pytest.mark.parametrize("column", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["page", "column"])
+@pytest.mark.parametrize("form", ["", pytest.param("column", marks=pytest.mark.slow), "slide"], ids=["page", "column", "slide"])
 @pytest.mark.parametrize("name", CASES)
-def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, column):
-    drawn = paper(name, column)
+def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, form):
+    if form == "slide" and not CASES[name].slides:
+        assert name.startswith("one_round"), "its motions are slides of their own"
+        return
+    drawn = paper(name, form)
     drawn.draw_without_rendering()
-    assert drawn.get_figwidth() == (COLUMN if column else PAGE)
+    if form == "slide":
+        assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9)
+        assert (
+            SLIDE <= drawn.get_figwidth() <= 2.7 * SLIDE
+        )  # letters of 8 points are then 14 pixels high on a screen of 1920, or more
+    else:
+        assert drawn.get_figwidth() == (COLUMN if form else PAGE)
     sheet, found = drawn.bbox, words(drawn)
     for text in found:
         box = text.get_window_extent()
@@ -269,13 +278,15 @@ def test_axes_end_and_count_as_on_the_screen():
 
 
 def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once():
-    """Four threads draw two figures at both widths while the process has other settings of matplotlib; they stay as they are."""
-    cases = [(name, column) for name in ("one_token, distributions", "serving_limits, distances") for column in (False, True)]
+    """Four threads draw two figures in every form while the process has other settings of matplotlib; they stay as they are."""
+    cases = [
+        (name, form) for name in ("one_token, distributions", "serving_limits, distances") for form in ("", "column", "slide")
+    ]
 
-    def files(case: tuple[str, bool]) -> list[bytes]:
-        name, column = case
-        drawn = CASES[name].paper(column)
-        return [saved(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.startswith("-column") == column]
+    def files(case: tuple[str, str]) -> list[bytes]:
+        name, form = case
+        drawn = CASES[name].paper(form)
+        return [saved(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.rpartition(".")[0].strip("-") == form]
 
     first = list(map(files, cases))
     with matplotlib.rc_context({"font.size": 20.0, "axes.grid": True, "svg.fonttype": "none"}):

@@ -76,7 +76,7 @@ def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
     found, again = whole, package(tests=[], detectable_tv=0.1).files()
     assert [name for name in found if found[name] != again[name]] == []
     names = {name for name in found if name.endswith(".svg")}
-    assert names == {"draws-1.svg", "draws-2.svg", "p-values.svg"}
+    assert names == {f"{name}{ending}.svg" for name in ("draws-1", "draws-2", "p-values") for ending in ("", "-slide")}
     assert all(ElementTree.fromstring(found[name]).tag.endswith("svg") for name in names)
     assert [float(row["share"]) for row in rows(found["cells.csv"])][:5] == list(FILLING.shares)
     assert all(row["begins_with"].startswith('"') for row in rows(found["cells.csv"])), "no spreadsheet takes it for a formula"

@@ -20,7 +20,7 @@ from specviz.web.common.queue import shared
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
 HOLDS = (
-    "Figures as SVG, PNG, PDF and an interactive page, data as CSV and JSON, captions for print, and a manifest: settings, seed, "
+    "Figures as SVG, PNG, PDF, slides of 16:9 and an interactive page, data as CSV and JSON, captions for print, and a manifest: settings, seed, "
     "versions, hashes of weights and tokenizer, and the command that reproduces it."
 )
 

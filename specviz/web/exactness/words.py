@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.export.manifest import proposer_options
 from specviz.settings import Settings
+from specviz.statistics.finding import p_in_a_table
 from specviz.web.common.verdict import Verdict, counted, detectable, next_test, rejection, tail, too_early, verify_command
 from specviz.web.exactness.state import SOURCES, ExactnessResult, Exam, Question
 
@@ -50,8 +51,8 @@ def tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[d
     return [
         {"samples": f"{one['n']:,}", "level of each test": f"{one['level']:.2g}", "most cells": one["cells"],
          "detects a distance of": f"{(found.detectable_tv if found else one['sees']):.2g}",
-         "chi-square p": f"{found.tests[0].p_value:.3g}" if found else "",
-         "G p": f"{found.tests[1].p_value:.3g}" if found else "", "found": found.verdict if found else "not reached"}
+         "chi-square p": p_in_a_table(found.tests[0].p_value) if found else "",
+         "G p": p_in_a_table(found.tests[1].p_value) if found else "", "found": found.verdict if found else "not reached"}
         for found, one in zip(answers, plan, strict=True)
     ]  # fmt: skip
 
@@ -111,7 +112,7 @@ def described(report: Mapping[str, Any]) -> str:
 def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every test of a report as a row."""
     return [
-        {"test": test["name"], "p-value": f"{test['p_value']:.3g}", "corrected": f"{test['adjusted_p']:.3g}",
+        {"test": test["name"], "p-value": p_in_a_table(test['p_value']), "corrected": p_in_a_table(test['adjusted_p']),
          "detects a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
         for test in report["tests"]
     ]  # fmt: skip

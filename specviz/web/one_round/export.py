@@ -12,6 +12,8 @@ from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_token.link import write_distribution
 from specviz.figures.one_token.token import GRID, PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
+from specviz.static_site.document import document
+from specviz.static_site.pages import one_round as recorded
 from specviz.trace import Trace
 from specviz.web.common import cache, warmup
 from specviz.web.common.download import Offer
@@ -28,9 +30,17 @@ def round_offer(trace: Trace | None, shown: int) -> Offer:
     shown = min(shown, len(trace.rounds) - 1)
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
-    package = one_round(trace, shown, link, trace.models)
+    package = one_round(trace, shown, link, trace.models, STEPPED)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
-    return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace)), said)
+    return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace), STEPPED), said)
+
+
+def stepped(trace: Trace, shown: int) -> bytes:
+    """The run as one HTML file that steps without a network, from round ``shown`` on."""
+    return document("one_round", recorded(trace, shown), None, alone=True).encode()
+
+
+STEPPED = {"one-round.html": stepped}
 
 
 def identity(trace: Trace) -> dict[str, Any]:

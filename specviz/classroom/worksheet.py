@@ -1,0 +1,168 @@
+"""One round by hand: two small tables, random digits, and the round that the production decoder makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from specviz.decoding.engine import step
+from specviz.errors import SettingsError
+from specviz.models.table import TableModel
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import Prefix, Purpose
+from specviz.trace import Round
+from specviz.verification.token_rule import TokenRule
+
+WORDS = ("sun", "rain", "wind", "snow")  # a diary of the weather: any of them may follow any other
+GAMMA = 3  # draft tokens of the round
+SEEDS = 1_000_000
+TRIES = 10_000  # sheets that a seed goes through; about one in nine has what a sheet needs
+Table = tuple[tuple[int, ...], ...]  # tenths: row x is the distribution of the word after x
+
+
+@dataclass(frozen=True, slots=True)
+class Worksheet:
+    """One sheet and its answer.
+
+    seed    of this sheet, 0 to 999,999
+    p, q    (4, 4) tenths, each row sums to 10: the target's and the draft's table
+    start   the word so far, as a place in WORDS
+    drawing, testing  GAMMA pairs of random digits each, 0 to 99: they draw the draft words, and are the random numbers u
+    last    the two digits that draw the replacement, or the bonus word
+    round   what the production decoder does with these numbers
+    """
+
+    seed: int
+    p: Table
+    q: Table
+    start: int
+    drawing: tuple[int, ...]
+    testing: tuple[int, ...]
+    last: int
+    round: Round
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """For each draft word, the word it follows."""
+        return (self.start, *(one.token for one in self.round.proposals[:-1]))
+
+    @property
+    def rejected(self) -> int:
+        """Number of the draft word that was rejected, from 0."""
+        return next(place for place, one in enumerate(self.round.proposals) if one.accepted is False)
+
+    @property
+    def residual(self) -> tuple[int, ...]:
+        """(4,) tenths: max(0, p - q) where the draft word was rejected, not yet rescaled."""
+        return left_over(*(table[self.before[self.rejected]] for table in (self.p, self.q)))
+
+    @property
+    def bonus(self) -> int:
+        """The word that the last digits would draw after the last draft word, had all been accepted."""
+        return drawn(self.p[self.round.proposals[-1].token], self.last)
+
+
+def worksheet(seed: int) -> Worksheet:
+    """The sheet of a seed: the first of its stream in which a word is accepted after a real test (p < q), a later one is rejected,
+    and no digits fall so near an edge that a third would decide.
+
+    Raises SettingsError for a seed that is not a whole number from 0 to 999,999.
+    """
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
+        raise SettingsError("seed", seed, f"a whole number from 0 to {SEEDS - 1:,}")
+    generator = np.random.Generator(np.random.Philox(seed))
+    return next(sheet for _ in range(TRIES) if (sheet := _tried(seed, generator)) is not None)
+
+
+def left_over(p: Sequence[int], q: Sequence[int]) -> tuple[int, ...]:
+    """max(0, p - q) word by word, in tenths (Leviathan et al. 2023, Algorithm 1, before it is rescaled)."""
+    return tuple(max(0, a - b) for a, b in zip(p, q, strict=True))
+
+
+def ranges(weights: Sequence[int]) -> tuple[range, ...]:
+    """For each word the two-digit numbers that draw it: 0 to 99, dealt out in proportion to the weights, in the order of the words.
+
+    Where a weight does not divide 100, a number belongs to the word in which it begins.
+    """
+    total = sum(weights)
+    edges = [0, *(-(-100 * one // total) for one in accumulate(weights))]
+    return tuple(range(a, b) for a, b in pairwise(edges))
+
+
+def drawn(weights: Sequence[int], digits: int) -> int:
+    """The word that two digits draw from weights, as its place."""
+    return next(place for place, one in enumerate(ranges(weights)) if digits in one)
+
+
+def _tried(seed: int, generator: np.random.Generator) -> Worksheet | None:
+    """The next sheet of a stream, None where it would not do."""
+    p = tuple(_row(generator) for _ in WORDS)
+    q = tuple(_moved(row, generator) for row in p)
+    start, *digits = (int(generator.integers(bound)) for bound in (len(WORDS), *[100] * (2 * GAMMA + 1)))
+    drawing, testing, last = tuple(digits[:GAMMA]), tuple(digits[GAMMA:-1]), digits[-1]
+    sheet = Worksheet(seed, p, q, start, drawing, testing, last, _round(p, q, start, drawing, testing, last))
+    verdicts = [one.accepted for one in sheet.round.proposals]
+    if False not in verdicts:
+        return None
+    accepted = [one for one in sheet.round.proposals if one.accepted]
+    real = any(one.p < one.q for one in accepted)
+    return sheet if real and not _near_an_edge(sheet) else None
+
+
+def _row(generator: np.random.Generator) -> tuple[int, ...]:
+    """Tenths of four words, each at least one."""
+    cuts = sorted(generator.choice(np.arange(1, 10), len(WORDS) - 1, replace=False).tolist())
+    return tuple(b - a for a, b in zip([0, *cuts], [*cuts, 10], strict=True))
+
+
+def _moved(row: tuple[int, ...], generator: np.random.Generator) -> tuple[int, ...]:
+    """The row with three tenths moved at random from one word to another; no word goes below nothing."""
+    found = list(row)
+    for _ in range(3):
+        source, to = generator.choice(len(WORDS), 2, replace=False).tolist()
+        if found[source]:
+            found[source], found[to] = found[source] - 1, found[to] + 1
+    return tuple(found)
+
+
+def _near_an_edge(sheet: Worksheet) -> bool:
+    """Whether one of the two-digit numbers that are used begins on one side of an edge and ends on the other."""
+    for one, digits in zip(sheet.round.proposals, sheet.testing, strict=True):
+        if one.accepted is None:
+            continue
+        edge = Fraction(round(10 * one.p), round(10 * one.q)) * 100
+        if digits < edge < digits + 1:
+            return True
+    total = sum(sheet.residual)
+    return any(sheet.last < 100 * Fraction(edge, total) < sheet.last + 1 for edge in accumulate(sheet.residual))
+
+
+@dataclass(frozen=True, slots=True)
+class _Digits:
+    """Random numbers from two digits each: the middle of the hundredth that they name."""
+
+    known: Mapping[tuple[Purpose, int], int]
+    last: int
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        digits = self.known.get((purpose, node), self.last)
+        return np.full(len(rows), (digits + 0.5) / 100)
+
+
+def _round(p: Table, q: Table, start: int, drawing: Sequence[int], testing: Sequence[int], last: int) -> Round:
+    """The round of the production engine under the token rule."""
+    known = {(Purpose.DRAFT, node): digits for node, digits in enumerate(drawing)}
+    known |= {(Purpose.ACCEPT, node): digits for node, digits in enumerate(testing)}
+    rows = [Prefix((start,), 0, GAMMA + 1)]
+    (found,) = step(rows, _model(p), DraftModel(_model(q), GAMMA), TokenRule(), _Digits(known, last), bars=len(WORDS))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _model(table: Table) -> TableModel:
+    return TableModel(lambda ids: [Fraction(one, 10) for one in table[ids[-1]]], len(WORDS))

@@ -1,0 +1,143 @@
+"""One round by hand: what a class works out with a pencil is what the production decoder does, and the page holds all of it."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from specviz.__main__ import main
+from specviz.classroom.worksheet import SEEDS, WORDS, drawn, left_over, ranges, worksheet
+from specviz.errors import SettingsError
+from specviz.export import worksheet as paper
+from specviz.verification.draw import draw
+
+SHEETS = tuple(worksheet(seed) for seed in (*range(30), SEEDS - 1))
+
+
+def by_hand(sheet):
+    """Steps 1 to 3 of the sheet, in fractions, with two digits read as hundredths; nothing of the decoder is used."""
+    last, guesses = sheet.start, []
+    for digits in sheet.drawing:
+        row, before = sheet.q[last], last
+        last = next(word for word in range(4) if digits < 10 * sum(row[: word + 1]))
+        guesses.append((before, last))
+    text = []
+    for (before, word), digits in zip(guesses, sheet.testing, strict=True):
+        p, q = sheet.p[before], sheet.q[before]
+        if Fraction(digits, 100) * q[word] < p[word]:
+            text.append(word)
+            continue
+        left = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+        shares = [Fraction(100 * sum(left[: word + 1]), sum(left)) for word in range(4)]
+        return guesses, [*text, next(word for word in range(4) if sheet.last < shares[word])]
+    raise AssertionError("a sheet has a rejected guess")
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: str(sheet.seed))
+def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
+    guesses, text = by_hand(sheet)
+    assert [word for _, word in guesses] == [one.token for one in sheet.round.proposals]
+    assert tuple(before for before, _ in guesses) == sheet.before
+    assert tuple(text) == sheet.round.committed
+    assert all(sum(row) == 10 and min(row) >= 0 for table in (sheet.p, sheet.q) for row in table)
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: str(sheet.seed))
+def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is_rejected(sheet):
+    decided = [one for one in sheet.round.proposals if one.accepted is not None]
+    assert decided[-1].accepted is False
+    assert any(one.accepted and one.p < one.q for one in decided[:-1])
+    assert sum(sheet.residual) > 0
+    assert sheet.round.ending.kind == "residual"
+
+
+def test_the_same_seed_gives_the_same_sheet_and_other_seeds_give_others():
+    assert worksheet(7) == worksheet(7)
+    assert len({(one.p, one.q, one.drawing) for one in SHEETS}) == len(SHEETS)
+
+
+def test_digits_draw_the_words_that_the_decoder_draws_from_the_middle_of_their_hundredth():
+    for weights in ((2, 1, 6, 1), (0, 1, 1, 0), (4, 0, 0, 6), (1, 2, 0, 0)):
+        total = sum(weights)
+        probs = torch.tensor([one / total for one in weights], dtype=torch.float64)
+        edges = [Fraction(100 * sum(weights[: place + 1]), total) for place in range(4)]
+        for digits in range(100):
+            if not any(digits < edge < digits + 1 for edge in edges):
+                u = torch.tensor([(digits + 0.5) / 100], dtype=torch.float64)
+                assert drawn(weights, digits) == int(draw(probs[None], u)[0])
+        assert [number for one in ranges(weights) for number in one] == list(range(100))
+
+
+def test_what_is_left_over_is_the_target_less_the_draft():
+    assert left_over((2, 1, 6, 1), (4, 1, 3, 2)) == (0, 0, 3, 0)
+
+
+@pytest.mark.parametrize("seed", (-1, SEEDS, True, 1.0, "1"))
+def test_a_seed_out_of_range_is_refused_with_a_sentence(seed):
+    with pytest.raises(SettingsError, match="whole number from 0 to 999,999"):
+        worksheet(seed)
+
+
+def words_of(figure):
+    return [one.get_text() for one in figure.texts]
+
+
+@pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
+def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
+    blank, key = words_of(paper.front(sheet)), words_of(paper.front(sheet, key=True))
+    assert {f"{one:02d}" for one in sheet.drawing} <= set(blank)
+    assert {f".{one:02d}" for one in sheet.testing} <= set(blank)
+    answer = next(one for one in key if "words from one pass" in one)
+    kept = [WORDS[token] for token in sheet.round.committed]
+    assert answer == f"{WORDS[sheet.start]} → {' '.join(kept)}: {len(kept)} words from one pass of the target"
+    assert key.count("no") == 1
+    assert not {"yes", "no"} & set(blank)
+    assert not any("words from one pass" in one for one in blank)
+
+
+@pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
+def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
+    for figure in (page(sheet, key) for page in (paper.front, paper.back) for key in (False, True)):
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        boxes = [one.get_window_extent(renderer) for one in figure.texts if one.get_text()]
+        width, height = figure.bbox.size
+        assert all(one.x0 >= 0.05 * width and one.x1 <= 0.95 * width and one.y0 >= 0.03 * height for one in boxes)
+        assert not [
+            (a, b) for place, a in enumerate(boxes) for b in boxes[:place] if a.shrunk(0.98, 0.7).overlaps(b.shrunk(0.98, 0.7))
+        ]
+
+
+def test_the_command_writes_sheets_and_key_and_the_same_bytes_again(tmp_path, capsys):
+    out = tmp_path / "class.pdf"
+    assert main(["worksheet", "--seed", "4", "--count", "2", "--out", str(out)]) == 0
+    first = out.read_bytes(), (tmp_path / "class-key.pdf").read_bytes()
+    assert first[0].startswith(b"%PDF") and first[0].count(b"/Type /Page ") == 4
+    assert first[0] != first[1]
+    assert "2 sheets" in capsys.readouterr().out
+    assert first == (paper.pdf([worksheet(4), worksheet(5)]), paper.pdf([worksheet(4), worksheet(5)], key=True))
+
+
+@pytest.mark.parametrize("there", ("class.pdf", "class-key.pdf"))
+def test_a_file_that_is_there_is_kept_and_the_other_is_not_written(there, tmp_path, capsys):
+    (tmp_path / there).write_text("mine")
+    assert main(["worksheet", "--out", str(tmp_path / "class.pdf")]) == 2
+    assert there in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == [there]
+    assert (tmp_path / there).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    (
+        (["--seed", "-3"], "seed must be a whole number from 0 to 999,999, got -3"),
+        (["--seed", "999999", "--count", "2"], "got 1000000"),
+        (["--count", "0"], "count must be a whole number from 1 to 100, got 0"),
+        (["--out", "sheet.txt"], "ends in .pdf"),
+    ),
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(given, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["worksheet", *given]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
