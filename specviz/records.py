@@ -251,11 +251,19 @@ def _of(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
+def read_file(path: Path, read: Callable[[str], T]) -> T:
+    """What a file that comes with the project holds. Raises TraceError where it is missing or damaged."""
+    try:
+        return read(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
+
+
 def of_file(path: Path, read: Callable[[str], T], nothing: T) -> T:
     """What a file that comes with the project holds; ``nothing``, and a line in the log, where it is missing or damaged."""
     try:
-        return read(path.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
+        return read_file(path, read)
+    except SpecvizError:
         logging.getLogger(__name__).exception("there is no record %s", path.name)
         return nothing
 

@@ -1,9 +1,11 @@
-"""Writes the generated parts of docs/: the options of every command, those of the server, the glossary, and the table of docs/audits.
+"""Writes the generated parts of docs/: the options of every command, those of the server, the glossary, the papers,
+and the table of docs/audits.
 
     python tools/generated_docs.py
 
 Only the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is replaced. Options are described in the words of ``--help``,
-terms in those of assets/glossary.toml.
+terms in those of assets/glossary.toml, papers
+in those of assets/sources.toml.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import importlib
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,13 +120,22 @@ def audits() -> str:
     return of_audits.table(DOCS / "audits")
 
 
+def sources() -> str:
+    """Every paper with what it reports, and what was found here."""
+    lines = ["| paper | taken from it | its abstract reports | here |", "|---|---|---|---|"]
+    for one in tomllib.loads((ROOT / "assets" / "sources.toml").read_text(encoding="utf-8"))["source"]:
+        paper = f"{cell(one['authors'])}: [{cell(one['title'])}]({one['url']}), {cell(one['where'])}"
+        lines.append(f"| {paper} | {cell(one['what'])} | {cell(one['claims'])} | {cell(one['here'])} |")
+    return "\n".join(lines) + "\n"
+
+
 def block(name: str) -> str:
     """The generated text of that name. Raises KeyError for an unknown name."""
     if name in COMMANDS:
         return command(name)
     if name in SHARED:
         return table(actions(SHARED[name][1]))
-    return {"commands": commands, "glossary": glossary, "hosting-options": hosting, "audits": audits}[name]()
+    return {"commands": commands, "glossary": glossary, "hosting-options": hosting, "audits": audits, "sources": sources}[name]()
 
 
 def renewed(text: str) -> str:

@@ -11,22 +11,22 @@ from html import escape
 from typing import Any
 
 from specviz.figures.common.components import linked, styles
+from specviz.figures.common.pages import ALL, following
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
 FONTS = next(
     place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir()
 )  # installed; in a checkout
-PAGES = {  # name of the file -> title; those that the app has too are named as there
-    "one_round": "One round",
-    "one_token": "Why it is exact",
-    "whole_text": "Whole text",
-    "drafting_methods": "Drafting methods",
+SHARED = tuple(
+    page for page in ALL if page.path in ("one_round", "one_token", "whole_text", "questions", "drafting_methods")
+)  # with the app
+PAGES = {page.path: page.title for page in SHARED} | {  # name of the file -> title
     "evidence": "Recorded evidence",
     "glossary": "Glossary",
     "sources": "Sources",
 }
-OF_THE_APP = {"one_round": "", "one_token": "one_token", "whole_text": "whole_text", "drafting_methods": "drafting_methods"}
+OF_THE_APP = {page.path: "" if page is ALL[0] else page.path for page in SHARED}  # address in the app, which opens with the first
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
 
@@ -78,7 +78,7 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_alone(name) if alone else _top(name, live)}\n'
         f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
-        f'{FOOT if alone else _foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
+        f'{FOOT if alone else _onward(name) + _foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
     )
 
 
@@ -118,6 +118,14 @@ def _top(name: str, live: str | None) -> str:
 
 def _alone(name: str) -> str:
     return f'<header class="top"><span class="brand">specviz</span><nav aria-label="This page"><span>{escape(PAGES[name])}</span></nav></header>'
+
+
+def _onward(name: str) -> str:
+    """The end of a page that the app has too: the one that follows here, and why; nothing after the last."""
+    if name not in OF_THE_APP or name == SHARED[-1].path:
+        return ""
+    after = following(name, SHARED)
+    return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
 
 
 def _foot(name: str) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from html import escape
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
-from specviz.errors import TraceError
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
 from specviz.figures.common.narration import HEADLINE
@@ -20,6 +18,7 @@ from specviz.figures.drafting_methods import methods as methods_words
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_token.token import token_payload
+from specviz.figures.questions import questions as asked
 from specviz.figures.serving_limits import setups as setups_words
 from specviz.figures.speed import plan as plan_words
 from specviz.figures.speed import study as study_words
@@ -28,25 +27,16 @@ from specviz.measure import methods, passage
 from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.prediction import plans
 from specviz.prediction.study import Study
-from specviz.records import ASSETS
+from specviz.records import ASSETS, read_file
 from specviz.serving import setups
 from specviz.settings import Settings
-from specviz.static_site.document import Content
+from specviz.static_site.document import PAGES, Content
 from specviz.trace import Trace
 
 TRACES = ASSETS / "traces"
 KEYS = [field.name for field in fields(Settings)]  # of a link that asks for a run
 FIRST = {"distribution": "1", "row": "tree-wide"}  # what Drafting methods shows first
 NOTICES = '<div id="notices" class="notices" role="status"></div>'
-T = TypeVar("T")
-
-
-def read(path: Path, parse: Callable[[str], T]) -> T:
-    """A record that comes with the project. Raises TraceError where it is missing or damaged: a site without it would have a hole."""
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
 
 
 def contents(live: str | None) -> dict[str, Content]:
@@ -55,6 +45,7 @@ def contents(live: str | None) -> dict[str, Content]:
         "one_round": one_round(),
         "one_token": one_token(),
         "whole_text": whole_text(live),
+        "questions": questions(),
         "drafting_methods": drafting_methods(),
         "evidence": evidence(),
         "glossary": glossary(),
@@ -64,7 +55,7 @@ def contents(live: str | None) -> dict[str, Content]:
 
 @cache
 def opening() -> Trace:
-    return read(TRACES / "opening.json", Trace.from_json)
+    return read_file(TRACES / "opening.json", Trace.from_json)
 
 
 def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
@@ -88,7 +79,7 @@ def one_token() -> Content:
 
 def whole_text(live: str | None) -> Content:
     found = []
-    for one in read(TRACES / "passage.json", passage.from_json).values():
+    for one in read_file(TRACES / "passage.json", passage.from_json).values():
         measured = lanes_words.measured(one)
         found.append(
             {
@@ -115,7 +106,7 @@ def whole_text(live: str | None) -> Content:
 
 
 def drafting_methods() -> Content:
-    known = read(TRACES / "methods.json", methods.from_json)
+    known = read_file(TRACES / "methods.json", methods.from_json)
     links = "".join(
         f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
         for choice, one in known.items()
@@ -129,6 +120,17 @@ def drafting_methods() -> Content:
     comparisons = {choice: {row.key: _method(row) for row in one.rows} for choice, one in known.items()}
     about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
     return Content(about, body, "drafting_methods", _data("tree", comparisons=comparisons, first=FIRST))
+
+
+def questions() -> Content:
+    data = {"payload": asked.payload(asked.shipped(), _in_this_edition)}
+    about = "Eight situations from recorded runs of speculative decoding: answer before you look."
+    body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
+    return Content(about, body, "questions", _data("questions", data=data))
+
+
+def _in_this_edition(page: asked.Page) -> asked.Page:
+    return page if page.name in PAGES else asked.Page("evidence", {}, PAGES["evidence"])
 
 
 def _distribution(one: MethodComparison) -> str:
@@ -169,10 +171,10 @@ def _method(row: MethodRow) -> dict[str, Any]:
 
 
 def evidence() -> Content:
-    cells = read(TRACES / "matrix.json", matrix.read)
-    served = read(TRACES / "setups.json", setups.from_json)
-    kinds = read(TRACES / "study.json", Study.from_json)
-    predicted = next(iter(read(TRACES / "plans.json", plans.from_json).values()))
+    cells = read_file(TRACES / "matrix.json", matrix.read)
+    served = read_file(TRACES / "setups.json", setups.from_json)
+    kinds = read_file(TRACES / "study.json", Study.from_json)
+    predicted = next(iter(read_file(TRACES / "plans.json", plans.from_json).values()))
     blank = "".join(f"<li>{escape(row['cells'])}: {escape(row['blank because'])}</li>" for row in matrix.blanks(cells))
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
@@ -200,7 +202,7 @@ def sources() -> Content:
     papers = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
     rows = "".join(
         f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
-        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p></li>"
+        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p><p>It reports: {escape(one['claims'])}</p><p>Here: {escape(one['here'])}</p></li>"
         for one in papers
     )
     said = "The runs on these pages were recorded with the shipped pair of models, which was trained on public-domain books."

@@ -199,7 +199,7 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     page.goto(f"{server}/one_token?p=10-20-30-20-20&q=30-30-20-10-10")
     page.locator(".token .headline").wait_for()
     assert page.title() == "Why it is exact · specviz"
-    expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server
+    expect(page.get_by_role("link", name="Next: Whole text")).to_be_visible()  # framed by app.py, even on a fresh server
     assert bars(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
     at_rest(page)
     before = len(sent)

@@ -7,7 +7,9 @@ import html
 import json
 import os
 import re
+import tomllib
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -15,10 +17,12 @@ from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.common.glossary import GLOSSARY
+from specviz.figures.common.pages import following
+from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
 from specviz.static_site.build import build, files, live_address
-from specviz.static_site.document import FONT, OF_THE_APP, PAGES, Content, document, packed, policy
+from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, Content, document, packed, policy
 from specviz.web.common.frame import PAGES as APP
 from tests.fresh import run_fresh
 
@@ -56,6 +60,18 @@ def test_pages_that_the_app_has_too_have_its_names_and_addresses():
         assert PAGES[name] == APP[name] and path in ("", name)
 
 
+def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(found):
+    for name, after in pairwise(OF_THE_APP):
+        (said,) = re.findall(r'<p class="onward">(.*?)</p>', found[f"{name}.html"].decode())
+        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {following(name, SHARED).why}'
+    assert b'class="onward"' not in found["drafting_methods.html"] and b'class="onward"' not in found["glossary.html"]
+
+
+def test_every_page_says_its_language_and_its_own_title(found):
+    titles = [re.search(r'<html lang="en">.*<title>(.*?) · specviz</title>', found[name].decode(), re.S)[1] for name in NAMES]
+    assert [html.unescape(title) for title in titles] == list(PAGES.values())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_page_names_is_a_file_beside_it(found, name):
     """Relative addresses alone: so it works under any path. Papers and the licenses are links for people, not loaded."""
@@ -91,8 +107,11 @@ def test_text_of_a_record_never_ends_the_element_that_holds_it():
 
 def test_every_term_and_every_paper_is_there(found):
     words, papers = found["glossary.html"].decode(), found["sources.html"].decode()
+    known = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
     assert all(html.escape(said) in words for pair in GLOSSARY.items() for said in pair)
-    assert len(re.findall("<cite>", papers)) == len(re.findall(r'href="https://arxiv.org/abs/\d{4}\.\d{5}"', papers)) == 7
+    assert (
+        len(re.findall("<cite>", papers)) == len(re.findall(r'href="https://arxiv.org/abs/\d{4}\.\d{5}"', papers)) == len(known)
+    )
 
 
 def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(found):

@@ -18,6 +18,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
+from specviz.figures.common.pages import APPLY, CHECK, LEARN, following
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
@@ -88,7 +89,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page == "one_token" or not links.unknown_keys(app.session_state[page].link())
+    assert page in ("one_token", "questions") or not links.unknown_keys(app.session_state[page].link())
 
 
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
@@ -176,6 +177,30 @@ def test_every_page_has_state_work_and_view_and_only_views_know_streamlit():
 def test_every_address_is_the_name_of_its_file():
     """Else a link that is the first thing a fresh server is asked for opens with 'Page not found'."""
     assert {path.stem for path in (ROOT / "pages").glob("*.py")} == set(frame.PAGES)
+
+
+def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first():
+    groups = frame.grouped({path: path for path in frame.PAGES})
+    assert list(groups) == [LEARN, CHECK, APPLY]
+    assert [path for paths in groups.values() for path in paths] == list(frame.PAGES), "the order of reading is that of the menus"
+    assert frame.FIRST == "one_round"
+
+
+@pytest.mark.parametrize("path", list(frame.PAGES))
+def test_a_page_ends_with_the_one_that_follows_and_why(path):
+    app, after = opened(path), following(path)
+    assert not app.exception
+    (link,) = app.get("page_link")
+    assert link.proto.label == f"Next: {after.title}" and after.path != path
+    assert app.markdown[-1].value == after.why
+
+
+def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():
+    path, seen = frame.FIRST, []
+    for _ in frame.PAGES:
+        path = following(path).path
+        seen.append(path)
+    assert sorted(seen) == sorted(frame.PAGES) and path == frame.FIRST
 
 
 def test_tabs_of_one_browser_are_one_visitor():

@@ -31,7 +31,8 @@ from tests.web.test_one_round import served_before, shown
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPUTE = [name for name in frame.PAGES if name != "one_token"]  # which draws One round's run
+RECORDED = ("one_token", "questions")  # pages that ask nothing and draw a run that is there
+COMPUTE = [name for name in frame.PAGES if name not in RECORDED]
 STRANGER = Places("owner/big", "owner/small@v2").name
 
 
@@ -182,19 +183,21 @@ def test_why_it_is_exact_says_whose_run_its_distributions_are(own):
     assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in said(app)
 
 
-def test_why_it_is_exact_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own):
-    app = used(start(), own).switch_page("pages/one_token.py").run()
+@pytest.mark.parametrize("page", RECORDED)
+def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own, page):
+    app = used(start(), own).switch_page(f"pages/{page}.py").run()
     assert app.query_params["pair"] == own
-    again = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=120)
+    again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     again.query_params["pair"] = own
     assert label(again.run()) == "Models: target with draft" and "Nothing was loaded" not in said(again)
-    other = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=120)
+    other = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     other.query_params["pair"] = STRANGER
     assert label(other.run()) == "Models: Storybook" and "Nothing was loaded" in said(other)
 
 
-def test_why_it_is_exact_lets_go_of_the_pair_in_its_address_with_the_pair(own):
-    app = used(start(), own).switch_page("pages/one_token.py").run()
+@pytest.mark.parametrize("page", RECORDED)
+def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pair(own, page):
+    app = used(start(), own).switch_page(f"pages/{page}.py").run()
     app.session_state[session.PAIR] = "storybook"  # chosen in the panel; the browser's address is a moment old
     assert label(app.run()) == "Models: Storybook" and "pair" not in app.query_params
     app.query_params["pair"] = own

@@ -30,7 +30,7 @@ class Stage {
     this.bars = makeBars();
     this.uniform = makeUniform(this);
     this.last = makeLast(this);
-    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
+    this.svg = s("svg", { class: "scene", role: "group", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
       makeHatches("shared", "both", "bad"), this.bars.node, this.uniform.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import copy
 from functools import lru_cache
+from typing import Any
 
 import streamlit as st
 
 from specviz.figures.common.components import styles
+from specviz.figures.common.pages import ALL, TITLES, following
 from specviz.web.common import comeback, untrusted, warmup
 from specviz.web.hosting import metrics
 
-PAGES = {  # path of its address, which is also the name of its file and of its folder in web/
-    "one_round": "One round",
-    "one_token": "Why it is exact",
-    "whole_text": "Whole text",
-    "exactness": "Is it exact?",
-    "mistakes": "Break it",
-    "serving_limits": "Serving limits",
-    "speed": "How fast?",
-    "drafting_methods": "Drafting methods",
-}
+PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root
 
 
 def run() -> None:
     """Draw the frame and the page that the address asks for."""
     untrusted.guard()
-    page = st.navigation([copy.copy(page) for page in _pages()], position="top")
+    pages = {path: copy.copy(page) for path, page in _pages().items()}
+    page = st.navigation(grouped(pages), position="top")
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
-    st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}</style>")
+    st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
     comeback.greet()
     page.run()
+    onward(page.url_path or FIRST, pages)
     for sentence in untrusted.refused():
         top.text(sentence)
 
@@ -43,7 +38,30 @@ def enter() -> None:
     warmup.start()
 
 
+def grouped(pages: dict[str, Any]) -> dict[str, list[Any]]:
+    """The pages under the names of their groups, both in the order of reading."""
+    found: dict[str, list[Any]] = {}
+    for page in ALL:
+        found.setdefault(page.group, []).append(pages[page.path])
+    return found
+
+
+def marked(path: str) -> str:
+    """Style that marks the group of the open page; Streamlit marks the page itself, in a menu that is closed."""
+    groups = list(dict.fromkeys(page.group for page in ALL))
+    place = 1 + groups.index(next(page.group for page in ALL if page.path == path))
+    return f'[data-testid="stTopNav"] > div:nth-child({place}) > button {{ background: var(--here); font-weight: 600; }}'
+
+
+def onward(path: str, pages: dict[str, Any]) -> None:
+    """The end of a page: the one that follows, and why."""
+    after = following(path)
+    with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
+        st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
+        st.markdown(after.why)
+
+
 @lru_cache(maxsize=1)
-def _pages() -> tuple[st.Page, ...]:
+def _pages() -> dict[str, st.Page]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
-    return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == FIRST) for path, title in PAGES.items())
+    return {path: st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == FIRST) for path, title in PAGES.items()}

@@ -21,7 +21,23 @@ SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
 HOSTS = (*SERVERS, "pair", "heads", "exit")  # what makes a machine load, read or fetch
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
-    *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "distribution", "row", "draft", "tab", "alpha", "c"),
+    *(
+        "at",
+        "preset",
+        "from",
+        "p",
+        "q",
+        "source",
+        "mistake",
+        "arm",
+        "distribution",
+        "row",
+        "draft",
+        "tab",
+        "alpha",
+        "c",
+        "question",
+    ),
 }
 NAMED = 5  # unknown keys that a sentence names
 

@@ -1,0 +1,7 @@
+"""Eight questions: what would you expect?"""
+
+from specviz.web.common import frame
+from specviz.web.questions import view
+
+frame.enter()
+view.page()

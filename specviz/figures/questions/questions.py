@@ -1,0 +1,571 @@
+"""The eight questions. Every situation and every number is of the recorded runs; the sentences say what was seen there.
+
+A wrong answer has an explanation and a picture of its own. The answers of a visitor stay in the browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from specviz.figures.common.glyphs import Glyph
+from specviz.figures.common.narration import number
+from specviz.figures.drafting_methods.methods import name_of
+from specviz.figures.one_token.token import positions
+from specviz.figures.questions.pictures import Lane, Picture, amounts, over
+from specviz.measure import methods
+from specviz.measure.estimate import Estimate
+from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
+from specviz.prediction.batches import BatchSpeeds
+from specviz.records import ASSETS, read_file
+from specviz.serving import setups
+from specviz.serving.setups import SetupComparison
+from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.power import detectable_tv, draws_needed
+from specviz.trace import Trace
+
+HEADLINE = "What would you expect?"
+LEDE = "Eight situations from recorded runs. Answer first, then see what happened. Every answer is explained."
+SHARES = (("p", "target’s exact distribution"), ("plain", "samples"))
+SHOWN = 6  # tokens beside all others where samples are shown
+OFF, CELLS = 0.02, 15  # the distance and the number of compared tokens of the question about samples
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An answer: its words, why it is right or wrong, and the picture that shows it."""
+
+    text: str
+    why: str
+    picture: Picture
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page by its name, the parameters of its address, and the words of the link."""
+
+    name: str
+    query: Mapping[str, str]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One situation and what it asks.
+
+    key      its name in addresses and in what the browser keeps
+    page     where the situation can be seen
+    picture  what is shown before the answer; None: nothing
+    """
+
+    key: str
+    situation: str
+    asks: str
+    options: tuple[Option, ...]
+    page: Page
+    picture: Picture | None = None
+
+    def __post_init__(self) -> None:
+        if sum(option.right for option in self.options) != 1:
+            raise ValueError(f"question {self.key!r} must have one right answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The recorded runs that the questions are about. methods: those at temperature 1."""
+
+    opening: Trace
+    methods: MethodComparison
+    batches: BatchSpeeds
+    setups: SetupComparison
+
+
+def shipped() -> Recorded:
+    """The runs that come with the project. Raises TraceError where one is missing or damaged."""
+    traces = ASSETS / "traces"
+    return Recorded(
+        read_file(traces / "opening.json", Trace.from_json),
+        read_file(traces / "methods.json", methods.from_json)["1"],
+        read_file(traces / "batches.json", BatchSpeeds.from_json),
+        read_file(traces / "setups.json", setups.from_json),
+    )
+
+
+def payload(recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page) -> dict[str, Any]:
+    """All that the component needs, as JSON. linked: where a page is found, if not in the app."""
+    return {
+        "pair": recorded.methods.settings.pair,
+        "headline": HEADLINE,
+        "lede": LEDE,
+        "questions": [
+            {
+                "key": one.key,
+                "situation": one.situation,
+                "asks": one.asks,
+                "picture": one.picture and one.picture.payload(),
+                "options": [
+                    {"text": option.text, "why": option.why, "picture": option.picture.payload(), "right": option.right}
+                    for option in one.options
+                ],
+                "page": asdict(linked(one.page)),
+            }
+            for one in questions(recorded)
+        ],
+    }
+
+
+def questions(recorded: Recorded) -> tuple[Question, ...]:
+    """In the order of the page."""
+    opening, drafting = recorded.opening, recorded.methods
+    return (
+        faster_draft(drafting),
+        adversary(drafting),
+        refused_mass(opening),
+        redraw_from_p(opening),
+        tree(drafting),
+        samples(),
+        when_not(recorded.batches, opening),
+        quantized(recorded.setups),
+    )
+
+
+def faster_draft(one: MethodComparison) -> Question:
+    """Tokens per pass against the cost of drafting."""
+    small, same, alone = _row(one, "draft"), _row(one, "oracle"), _row(one, "target")
+    per_pass = amounts(
+        "tokens per target pass",
+        {
+            name: (row.per_pass, f"{row.per_pass:.2f}")
+            for name, row in (("A: a small model", small), ("B: the target itself", same))
+        },
+    )
+    times = amounts(
+        "milliseconds per token, the less the faster",
+        {
+            name: (row.ms.value, f"{row.ms.value:.2f}")
+            for name, row in (("no draft", alone), ("A: a small model", small), ("B: the target itself", same))
+        },
+        "A: a small model",
+    )
+    measured = f"{_ms(small)} per token with A, {_ms(same)} with B, {_ms(alone)} without a draft"
+    return Question(
+        "faster",
+        f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
+        "round. In A a small model drafts. In B the target drafts for itself, so that nearly all its draft tokens are accepted.",
+        "Which one writes faster?",
+        (
+            Option(
+                "B, because it gets more tokens out of each target pass.",
+                f"It does, and it is slower: {measured}. Each of B’s draft tokens costs a whole step of the target, so nothing is saved. Speed "
+                "is tokens per round over the time of the round, and drafting is part of that time.",
+                times,
+            ),
+            Option(
+                "Neither: the target decides in both.",
+                f"The target decides what is written, not how long it takes: {measured}. The time of a round is that of the draft’s steps and "
+                "one target pass.",
+                times,
+            ),
+            Option(
+                "A, because its draft tokens cost much less.",
+                f"Yes: {measured}. A gets fewer tokens out of a pass, but its draft steps are cheap.",
+                times,
+                right=True,
+            ),
+        ),
+        Page("drafting_methods", {"row": "draft"}, "Compare the drafting methods"),
+        per_pass,
+    )
+
+
+def adversary(one: MethodComparison) -> Question:
+    """A bad draft costs speed, never correctness."""
+    bad, alone = _row(one, "adversarial"), _row(one, "target")
+    first, plain = bad.first, alone.first
+    times = amounts(
+        "milliseconds per token, the less the faster",
+        {"no draft": (alone.ms.value, f"{alone.ms.value:.2f}"), "adversary": (bad.ms.value, f"{bad.ms.value:.2f}")},
+        "adversary",
+    )
+    return Question(
+        "adversary",
+        "The draft model is replaced by an adversary, whose distribution is the draft’s upside down: the least likely tokens are suggested most "
+        "often. The target and the acceptance rule stay as they are.",
+        "What happens to the text?",
+        (
+            Option(
+                "It gets worse: some of the bad suggestions slip in.",
+                f"No: each suggestion is accepted with probability min(1, p/q), so it comes out as often as the target wants it. Of {first.n:,} first "
+                f"tokens written with this adversary the total variation from the exact distribution is {number(first.tv, 3)}; sampling noise alone "
+                f"reaches {number(first.upper, 3)}.",
+                _sampled("first token: exact distribution, and samples written with the adversary", first),
+            ),
+            Option(
+                "It follows the same distribution, and takes longer.",
+                f"Yes. The rule alone decides what is written. The adversary costs time: {_ms(bad)} per token, {_ms(alone)} without any draft, "
+                f"because {bad.per_pass:.2f} tokens come out of each target pass.",
+                times,
+                right=True,
+            ),
+            Option(
+                "With the same random numbers it is the same text, word for word, only later.",
+                "The distribution is the same, the single text is not: the random numbers decide about other suggestions, so other tokens of the same "
+                "distribution are drawn. Both columns of samples are within sampling noise of the exact distribution, and they differ.",
+                _two_samples(plain, first),
+            ),
+        ),
+        Page("drafting_methods", {"row": "adversarial"}, "See the adversary among the drafting methods"),
+    )
+
+
+def refused_mass(trace: Trace) -> Question:
+    """The replacement is drawn from the residual distribution."""
+    place, names, slots = _rejection(trace)
+    beta = sum(slot["overlap"] for slot in slots)
+    top = max(range(len(slots) - 1), key=lambda i: slots[i]["p"])
+    most = [slot["overlap"] + (1.0 - beta) * (i == top) for i, slot in enumerate(slots)]
+    again = [slot["overlap"] + (1.0 - beta) * slot["q"] for slot in slots]
+    over_ = max(range(len(slots) - 1), key=lambda i: again[i] - slots[i]["p"])
+    gains = max(range(len(slots) - 1), key=lambda i: slots[i]["residual"])
+    return Question(
+        "refused",
+        f"After “{place['before']}” the draft model suggested {place['draft']}, and the target rejected it. The bars show what both models gave "
+        "to the next token.",
+        "Which token takes its place?",
+        (
+            Option(
+                "A token that the draft gives too little to: drawn in proportion to p − q, where that is positive.",
+                f"Yes: this is the residual. Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing up to p "
+                f"is exactly the residual, here most of it at {names[gains]}.",
+                _made(names, slots, [slot["residual"] for slot in slots], "residual", "replaced from the residual"),
+                right=True,
+            ),
+            Option(
+                "The token that the target likes best.",
+                f"Then {names[top]} would be written with probability {number(most[top])} instead of {number(slots[top]['p'])}, and others too "
+                "rarely. The output would be more predictable than the target.",
+                _made(
+                    names,
+                    slots,
+                    [(1.0 - beta) * (i == top) for i in range(len(slots))],
+                    "wrong",
+                    "replaced by the target’s likeliest token",
+                ),
+            ),
+            Option(
+                "The next token that the draft would have drawn.",
+                f"Then the draft would have a say in the text: {names[over_]} would be written with probability {number(again[over_])} "
+                f"instead of {number(slots[over_]['p'])}. A replacement is no suggestion. It has to come from the target’s side.",
+                _made(names, slots, [(1.0 - beta) * slot["q"] for slot in slots], "wrong", "replaced by another draw from q"),
+            ),
+        ),
+        Page("one_token", {"from": place["id"]}, "Drag these bars yourself"),
+        _both(names, slots),
+    )
+
+
+def redraw_from_p(trace: Trace) -> Question:
+    """Redrawing from p gives what was accepted already a second time."""
+    place, names, slots = _rejection(trace)
+    beta = sum(slot["overlap"] for slot in slots)
+    written = [slot["overlap"] + (1.0 - beta) * slot["p"] for slot in slots]
+    over_ = max(range(len(slots) - 1), key=lambda i: written[i] - slots[i]["p"])
+    under = min(range(len(slots) - 1), key=lambda i: written[i] - slots[i]["p"])
+    picture = _made(names, slots, [(1.0 - beta) * slot["p"] for slot in slots], "wrong", "redrawn from p")
+    left_out = _without(slots)
+    excess = f"{names[over_]} is written with probability {number(written[over_])} instead of {number(slots[over_]['p'])}, {names[under]} with "
+    excess += f"{number(written[under])} instead of {number(slots[under]['p'])}"
+    return Question(
+        "redraw",
+        f"Somebody writes a decoder: draft tokens are accepted with probability min(1, p/q), and after a rejection the token is drawn from p, the "
+        f"target’s own distribution. Here at the same place, after “{place['before']}”.",
+        "What comes out?",
+        (
+            Option(
+                "p: the target’s distribution is all that is ever drawn from.",
+                f"No: {excess}. The accepted draft tokens were drawn from q and kept where p allows it. They are part of what comes out, and "
+                "drawing from p on top counts them twice.",
+                picture,
+            ),
+            Option(
+                "p, if the rejected token itself is left out of the redraw.",
+                f"Leaving it out does not help the others: {names[over_]} is then written with probability "
+                f"{number(slots[over_]['overlap'] + left_out[over_])} instead of {number(slots[over_]['p'])}. It already comes out with all of its p as an "
+                "accepted draft token, so any further draw of it is too much.",
+                _made(names, slots, left_out, "wrong", "redrawn from p without the rejected token"),
+            ),
+            Option(
+                "Too much of what both models like.",
+                f"Yes: {excess}. What both models agree on has come out as accepted draft tokens already. The residual leaves it out: it holds "
+                "only what the draft gives too little.",
+                picture,
+                right=True,
+            ),
+        ),
+        Page("mistakes", {}, "Break it: this mistake and others, running"),
+        _both(names, slots),
+    )
+
+
+def tree(one: MethodComparison) -> Question:
+    """A tree raises tokens per pass and the cost of a pass."""
+    chain, wide = _row(one, "draft"), _row(one, "tree-wide")
+    times = amounts(
+        "milliseconds per token, the less the faster",
+        {"chain": (chain.ms.value, f"{chain.ms.value:.2f}"), "tree": (wide.ms.value, f"{wide.ms.value:.2f}")},
+        "tree",
+    )
+    tokens = f"{wide.per_pass:.2f} tokens per target pass instead of {chain.per_pass:.2f}, with {wide.nodes:.1f} draft tokens in the pass instead of {chain.nodes:.1f}"
+    return Question(
+        "tree",
+        f"Instead of one chain of {one.settings.gamma} draft tokens the draft proposes a tree: three tokens side by side, two below each, one below "
+        f"these. The temperature is {one.settings.temperature:g}.",
+        "What does the tree buy?",
+        (
+            Option(
+                "A better text: the target can choose among branches.",
+                f"The text follows the same distribution. {wide.first.n:,} first tokens written with the tree have a total variation of "
+                f"{number(wide.first.tv, 3)} from the exact distribution, where sampling noise reaches {number(wide.first.upper, 3)}. More branches are "
+                "more chances that a draft token is accepted.",
+                _sampled("first token: exact distribution, and samples written with the tree", wide.first),
+            ),
+            Option(
+                "More tokens out of each target pass, for a larger pass.",
+                f"Yes: {tokens}. Whether that pays depends on what a wider pass costs. On this machine: {_ms(wide)} per token, {_ms(chain)} with "
+                f"the chain.{_apart(wide.ms, chain.ms)}",
+                amounts(
+                    "tokens per target pass",
+                    {"chain": (chain.per_pass, f"{chain.per_pass:.2f}"), "tree": (wide.per_pass, f"{wide.per_pass:.2f}")},
+                    "tree",
+                ),
+                right=True,
+            ),
+            Option(
+                "Speed: the more tokens per pass, the faster.",
+                f"Only where a wider pass costs no more. It gives {tokens}. Measured: {_ms(wide)} per token, {_ms(chain)} with the chain."
+                f"{_apart(wide.ms, chain.ms)}",
+                times,
+            ),
+        ),
+        Page("drafting_methods", {"row": "tree-wide"}, "Walk through such a tree"),
+    )
+
+
+def samples() -> Question:
+    """How many samples a distance needs; the formula of statistics/power.py."""
+    need = draws_needed(OFF, CELLS - 1)
+    enough = _two_digits(need)
+    few, some, many = enough // 100, enough // 10, 100 * enough
+    seen = {n: detectable_tv(CELLS - 1, n) for n in (few, some, enough, many)}
+
+    def picture(now: int) -> Picture:
+        return amounts(
+            f"smallest total variation that a test of so many samples sees {100 * POWER:.0f} times in 100",
+            {f"{n:,} samples": (tv, number(tv)) for n, tv in seen.items()},
+            f"{now:,} samples",
+            (OFF, f"{OFF:g}"),
+        )
+
+    grows = "A distance half as large needs four times as many."
+    return Question(
+        "samples",
+        f"A server’s speculation is a little wrong: its next token is off by a total variation of {OFF:g}, over {CELLS} tokens that are compared. "
+        f"A test may raise a false alarm once in {1 / ALPHA:,.0f} times, and must see the mistake {100 * POWER:.0f} times in 100.",
+        "How many samples does it take?",
+        (
+            Option(
+                f"About {few:,}.",
+                f"With {few:,} samples the test sees only distances of {number(seen[few])} and more. A “consistent” from it says nothing about {OFF:g}.",
+                picture(few),
+            ),
+            Option(
+                f"About {some:,}.",
+                f"With {some:,} samples the test sees distances of {number(seen[some])} and more: sampling noise is still larger than the mistake. {grows}",
+                picture(some),
+            ),
+            Option(f"About {enough:,}.", f"Yes: {need:,} to be exact. {grows}", picture(enough), right=True),
+            Option(
+                f"About {many:,}.",
+                f"That is more than it takes: so many samples see a distance of {number(seen[many])}. {grows} A hundred times as many see a tenth of it.",
+                picture(many),
+            ),
+        ),
+        Page("exactness", {}, "Choose a distance and see what it needs"),
+    )
+
+
+def when_not(batches: BatchSpeeds, trace: Trace) -> Question:
+    """Many texts at once use the idle arithmetic themselves."""
+    key = f"{batches.settings.pair} {batches.settings.temperature:g}"
+    best = {rows: batches.best(key, rows)[1] for rows in batches.rows}
+    one, last = batches.rows[0], batches.rows[-1]
+    picture = amounts(
+        "speed with draft tokens over speed without, at the best number of draft tokens",
+        {f"{rows} text{'s' if rows > 1 else ''} at once": (factor.value, f"{factor.value:.2f}") for rows, factor in best.items()},
+        f"{last} texts at once",
+        (1.0, "no gain"),
+    )
+    said = f"{best[one].value:.2f} times as fast with one text, {best[last].said()} times with {last}"
+    idle = "With one text the processor mostly waits for the weights, and reading several tokens in the same pass costs little extra."
+    return Question(
+        "when-not",
+        f"A server writes 1 to {last} texts at the same time on the {batches.machine.get('processor', 'machine')} of the recording, at temperature "
+        f"{batches.settings.temperature:g}.",
+        "When should it not speculate?",
+        (
+            Option(
+                "With many texts at once.",
+                f"Yes: {said}. {idle} Many texts use that idle time themselves, so draft tokens become extra work.",
+                picture,
+                right=True,
+            ),
+            Option("With a single text.", f"There it gains most: {said}. {idle}", picture),
+            Option(
+                "Never: the output is exact, so it cannot hurt.",
+                f"Exact says what is written, not how long it takes: {said}. Draft steps and rejected tokens cost time.",
+                picture,
+            ),
+        ),
+        Page("speed", {}, "Plan for a number of texts"),
+    )
+
+
+def quantized(one: SetupComparison) -> Question:
+    """Exactness is relative to the target as it is served."""
+    row = next(row for row in one.rows if row.key == "int8")
+    wrong = next(row for row in one.rows if row.key == "int8-pass")
+    moved, own = number(row.apart.value), number(row.own.worst)
+    picture = amounts(
+        "total variation of the next token, mean over recorded prefixes",
+        {
+            "float32 to int8": (row.apart.value, moved),
+            "int8 to int8 with draft tokens": (row.own.mean, number(row.own.mean)),
+            "a scale for the whole pass": (wrong.own.mean, number(wrong.own.mean)),
+        },
+        "int8 to int8 with draft tokens",
+    )
+    return Question(
+        "quantized",
+        "The target is served with weights and states of 8 bits, each token with its own scale. The draft and the acceptance rule stay as they are.",
+        "Which distribution does the output follow?",
+        (
+            Option(
+                "That of the published float32 weights: the rule repairs the rounding.",
+                f"The rule only knows the p that it is given. Quantization moves the target by a mean total variation of {moved}, and the output "
+                "moves with it.",
+                picture,
+            ),
+            Option(
+                "Neither: a quantized target cannot be decoded exactly.",
+                f"It can: draft tokens change its distribution by a total variation of {own} at most, which is rounding of sums. It goes wrong where the "
+                f"draft tokens have a say in the scale (mean {number(wrong.own.mean)}): then a token’s distribution depends on what stands in the same pass.",
+                picture,
+            ),
+            Option(
+                "That of the quantized target.",
+                f"Yes: exactness is relative to the target as it is served. Draft tokens change its distribution by a total variation of {own} "
+                f"at most, rounding of sums; quantization itself moves it by {moved}.",
+                picture,
+                right=True,
+            ),
+        ),
+        Page("serving_limits", {}, "Compare ways of serving a target"),
+    )
+
+
+def _row(one: MethodComparison, key: str) -> MethodRow:
+    found = one.row(key)
+    if found is None or found.ms is None or found.first is None:
+        raise ValueError(f"the record of drafting methods has no numbers for {key!r}")
+    return found
+
+
+def _ms(row: MethodRow) -> str:
+    return f"{row.ms.value:.2f} ms"
+
+
+def _apart(one: Estimate, other: Estimate) -> str:
+    """A sentence where two intervals overlap."""
+    overlap = one.low <= other.high and other.low <= one.high
+    return " The intervals of the two times overlap, so neither is shown to be faster." if overlap else ""
+
+
+def _rejection(trace: Trace) -> tuple[dict[str, Any], list[str], list[dict[str, Any]]]:
+    """The first rejected draft token of a run: its position, the names of its bars, and the bars, the rest of the vocabulary last."""
+    for place in positions(trace):
+        round_, token = (int(part) - 1 for part in place["id"].split("."))
+        if trace.rounds[round_].proposals[token].accepted is False:
+            names = ["all others" if slot["glyphs"] is None else f"“{_word(slot['glyphs'])}”" for slot in place["slots"]]
+            cut, _, words = place["before"].partition(" ")
+            before = f"…{words}" if cut.startswith("…") and words else place["before"]  # without half a word
+            return place | {"before": before}, names, place["slots"]
+    raise ValueError("the recorded run has no rejected draft token")
+
+
+def _word(glyphs: list[Glyph]) -> str:
+    """A token in quotes; its first space is not shown, as in every sentence."""
+    text = "".join(glyph["t"] for glyph in glyphs)
+    return text.removeprefix("·") or text
+
+
+def _both(names: list[str], slots: list[dict[str, Any]]) -> Picture:
+    lanes = [[Lane((("p", slot["p"]),), number(slot["p"])), Lane((("q", slot["q"]),), number(slot["q"]))] for slot in slots]
+    return over("probability of the next token", names, lanes, (("p", "target p"), ("q", "draft q")))
+
+
+def _made(names: list[str], slots: list[dict[str, Any]], added: list[float], role: str, words: str) -> Picture:
+    """What is accepted, what replaces a rejected token on top of it, and marks where p ends."""
+    lanes = [
+        [Lane((("p", slot["overlap"]), (role, more)), number(slot["overlap"] + more), slot["p"])]
+        for slot, more in zip(slots, added, strict=True)
+    ]
+    return over(
+        "how often each token is written", names, lanes, (("p", "accepted draft tokens"), (role, words)), "the target’s p"
+    )
+
+
+def _without(slots: list[dict[str, Any]]) -> list[float]:
+    """What redraws from p bring each token if the rejected token, whichever it was, is left out of them.
+
+    A draft token x is rejected with probability q(x) - min(p, q)(x). The last slot is many tokens: leaving out one of them is leaving
+    out next to nothing.
+    """
+    rejected = [slot["q"] - slot["overlap"] for slot in slots]
+    *single, rest = range(len(slots))
+    return [
+        rejected[rest] * slot["p"] + sum(rejected[x] * slot["p"] / (1.0 - slots[x]["p"]) for x in single if x != y)
+        for y, slot in enumerate(slots)
+    ]
+
+
+def _sampled(title: str, first: FirstToken) -> Picture:
+    names, exact, found = zip(*_shares(first), strict=True)
+    lanes = [
+        [Lane((("p", p),), number(p)), Lane((("plain", share),), number(share))] for p, share in zip(exact, found, strict=True)
+    ]
+    return over(title, names, lanes, SHARES)
+
+
+def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
+    names, exact, plain = zip(*_shares(one), strict=True)
+    drafted = [share for _, _, share in _shares(other)]
+    lanes = [
+        [Lane((("p", p),), number(p)), Lane((("plain", x),), number(x)), Lane((("strong", y),), number(y))]
+        for p, x, y in zip(exact, plain, drafted, strict=True)
+    ]
+    key = (("p", "target’s exact distribution"), ("plain", "samples without a draft"), ("strong", "samples with the adversary"))
+    return over("first token", names, lanes, key)
+
+
+def _shares(first: FirstToken) -> list[tuple[str, float, float]]:
+    """Name, exact probability and share of the samples of the likeliest tokens; all others together at the end."""
+    shown = [(name_of(first, i), first.probs[i], first.shares[i]) for i in range(SHOWN)]
+    return [*shown, ("all others", sum(first.probs[SHOWN:]), sum(first.shares[SHOWN:]))]
+
+
+def _two_digits(n: int) -> int:
+    """Rounded to two digits: 33,826 is 34,000."""
+    scale = 10 ** max(0, len(str(n)) - 2)
+    return round(n / scale) * scale

@@ -1,0 +1,1 @@
+"""Eight questions: situations of the recorded runs, answered in the browser."""

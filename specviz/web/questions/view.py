@@ -1,0 +1,39 @@
+"""The page Eight questions on screen: a component that is given the questions, and tells the server nothing."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import TraceError
+from specviz.figures.common.components import component
+from specviz.figures.questions.questions import payload, shipped
+from specviz.web.common import session
+from specviz.web.common.elements import notes
+from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.pairs import recorded_with
+from specviz.web.models import panel
+
+_component = st.components.v2.component("specviz_questions", **component("questions"))
+
+
+def page() -> None:
+    """One question at a time. The address says which; the answers stay in the browser."""
+    pair_left_out, query = session.keep_pair("questions"), st.query_params.to_dict()
+    try:
+        found = given()
+    except TraceError as error:
+        notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
+        return
+    other = recorded_with(found["pair"], session.pair())
+    notices = [*pair_left_out, *([other] if other else []), *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
+    _component(key="questions", data={"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
+    panel.row("questions")
+
+
+@lru_cache(maxsize=1)
+def given() -> dict[str, Any]:
+    """The same for every visitor. Raises TraceError where a record is missing or damaged."""
+    return payload(shipped())

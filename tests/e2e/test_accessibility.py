@@ -1,0 +1,67 @@
+"""Every page by the rules of axe-core, light and dark: nothing serious is found. And each says its language and its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from specviz.static_site import build
+from specviz.static_site import document as edition
+from specviz.web.common.frame import FIRST, PAGES
+from tests.browser import at_rest
+
+GRAVE = ("serious", "critical")
+
+
+def found(page) -> list[str]:
+    """What axe finds on a page and calls serious or critical, with the first element of each finding."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['help']} ({len(one['nodes'])}, {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary']})"
+        for one in violations
+        if one["impact"] in GRAVE
+    ]
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def eyes(browser, request):
+    """A browser with a color scheme of its own."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=request.param, reduced_motion="reduce")
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("edition") / "site"
+    build.build(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name(eyes, server, name):
+    page = eyes.new_page()
+    page.goto(f"{server}/{'' if name == FIRST else name}")
+    page.wait_for_function("title => document.title === title", arg=f"{PAGES[name]} · specviz")
+    at_rest(page)
+    page.locator(f"[class*='st-key-onward-{name}']").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("name", edition.PAGES)
+def test_a_page_of_the_static_edition_has_no_serious_finding(eyes, site, name):
+    page = eyes.new_page()
+    page.goto((site / f"{name}.html").as_uri())
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_a_finding_is_found(eyes):
+    page = eyes.new_page()
+    page.set_content('<html lang="en"><title>x</title><main><h1>x</h1><button></button></main>')
+    assert [one.split(":")[0] for one in found(page)] == ["button-name"]

@@ -1,0 +1,136 @@
+"""Eight questions: the shipped records bear out what each answer says, and the pictures are sums that close."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from specviz.figures.one_token.link import read_state
+from specviz.figures.one_token.token import positions
+from specviz.figures.questions.pictures import Lane, Picture, amounts
+from specviz.figures.questions.questions import CELLS, OFF, Option, Page, Question, _without, payload, questions, shipped
+from specviz.measure.methods import ENTRIES
+from specviz.statistics.power import detectable_tv
+from specviz.web.common.frame import PAGES
+
+RECORDED = shipped()
+ASKED = {one.key: one for one in questions(RECORDED)}
+
+
+def right(key: str) -> Option:
+    return next(option for option in ASKED[key].options if option.right)
+
+
+def wrong(key: str) -> list[Option]:
+    return [option for option in ASKED[key].options if not option.right]
+
+
+def ends(picture: Picture) -> list[tuple[float, float]]:
+    """Where each bar ends, and where its mark stands."""
+    return [(sum(value for _, value in lane.parts), lane.mark) for row in picture.rows for lane in row.lanes]
+
+
+def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
+    assert len(ASKED) == 8
+    said = [option.why for one in ASKED.values() for option in one.options]
+    assert len(set(said)) == len(said) and all(len(why) > 60 or why.startswith("Yes") for why in said)
+    assert [one.right for question in ASKED.values() for one in question.options].count(True) == 8
+
+
+def test_right_answers_do_not_all_stand_at_the_same_place():
+    places = [[option.right for option in one.options].index(True) for one in ASKED.values()]
+    assert set(places) == {0, 1, 2}
+
+
+def test_the_payload_is_plain_json_whose_links_lead_to_pages():
+    found = json.loads(json.dumps(payload(RECORDED), allow_nan=False))
+    known = [one["id"] for one in positions(RECORDED.opening)]
+    for one in found["questions"]:
+        name, query = one["page"]["name"], one["page"]["query"]
+        assert name in PAGES
+        if name == "one_token":
+            assert read_state(query, known)[1] == []
+        if "row" in query:
+            assert query["row"] in ENTRIES
+
+
+def test_links_can_lead_elsewhere():
+    found = payload(RECORDED, lambda page: Page("evidence", {}, "Recorded evidence"))
+    assert {one["page"]["name"] for one in found["questions"]} == {"evidence"}
+
+
+def test_the_cheap_draft_is_faster_in_the_record_although_the_other_is_accepted_more_often():
+    small, same = RECORDED.methods.row("draft"), RECORDED.methods.row("oracle")
+    assert small.per_pass < same.per_pass and small.ms.high < same.ms.low
+    assert right("faster").text.startswith("A")
+
+
+def test_the_adversary_writes_the_same_distribution_in_the_record_and_takes_longer():
+    bad, alone = RECORDED.methods.row("adversarial"), RECORDED.methods.row("target")
+    assert bad.first.tv <= bad.first.upper and alone.first.tv <= alone.first.upper
+    assert bad.first.counts != alone.first.counts
+    assert bad.ms.low > alone.ms.high
+
+
+def test_only_the_residual_ends_every_bar_at_its_mark():
+    assert all(end == pytest.approx(mark, abs=1e-12) for end, mark in ends(right("refused").picture))
+    others = [option.picture for option in wrong("refused")] + [option.picture for option in ASKED["redraw"].options]
+    for picture in others:
+        found = ends(picture)
+        assert sum(end for end, _ in found) == pytest.approx(sum(mark for _, mark in found), abs=1e-9)
+        assert max(abs(end - mark) for end, mark in found) > 0.02
+
+
+def test_redraws_without_the_rejected_token_are_those_of_an_enumeration():
+    """Every draft token and every redraw, in fractions; the last slot stands for so many tokens that none of them is missed."""
+    p = [Fraction(5, 10), Fraction(2, 10), Fraction(1, 10), Fraction(2, 10)]
+    q = [Fraction(1, 10), Fraction(4, 10), Fraction(2, 10), Fraction(3, 10)]
+    expected = [Fraction(0)] * 4
+    for x in range(4):
+        lost = q[x] - min(p[x], q[x])
+        left = [Fraction(0) if y == x < 3 else p[y] for y in range(4)]
+        for y in range(4):
+            expected[y] += lost * left[y] / sum(left)
+    slots = [{"p": float(a), "q": float(b), "overlap": float(min(a, b))} for a, b in zip(p, q, strict=True)]
+    assert _without(slots) == pytest.approx([float(x) for x in expected], abs=1e-12)
+
+
+def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_that_was_faster():
+    chain, wide = RECORDED.methods.row("draft"), RECORDED.methods.row("tree-wide")
+    assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
+    assert wide.first.tv <= wide.first.upper
+    overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
+    assert ("overlap" in right("tree").why) == overlap
+
+
+def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():
+    for option in ASKED["samples"].options:
+        n = int(option.text.removeprefix("About ").rstrip(".").replace(",", ""))
+        seen = detectable_tv(CELLS - 1, n)
+        if option.right:
+            assert 0.95 * OFF < seen < 1.05 * OFF
+        else:
+            assert seen > 3 * OFF or seen < OFF / 5
+
+
+def test_speculation_pays_for_one_text_and_not_for_the_most_in_the_record():
+    batches = RECORDED.batches
+    pays = batches.paying(f"{batches.settings.pair} {batches.settings.temperature:g}")
+    assert pays[batches.rows[0]] and not pays[batches.rows[-1]]
+
+
+def test_quantization_moves_the_target_and_draft_tokens_do_not():
+    rows = {row.key: row for row in RECORDED.setups.rows}
+    assert rows["int8"].apart.low > 1000 * rows["int8"].own.worst
+    assert rows["int8-pass"].own.mean > 1000 * rows["int8"].own.mean
+
+
+def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refused():
+    picture = amounts("a", {"b": (1.0, "1")})
+    both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
+    with pytest.raises(ValueError, match="one right answer"):
+        Question("x", "a", "b?", both, Page("speed", {}, "c"))
+    with pytest.raises(ValueError, match="'blue'"):
+        Lane((("blue", 0.5),), "0.5")
