@@ -30,6 +30,7 @@ from specviz.web.hosting.options import options
 
 if TYPE_CHECKING:
     from specviz.classroom.cells import Tally
+    from specviz.figures.exactness.evidence import CellShares
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted
@@ -136,6 +137,8 @@ class Hall:
         self._tallies: dict[int, Tally] = {}
         self._drawn: dict[int, list[Drawn]] = {}
         self._found: dict[int, tuple[int, str, Any]] = {}
+        self._predicted: tuple[int, tally.Calibration | None] | None = None
+        self._voted_on: dict[int, CellShares] = {}
 
     # What the class has -----------------------------------------------------------------------------------------------------
 
@@ -169,6 +172,30 @@ class Hall:
                 found = tally.votes(task, answers) if task.kind == "vote" else tally.race(answers)
         self._found[task.number] = stamp, task.phase, found
         return found
+
+    def predictions(self) -> tally.Calibration | None:
+        """The calibration of all predictions of the room whose truth is shown; None where there are none. Remembered as ``found`` is."""
+        stamp, known = self.stamp, self._predicted
+        if known is None or known[0] != stamp:
+            tasks = [one for one in self.store.tasks(self.code) if one.kind == "predict" and not one.takes]
+            answered = [(one, self.store.answers(self.code, one.number)) for one in tasks]
+            known = self._predicted = stamp, tally.calibration(self.seed, answered)
+        return known[1]
+
+    def samples_of(self, task: Task) -> CellShares:
+        """The samples of the decoder that a class votes on; the same record each time."""
+        if task.number not in self._voted_on:
+            self._voted_on[task.number] = tally.shares_of(task, "the decoder", task.content["counts"], task.content["n"])
+        return self._voted_on[task.number]
+
+    def turn(self, number: int, phase: object) -> None:
+        """A task goes to the phase that follows; one that is there already stays. Raises SpecvizError for any other."""
+        task = self.store.task(self.code)
+        if task is None or task.number != number or phase not in (task.phase, task.next_phase):
+            raise SpecvizError(NOT_ON)
+        if phase == task.next_phase:
+            self.store.turn(self.code, number, str(phase))
+            self.changed()
 
     def changed(self) -> None:
         with self.lock:

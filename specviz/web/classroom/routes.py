@@ -236,7 +236,7 @@ def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
         ticket = shared().submit(lambda ticket: begun(ticket, hall, room, sent.get("kind"), number), ("room", room.code), PAGE)
         return _ended(ticket), lambda: {"task": number}
     elif do == "turn":
-        turn(hall, whole("task", sent.get("task"), 1, 10_000), sent.get("phase"))
+        hall.turn(whole("task", sent.get("task"), 1, 10_000), sent.get("phase"))
     elif do == "end":
         rooms.store.end(room.code)
     elif do == "delete":
@@ -245,16 +245,6 @@ def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
         raise Refused("do must be show, hide, begin, turn, end or delete.")
     hall.changed()
     return {"done": True}
-
-
-def turn(hall: Hall, number: int, phase: object) -> None:
-    """A task goes to the phase that follows; one that is there already stays."""
-    task = hall.store.task(hall.code)
-    if task is None or task.number != number or phase not in (task.phase, task.next_phase):
-        raise Refused(NOT_ON, 409)
-    if phase == task.next_phase:
-        hall.store.turn(hall.code, number, str(phase))
-        hall.changed()
 
 
 def _ended(ticket: Any) -> Future:

@@ -21,7 +21,7 @@ def now(hall: Hall, room: Room, student: int) -> dict[str, Any]:
         "prompt": room.settings.prompt, "under": words.settings_line(room.settings), "task": None,
     }  # fmt: skip
     if task is not None:
-        said |= {"task": of_task(task), "mine": mine(hall, room, task, student), "class": of_class(hall, task)}
+        said |= {"task": of_task(hall, task), "mine": mine(hall, room, task, student), "class": of_class(hall, task)}
     return said
 
 
@@ -35,7 +35,7 @@ def again(room: Room) -> float:
     return LEAST_AGAIN + room.students / MORE_FOR
 
 
-def of_task(task: Task) -> dict[str, Any]:
+def of_task(hall: Hall, task: Task) -> dict[str, Any]:
     """A task without its answer."""
     said = {"number": task.number, "kind": task.kind, "phase": task.phase, "takes": task.takes, "title": words.TITLES[task.kind]}
     content = task.content
@@ -44,8 +44,7 @@ def of_task(task: Task) -> dict[str, Any]:
     if task.kind == "sample":
         return said | {"sizes": list(ASKED), "most": MOST_EACH}
     if task.kind == "vote":
-        shares = tally.shares_of(task, "the decoder", content["counts"], content["n"])
-        return said | {"options": content["options"], "bars": bars(shares), "n": content["n"]}
+        return said | {"options": content["options"], "bars": bars(hall.samples_of(task)), "n": content["n"]}
     return said | {"methods": METHODS, "gamma": GAMMA}
 
 

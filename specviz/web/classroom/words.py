@@ -24,6 +24,7 @@ TURNS = {
     ("vote", "shown"): "Show the votes and the answer",
     ("race", "closed"): "Close the race",
 }
+ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
 BRIER = "The Brier score is the mean of (what was said − what came)²: 0 is perfect, 0.25 is what always saying 50% gives."
 
 
@@ -81,6 +82,11 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
 def _next(n: int) -> str:
     coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
     return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
+
+
+def of_task(task: Task, found: Any) -> str:
+    """What the class has for any task but samples, in a sentence."""
+    return {"predict": predictions, "vote": voted, "race": lambda task, found: raced(found)}[task.kind](task, found)
 
 
 def predictions(task: Task, found: Calibration | None) -> str:

@@ -37,6 +37,8 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
         "alpha",
         "c",
         "question",
+        "steer",
+        "wall",
     ),
 }
 NAMED = 5  # unknown keys that a sentence names
