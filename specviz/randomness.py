@@ -106,6 +106,30 @@ class PhiloxRandomness:
 
 
 @dataclass(frozen=True, slots=True)
+class GatheredRandomness:
+    """Slices of a source as one: sample i of these is the i-th sample of the blocks, one block after the other.
+
+    blocks  (first, count) each, first at least 0 and count at least 1
+    """
+
+    randomness: StreamRandomness
+    blocks: tuple[tuple[int, int], ...]
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        """The numbers of samples ``first`` to ``first + count - 1`` of the blocks at one address, (count,) float64 in [0, 1)."""
+        parts, before = [np.zeros(0)], 0
+        for begin, size in self.blocks:
+            low, high = max(first - before, 0), min(first + count - before, size)
+            if low < high:
+                parts.append(self.randomness.stream(purpose, start, node, begin + low, high - low))
+            before += size
+        return np.concatenate(parts)
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        return np.array([self.stream(purpose, row.start, node, row.draw, 1)[0] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
 class EditedRandomness:
     """Random numbers of which a person has chosen some.
 

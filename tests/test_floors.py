@@ -47,6 +47,8 @@ BORDERS = {
     "httpx2": {"audit"},
     "ray": {"cluster"},
     "psutil": {"cluster"},
+    "segno": {"web"},
+    "sqlite3": {"classroom"},
     "torch": {
         "audit",
         "verification",

@@ -31,6 +31,7 @@ def report(
     analytic_tv: float | None = None,
     files: Sequence[dict[str, Any]] = (),
     said: str = "",
+    blocks: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any]:
     """One record for all sampled modes. Its verdict is that of the first rejected answer, or of the first answer if none was.
 
@@ -38,6 +39,7 @@ def report(
     analytic_tv  largest total variation between the decoder's own distribution and an uncached pass; None: not computed
     files        descriptions of the sample files, if there are any
     said         a sentence about these files
+    blocks       which samples of the seed were tested, (first, count) each in their order; empty: the first ones
     """
     rejected = [one for one in answers if one.verdict == "rejected"]
     spoken = as_record((rejected or answers)[0])
@@ -57,6 +59,7 @@ def report(
             "models": pair.describe() | fingerprints(pair),
             "versions": versions(),
         }
+        | ({"blocks": [list(block) for block in blocks]} if blocks else {})
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
 from specviz.proposers.base import Nothing
 from specviz.proposers.registry import EAGLE, EARLY_EXIT, on_shared_distributions, opened
-from specviz.randomness import PhiloxRandomness
+from specviz.randomness import GatheredRandomness, PhiloxRandomness, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.verification.registry import may_branch, rule_of
 from specviz.verification.token_rule import TokenRule
@@ -107,6 +108,25 @@ def draw(
     return (shared_distributions if mode == SHARED else decoded)(shard, source=name, watch=watch)
 
 
+def draw_blocks(
+    name: str,
+    pair: LoadedPair,
+    settings: Settings,
+    ids: Sequence[int],
+    blocks: Sequence[tuple[int, int]],
+    watch: Watch = lambda share: None,
+) -> Samples:
+    """Samples of several blocks, (first, count) each, one after the other: a pure function of its arguments, on shared distributions."""
+    target, proposer, rule, randomness = arguments(name, pair, settings)
+    count = sum(size for _, size in blocks)
+    shard = Shard(target, proposer, rule, _gathered(randomness, blocks), settings, ids, pair.eos_token_ids, 0, count)
+    return shared_distributions(shard, name, watch)
+
+
+def _gathered(randomness: Randomness, blocks: Sequence[tuple[int, int]]) -> GatheredRandomness:
+    return GatheredRandomness(cast(StreamRandomness, randomness), tuple((first, count) for first, count in blocks))
+
+
 def draw_each(
     pair: LoadedPair,
     asked: Sequence[tuple[str, Settings]],
@@ -125,8 +145,18 @@ def draw_each(
     return found
 
 
-def near(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
+def near(
+    name: str,
+    pair: LoadedPair,
+    settings: Settings,
+    ids: Sequence[int],
+    partition: Partition,
+    count: int,
+    blocks: Sequence[tuple[int, int]] = (),
+) -> int | None:
     """How many of the first ``count`` samples may fall into another cell on another machine; None: unknown.
+
+    blocks  where the samples are, if they are not the first ones of the seed
 
     Shared distributions give the samples of the engine, so both modes have the same edges. With coarse distributions (half
     precision, 8 bits) the window would be so wide that the number means nothing.
@@ -136,7 +166,9 @@ def near(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], pa
     total = 0
     for first in range(0, count, AT_ONCE):
         some = min(AT_ONCE, count - first)
-        shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, some)
+        target, proposer, rule, randomness = arguments(name, pair, settings)
+        randomness = _gathered(randomness, blocks) if blocks else randomness
+        shard = Shard(target, proposer, rule, randomness, settings, ids, pair.eos_token_ids, first, some)
         total += near_edges(shard, partition.names).sum()
     return int(total)
 

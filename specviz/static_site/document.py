@@ -82,11 +82,14 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     )
 
 
-def policy(script: str, style: str) -> str:
-    """What a browser may load: this one script and the modules that it unpacks, this one style, the font. Nothing is fetched."""
+def policy(script: str, style: str, connect: str = "none") -> str:
+    """What a browser may load: this one script and the modules that it unpacks, this one style, the font.
+
+    connect  self: the script may also speak to the page's own server; none: nothing is fetched
+    """
     return (
-        f"default-src 'none'; script-src {_hash(script)} blob:; style-src {_hash(style)}; font-src 'self' data:; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {digest(script)} blob:; style-src {digest(style)}; font-src 'self' data:; img-src data:; "
+        f"connect-src '{connect}'; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -95,7 +98,8 @@ def packed(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _hash(text: str) -> str:
+def digest(text: str) -> str:
+    """A script or style as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -1,0 +1,1 @@
+"""The room in which a class makes the evidence together, without a server."""

@@ -23,7 +23,7 @@ def test_a_file_waits_for_a_place_and_is_handed_over_whole(queue):
     free, began = threading.Event(), threading.Event()
     queue.submit(lambda ticket: free.wait(30), "another")
     with ThreadPoolExecutor(1) as browser:
-        asked = browser.submit(download.built, lambda: began.set() or b"file", "visitor", "one_round")
+        asked = browser.submit(download.built, lambda ticket: began.set() or b"file", "visitor", "one_round")
         while not queue.waiting:
             pass
         assert not began.is_set()
@@ -32,7 +32,7 @@ def test_a_file_waits_for_a_place_and_is_handed_over_whole(queue):
 
 
 def test_a_file_that_cannot_be_built_says_why(queue):
-    def fails() -> bytes:
+    def fails(ticket) -> bytes:
         raise SpecvizError("There is nothing to draw.")
 
     with pytest.raises(SpecvizError, match=r"There is nothing to draw\."):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def read(path: Path) -> dict[str, Any]:
             answer_of(one)
         broken(record)
         _ = record["settings"], record["models"], record["versions"], record["decoder"], record["answers"][0], record["tests"]
+        blocks_of(record)
         _ = record["note"], record["files"], record["analytic_tv"], {int(token) for token in record["pieces"]}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise EvidenceError(f"'{path}' is damaged, or of an older version: {_what(error)}.") from error
@@ -84,6 +86,8 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if name in spoken and name != "cells":
             yield name, "" if value == spoken[name] else f"'{name}' is not that of the answer that speaks for all"
     yield "schema", ""
+    if blocks := blocks_of(record):
+        yield from (("blocks", why) for why in _blocks(blocks, record["answers"]))
     if not record["files"]:  # a report on a sample file may have a note of its own
         wanted = remark(spoken["verdict"], [one["mode"] for one in record["answers"]])
         yield "note", "" if record["note"] == wanted else f"it should say {_short(wanted)!r}"
@@ -97,6 +101,24 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if settings.edited:
         yield "settings", "some random numbers were chosen by hand: such a run is not a sample"
     yield "seed", "" if record["seed"] == settings.seed else f"the settings say {settings.seed}"
+
+
+def blocks_of(record: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """Which samples of the seed a report is about, (first, count) each; empty: the first ones. Raises TypeError or ValueError."""
+    found = []
+    for first, count in record.get("blocks", ()):
+        if type(first) is not int or type(count) is not int or not (0 <= first < 2**62 and 0 < count < 2**62):
+            raise ValueError("a block of samples must have a first number and a count")
+        found.append((first, count))
+    return tuple(found)
+
+
+def _blocks(blocks: tuple[tuple[int, int], ...], answers: list[dict[str, Any]]) -> Iterator[str]:
+    n, ordered = sum(count for _, count in blocks), sorted(blocks)
+    if any(one["n"] != n for one in answers):
+        yield f"the blocks hold {n:,} samples"
+    if any(before + count > first for (before, count), (first, _) in pairwise(ordered)):
+        yield "a sample is in two blocks"
 
 
 def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from specviz.decoding.engine import opening_row
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence import sources
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, difference
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, blocks_of, difference
 from specviz.evidence.experiment import Answer, answer
 from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
@@ -77,7 +77,7 @@ def redraw(record: dict[str, Any], pair: LoadedPair, watch: Callable[[str], Call
     settings, same = replace(Settings.from_record(record["settings"]), pair=pair.name), True
     for number, one in enumerate(record["answers"]):
         where, stored = f"{number + 1} {one['mode']}", answer_of(one)
-        made = again(record["decoder"], stored, pair, settings, watch)
+        made = again(record["decoder"], stored, pair, settings, watch, blocks_of(record))
         if isinstance(made, str):
             yield Line(f"{where}: cells", ALTERED, made)
             return
@@ -85,7 +85,7 @@ def redraw(record: dict[str, Any], pair: LoadedPair, watch: Callable[[str], Call
             same = same and line.state != ALTERED
             yield line
     if same:
-        for name in ("decoder", "settings", "seed", "models"):
+        for name in ("decoder", "settings", "seed", "models", *(["blocks"] if "blocks" in record else [])):
             yield Line(name, CONFIRMED, "drawn again, the samples are the same")
     yield analytic_again(record, pair, settings)
     said = {str(token): raw for token, raw in pair.pieces({int(token) for token in record["pieces"]}).items()}
@@ -110,8 +110,13 @@ def analytic_again(record: dict[str, Any], pair: LoadedPair, settings: Settings)
     return Line("analytic_tv", CONFIRMED if same else ALTERED, said)
 
 
-def again(decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, watch) -> Answer | str:
-    """One answer from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong."""
+def again(
+    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, watch, blocks: Sequence[tuple[int, int]] = ()
+) -> Answer | str:
+    """One answer from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong.
+
+    blocks  which samples of the seed they are; empty: the first ones
+    """
     mode, n = stored.mode, stored.plan.n
     try:
         known = mode in sources.modes(sources.known(decoder), "both", settings)
@@ -119,7 +124,7 @@ def again(decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, wa
             sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may be missing here
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
-    if not known or not n <= LARGEST:
+    if not known or not n <= LARGEST or (blocks and mode != sources.SHARED):
         raise NotAtHand(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
@@ -128,10 +133,14 @@ def again(decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, wa
     partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):
         return wrong
-    samples = drawn_again(decoder, stored, pair, settings, ids, watch(f"{mode}: drawing again"))
+    drawing = watch(f"{mode}: drawing again")
+    if blocks:
+        samples = sources.draw_blocks(sources.known(decoder), pair, settings, ids, blocks, drawing)
+    else:
+        samples = drawn_again(decoder, stored, pair, settings, ids, drawing)
     reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: testing")
     made = answer(stored.plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, reading, partition)
-    return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n))
+    return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n, blocks))
 
 
 def drawn_again(

@@ -32,6 +32,7 @@ ALL = (
     Page("serving_limits", "Serving limits", CHECK, "The rule reproduces the target as it is served. See what quantization and logits processors do to that target."),
     Page("speed", "How fast?", APPLY, "The text stays the target’s. What remains is speed: see what sets it, and predict it before anything is run."),
     Page("drafting_methods", "Drafting methods", APPLY, "Speed depends on who drafts. Compare trees, heads and copied text with a small draft model."),
+    Page("classroom", "Classroom", APPLY, "You have seen what there is to see. Let a class find it out together: every student draws samples, and one histogram is tested."),
 )  # fmt: skip
 TITLES = {page.path: page.title for page in ALL}
 

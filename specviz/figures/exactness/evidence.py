@@ -56,8 +56,13 @@ class CellShares:
         labels, whole = [label(cell["begins"], cell["whole"], pieces) for cell in cells], [cell["whole"] for cell in cells]
         masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
         found = cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
+        return found.heaviest(CELLS)
+
+    def heaviest(self, most: int) -> CellShares:
+        """The same with at most so many cells, the heaviest; bands and shares stay."""
+        kept = sorted(self.order[:most])
         columns = ("labels", "whole", "probs", "counts", "low", "high")
-        return replace(found, **{name: getattr(found, name)[:CELLS] for name in columns})
+        return replace(self, **{name: tuple(getattr(self, name)[place] for place in kept) for name in columns})
 
     @property
     def shares(self) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.export.package import Package
 from specviz.web.common import session
-from specviz.web.common.queue import shared
+from specviz.web.common.queue import Ticket, shared
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
@@ -58,7 +58,7 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
     offer, visitor = offered(), session.visitor()
 
     def file(name: str) -> Callable[[], bytes]:
-        return lambda: built(lambda: offer.make().file(name), visitor, page)
+        return lambda: built(lambda ticket: offer.make().file(name), visitor, page)
 
     with opened:
         if offer.said:
@@ -83,9 +83,9 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
             )  # fmt: skip
 
 
-def built(make: Callable[[], bytes], visitor: object, page: str) -> bytes:
-    """What ``make`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
-    ticket = shared().submit(lambda ticket: make(), visitor, page)
+def built(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
+    """What ``make(ticket)`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
+    ticket = shared().submit(make, visitor, page)
     while not ticket.ended.wait(STILL_THERE):
         ticket.look()
     if ticket.state != "done":

@@ -38,6 +38,8 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
         "c",
         "question",
         "present",
+        "steer",
+        "wall",
     ),
 }
 NAMED = 5  # unknown keys that a sentence names

@@ -21,7 +21,7 @@ from specviz.web.hosting.options import Options
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
 SOCKET = "/_stcore/stream"
-FILES = ("app/static", "media", "component", "_stcore")  # folders of the server that hold no page
+FILES = ("app/static", "media", "component", "_stcore", "room")  # folders of the server that hold no page of Streamlit's
 CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/agent/")  # Streamlit's; /metrics asks who reads it
 AGAIN = 60  # seconds after which to try again
 PAGE = """<!doctype html>

@@ -14,6 +14,7 @@ from typing import Any
 
 import streamlit
 
+from specviz.web.classroom import student
 from specviz.web.hosting.options import Options
 
 POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
@@ -37,7 +38,7 @@ class Headers:
     def __init__(self, app: Any, options: Options):
         self.app = app
         policy = POLICY | {"frame-ancestors": options.frame_ancestors}
-        policy["script-src"] = " ".join([policy["script-src"], *inline_scripts()])
+        policy["script-src"] = " ".join([policy["script-src"], *inline_scripts(), student.script_digest()])
         self.headers = {
             b"content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()).encode(),
             b"x-content-type-options": b"nosniff",

@@ -28,11 +28,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 
     "local": {
         "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "actions_per_second": 0, "sessions": 0,
         "sessions_per_visitor": 0, "away_seconds": 86_400, "memory_mb": 0, "worker_processes": False, "log": "text", "metrics": "loopback",
+        "rooms": 0, "rooms_per_visitor": 0, "students_per_room": 0,
     },
     "hosted": {
         "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000,
         "actions_per_second": 10, "sessions": 500, "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "worker_processes": True, "log": "json",
-        "metrics": "loopback",
+        "metrics": "loopback", "rooms": 50, "rooms_per_visitor": 5, "students_per_room": 300,
     },
 }  # fmt: skip
 
@@ -68,6 +69,17 @@ class Options(BaseSettings):
         description="seconds that a page's work is kept after its browser was last heard of; then the page is back by its link",
     )
     memory_mb: int = Field(ge=0, description="memory of this process in MB above which no new page is opened")
+    rooms: int = Field(ge=0, description="classrooms at a time; each is there for 24 hours")
+    rooms_per_visitor: int = Field(ge=0, description="classrooms of one visitor at a time that have not ended")
+    students_per_room: int = Field(ge=0, description="students in one classroom")
+    rooms_folder: str = Field(
+        "", description="folder of the file in which classrooms are kept (default: the user's folder for state)"
+    )
+    replica: str = Field(
+        "",
+        pattern=r"^[A-HJKMNP-Z2-9]?$",
+        description="a capital or digit that the codes of this server's classrooms begin with, so that a proxy finds them",
+    )
     frame_ancestors: str = Field(
         "'self'",
         pattern=r"^[\w'*:/. -]+$",

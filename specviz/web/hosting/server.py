@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from starlette.middleware import Middleware
@@ -18,6 +18,8 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from specviz import process
 from specviz.errors import SpecvizError
+from specviz.web.classroom import host
+from specviz.web.classroom import routes as classroom
 from specviz.web.common import placement
 from specviz.web.hosting import downloads, drain, health, logs, metrics, redirects, theme
 from specviz.web.hosting.arrival import Arrival
@@ -28,6 +30,7 @@ from specviz.web.hosting.options import check_address, options
 from specviz.web.hosting.uploads import Uploads
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
+SWEEP = 600.0  # seconds between two looks for classrooms that are over
 MEMORY = "/dev/shm"  # a folder that needs no disk
 
 
@@ -70,13 +73,23 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
             print(error, file=sys.stderr, flush=True)
             os._exit(2)
         health.begin()
+        sweeping = asyncio.create_task(_sweep())
         yield
+        sweeping.cancel()
+
+
+async def _sweep() -> None:
+    """Delete classrooms whose day is over, now and then."""
+    while True:
+        with suppress(SpecvizError):  # where rooms cannot be kept, the page says so
+            await asyncio.to_thread(host.sweep)
+        await asyncio.sleep(SWEEP)
 
 
 def routes() -> list[Route]:
     """Beside Streamlit's own."""
     own = {"/healthz": health.lives, "/readyz": health.ready, "/metrics": health.counted}
-    return [*(Route(path, answer, methods=["GET"]) for path, answer in own.items()), *redirects.routes()]
+    return [*(Route(path, answer, methods=["GET"]) for path, answer in own.items()), *redirects.routes(), *classroom.routes()]
 
 
 def unexpected(error: Exception) -> None:

@@ -29,6 +29,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from specviz.errors import SpecvizError
+from specviz.web.classroom.student import script_digest
 from specviz.web.common.page import PageState
 from specviz.web.common.queue import Queue
 from specviz.web.hosting import drain, health, metrics, server
@@ -65,9 +66,9 @@ def test_every_answer_has_the_headers_once_and_only_these(path):
     assert answer.headers.get("x-other", "stays") == "stays"
 
 
-def test_scripts_come_from_here_and_the_only_inline_ones_are_those_of_streamlits_page():
+def test_scripts_come_from_here_and_the_only_inline_ones_are_those_of_streamlits_page_and_the_students():
     sources = policy(client().get("/own"))["script-src"]
-    assert sources == ["'self'", "blob:", *inline_scripts()] and len(inline_scripts()) >= 1
+    assert sources == ["'self'", "blob:", *inline_scripts(), script_digest()] and len(inline_scripts()) >= 1
     assert not {"'unsafe-inline'", "'unsafe-eval'", "*", "data:", "https:"} & set(sources)
     assert [name for name, source in POLICY.items() if "unsafe" in source] == ["style-src"]
 

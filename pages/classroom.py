@@ -1,0 +1,7 @@
+"""Classroom: a room in which a class makes the evidence together, for its teacher and for the wall."""
+
+from specviz.web.classroom import view
+from specviz.web.common import frame
+
+frame.enter()
+view.page()

@@ -1,0 +1,80 @@
+"""Codes of rooms: of links, which cannot be guessed, and short ones to type, which work only for a while and allow few wrong tries."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from specviz.errors import SpecvizError
+
+LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without 0 O 1 I L, which look alike
+SHORT = 6  # characters of a short code: 31**6, 30 bits
+BYTES = 12  # of a link's code: 96 bits
+LONGEST = 64  # characters of any code that is looked up
+TRIES, OF_ALL = 60, 600  # wrong short codes in a minute, from one address and from all together
+REMEMBERED = 2000  # addresses whose tries are counted
+TOO_MANY = "Too many wrong codes were tried from here. Please wait a minute, or open the link that your teacher shows."
+
+
+def link_code(prefix: str = "") -> str:
+    """A code for a link. prefix: what the codes of this server begin with, so that a proxy finds it."""
+    return prefix.lower() + secrets.token_urlsafe(BYTES)
+
+
+def short_code(prefix: str = "") -> str:
+    """A code to type."""
+    return prefix.upper() + "".join(secrets.choice(LETTERS) for _ in range(SHORT - len(prefix)))
+
+
+def typed(text: str) -> str:
+    """A short code as somebody typed it: without spaces and dashes, in capitals. Not longer than LONGEST."""
+    return "".join(letter for letter in text[:LONGEST].upper() if letter.isalnum())
+
+
+def token(steer: str, student: int) -> str:
+    """What a student's browser shows for who it is. It follows from the room's private code, so that none is stored."""
+    return hmac.new(steer.encode(), f"student {student}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def is_token(given: object, steer: str, student: int) -> bool:
+    """Whether this is the token of this student."""
+    return isinstance(given, str) and same(given, token(steer, student))
+
+
+class Tries:
+    """How many wrong codes came in the last minute, by address and in all. clock: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # address -> (wrong tries, first of them)
+
+    def check(self, address: str) -> None:
+        """Raises SpecvizError where an address has used its tries, before any code of it is looked at."""
+        with self._lock:
+            if self._count(address) >= TRIES or self._count("") >= OF_ALL:
+                raise SpecvizError(TOO_MANY)
+
+    def wrong(self, address: str) -> None:
+        """A wrong code came from there."""
+        with self._lock:
+            for one in (address, ""):
+                count, since = self._wrong.get(one, (0, 0.0))
+                self._wrong[one] = (count + 1, since) if count and self.clock() - since < 60.0 else (1, self.clock())
+                self._wrong.move_to_end(one)
+            while len(self._wrong) > REMEMBERED:
+                self._wrong.popitem(last=False)
+
+    def _count(self, address: str) -> int:
+        count, since = self._wrong.get(address, (0, 0.0))
+        return count if self.clock() - since < 60.0 else 0
+
+
+def same(given: str, code: str) -> bool:
+    """Whether two codes are equal, in a time that does not tell where they differ."""
+    return given.isascii() and hmac.compare_digest(given, code)

@@ -1,0 +1,269 @@
+"""Rooms in one SQLite file, so that a restart loses nothing. What is kept is said in docs/teaching.md.
+
+Every change is one transaction, and each is safe to ask for again: a student who comes twice with one ticket is one student, the first
+answer to a task stays, and samples are stored by the number of the first of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from specviz.classroom import codes
+from specviz.classroom.records import HOURS, Room, Task, new_seed
+from specviz.errors import SettingsError, SpecvizError
+from specviz.settings import Settings
+
+FILE, VERSION = "rooms.sqlite", 1
+TABLES = """
+CREATE TABLE rooms (code TEXT PRIMARY KEY, steer TEXT UNIQUE NOT NULL, seed INTEGER NOT NULL, settings TEXT NOT NULL, created REAL NOT NULL,
+                    ended INTEGER NOT NULL DEFAULT 0, short TEXT NOT NULL DEFAULT '', version INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE students (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, number INTEGER NOT NULL, ticket TEXT NOT NULL,
+                       PRIMARY KEY (room, number), UNIQUE (room, ticket));
+CREATE TABLE tasks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, number INTEGER NOT NULL, kind TEXT NOT NULL, phase TEXT NOT NULL,
+                    content TEXT NOT NULL, PRIMARY KEY (room, number));
+CREATE TABLE answers (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task INTEGER NOT NULL, phase TEXT NOT NULL, student INTEGER NOT NULL,
+                      sent TEXT NOT NULL, PRIMARY KEY (room, task, phase, student));
+CREATE TABLE draws (place INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task INTEGER NOT NULL,
+                    student INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, cells TEXT NOT NULL,
+                    UNIQUE (room, task, student, first));
+CREATE TABLE looks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task INTEGER NOT NULL, look INTEGER NOT NULL, found TEXT NOT NULL,
+                    PRIMARY KEY (room, task, look));
+"""
+
+
+class Drawn(NamedTuple):
+    """Samples of one student, in the order in which they came. cells: counts by kind of cells, as JSON says."""
+
+    student: int
+    first: int
+    count: int
+    cells: Mapping[str, Any]
+
+
+class Store:
+    """The file. clock: seconds since 1970. Any thread may ask; one is answered at a time.
+
+    Raises SettingsError where the folder cannot be written, or the file is none of this version.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time):
+        self.clock, self.path = clock, folder / FILE
+        self._lock = threading.RLock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=5.0)
+            self.path.chmod(0o600)
+            for line in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+                self._db.execute(f"PRAGMA {line}")
+            with self:
+                (found,) = self._db.execute("PRAGMA user_version").fetchone()
+                if found == 0:
+                    for line in filter(str.strip, TABLES.split(";")):
+                        self._db.execute(line)
+                    self._db.execute(f"PRAGMA user_version = {VERSION}")
+        except (OSError, sqlite3.Error) as error:
+            allowed = f"a folder in which rooms can be kept ({getattr(error, 'strerror', None) or error})"
+            raise SettingsError("rooms_folder", str(folder), allowed) from error
+        if found not in (0, VERSION):
+            raise SettingsError("rooms_folder", str(folder), f"one whose {FILE} is of version {VERSION}, not {found}")
+        self.sweep()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Store:
+        """One change, from here to the end of the block, or none."""
+        self._lock.acquire()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self._db.execute("COMMIT" if kind is None else "ROLLBACK")
+        finally:
+            self._lock.release()
+
+    def _rows(self, asked: str, *given: Any) -> list[tuple]:
+        with self._lock, closing(self._db.execute(asked, given)) as found:
+            return found.fetchall()
+
+    # Rooms -----------------------------------------------------------------------------------------------------------------
+
+    def open(self, settings: Settings, prefix: str = "", most: int = 0) -> Room:
+        """A new room. most: rooms that may be open at a time, 0 for no limit. Raises SpecvizError where there are as many."""
+        self.sweep()
+        room = Room(codes.link_code(prefix), codes.link_code(prefix), new_seed(), settings, self.clock())
+        with self:
+            if most and self._db.execute("SELECT COUNT(*) FROM rooms").fetchone()[0] >= most:
+                raise SpecvizError(
+                    f"This server has {most} of {most} rooms open. Please try again later: a room ends after {HOURS} hours."
+                )
+            row = room.code, room.steer, room.seed, json.dumps(settings.to_record()), room.created
+            self._db.execute("INSERT INTO rooms (code, steer, seed, settings, created) VALUES (?, ?, ?, ?, ?)", row)
+        return room
+
+    def room(self, code: str) -> Room | None:
+        """The room of a link's code; None where there is none, or its time is over."""
+        return self._room("code", code)
+
+    def steered(self, steer: str) -> Room | None:
+        """The room of a teacher's code."""
+        return self._room("steer", steer)
+
+    def shown(self, short: str) -> Room | None:
+        """The room that shows a short code now."""
+        return self._room("short", short) if short else None
+
+    def _room(self, column: str, value: str) -> Room | None:
+        if len(value) > codes.LONGEST:
+            return None
+        rows = self._rows(
+            "SELECT code, steer, seed, settings, created, ended, short, version, (SELECT COUNT(*) FROM students WHERE room = code)"
+            f" FROM rooms WHERE {column} = ? AND created > ?",
+            value, self.clock() - 3600.0 * HOURS,
+        )  # fmt: skip
+        if not rows:
+            return None
+        code, steer, seed, settings, created, ended, short, version, students = rows[0]
+        return Room(code, steer, seed, Settings.from_record(json.loads(settings)), created, bool(ended), short, students, version)
+
+    def show(self, code: str, short: str) -> None:
+        """Show a short code, or with '' none. Raises SpecvizError where another room shows the same."""
+        with self:
+            if short and self._db.execute("SELECT 1 FROM rooms WHERE short = ? AND code <> ?", (short, code)).fetchone():
+                raise SpecvizError("This short code is shown by another room. Please try again.")
+            self._db.execute("UPDATE rooms SET short = ? WHERE code = ? AND NOT ended", (short, code))
+
+    def end(self, code: str) -> None:
+        """No more students, answers or samples; what was found stays until the room is deleted."""
+        with self:
+            self._db.execute("UPDATE rooms SET ended = 1, short = '', version = version + 1 WHERE code = ?", (code,))
+
+    def delete(self, code: str) -> None:
+        """The room with everything in it, now."""
+        with self:
+            self._db.execute("DELETE FROM rooms WHERE code = ?", (code,))
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def sweep(self) -> int:
+        """Delete the rooms whose time is over. Returns how many."""
+        with self:
+            gone = self._db.execute("DELETE FROM rooms WHERE created <= ?", (self.clock() - 3600.0 * HOURS,)).rowcount
+        if gone:
+            self._rows("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted rows are not in the log either
+        return gone
+
+    # Students --------------------------------------------------------------------------------------------------------------
+
+    def join(self, room: Room, ticket: str, most: int = 0) -> int:
+        """A student's number, from 1. ticket: what the browser made up for itself; the same one gives the same number.
+
+        most  students of a room, 0 for no limit. Raises SpecvizError where the room is full or has ended.
+        """
+        with self:
+            found = self._db.execute("SELECT number FROM students WHERE room = ? AND ticket = ?", (room.code, ticket)).fetchone()
+            if found:
+                return found[0]
+            (ended,) = self._db.execute("SELECT ended FROM rooms WHERE code = ?", (room.code,)).fetchone() or (1,)
+            if ended:
+                raise SpecvizError("This room has ended.")
+            (number,) = self._db.execute("SELECT COUNT(*) + 1 FROM students WHERE room = ?", (room.code,)).fetchone()
+            if most and number > most:
+                raise SpecvizError(f"This room is full: {most} of {most} students are in.")
+            self._db.execute("INSERT INTO students VALUES (?, ?, ?)", (room.code, number, ticket))
+        return number
+
+    # Tasks -----------------------------------------------------------------------------------------------------------------
+
+    def tasks(self, code: str) -> list[Task]:
+        """All tasks of a room, in their order."""
+        rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number", code)
+        return [Task(number, kind, phase, json.loads(content)) for number, kind, phase, content in rows]
+
+    def task(self, code: str) -> Task | None:
+        """The task that is on now; None before the first."""
+        rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number DESC LIMIT 1", code)
+        return Task(*rows[0][:3], json.loads(rows[0][3])) if rows else None
+
+    def begin(self, code: str, task: Task) -> None:
+        """The next task. One that has begun meanwhile under its number stays, so that a second click changes nothing."""
+        with self:
+            row = code, task.number, task.kind, task.phase, json.dumps(task.content)
+            done = self._db.execute(
+                "INSERT OR IGNORE INTO tasks SELECT ?, ?, ?, ?, ? FROM rooms WHERE code = ? AND NOT ended", (*row, code)
+            )
+            if done.rowcount:
+                self._db.execute("UPDATE rooms SET version = version + 1 WHERE code = ?", (code,))
+
+    def turn(self, code: str, number: int, phase: str) -> None:
+        """A task goes to another phase."""
+        with self:
+            self._db.execute("UPDATE tasks SET phase = ? WHERE room = ? AND number = ?", (phase, code, number))
+            self._db.execute("UPDATE rooms SET version = version + 1 WHERE code = ?", (code,))
+
+    # Answers and samples ----------------------------------------------------------------------------------------------------
+
+    def answer(self, code: str, task: Task, student: int, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep an answer, unless there is one of this student in this phase: that one stays. Returns what is kept."""
+        with self:
+            key = code, task.number, task.phase, student
+            self._db.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", (*key, json.dumps(sent)))
+            where = "room = ? AND task = ? AND phase = ? AND student = ?"
+            return json.loads(self._db.execute(f"SELECT sent FROM answers WHERE {where}", key).fetchone()[0])
+
+    def answers(self, code: str, task: int) -> list[tuple[str, int, dict[str, Any]]]:
+        """All answers to a task: phase in which it came, student, what was sent."""
+        rows = self._rows("SELECT phase, student, sent FROM answers WHERE room = ? AND task = ? ORDER BY student", code, task)
+        return [(phase, student, json.loads(sent)) for phase, student, sent in rows]
+
+    def answers_of(self, code: str, task: int, student: int) -> dict[str, dict[str, Any]]:
+        """One student's answers to a task, by phase."""
+        rows = self._rows("SELECT phase, sent FROM answers WHERE room = ? AND task = ? AND student = ?", code, task, student)
+        return {phase: json.loads(sent) for phase, sent in rows}
+
+    def fill(self, code: str, task: int, phase: str, found: Mapping[int, Mapping[str, Any]]) -> None:
+        """Put what the server found into answers that wait for it, by student."""
+        with self:
+            rows = [(json.dumps(one), code, task, phase, student) for student, one in found.items()]
+            self._db.executemany("UPDATE answers SET sent = ? WHERE room = ? AND task = ? AND phase = ? AND student = ?", rows)
+
+    def add(self, code: str, task: int, drawn: Sequence[Drawn], looks: Mapping[int, Mapping[str, Any]]) -> None:
+        """Samples in the order in which they came, and the tests that fell due with them, all or nothing."""
+        with self:
+            rows = [(code, task, one.student, one.first, one.count, json.dumps(one.cells)) for one in drawn]
+            self._db.executemany("INSERT INTO draws (room, task, student, first, count, cells) VALUES (?, ?, ?, ?, ?, ?)", rows)
+            found = [(code, task, look, json.dumps(one)) for look, one in looks.items()]
+            self._db.executemany("INSERT INTO looks VALUES (?, ?, ?, ?)", found)
+
+    def draws(self, code: str, task: int) -> list[Drawn]:
+        """All samples of a task, in the order in which they came."""
+        asked = "SELECT student, first, count, cells FROM draws WHERE room = ? AND task = ? ORDER BY place"
+        return [Drawn(*row[:3], json.loads(row[3])) for row in self._rows(asked, code, task)]
+
+    def looks(self, code: str, task: int) -> list[dict[str, Any]]:
+        """What the tests of a task found, in their order."""
+        rows = self._rows("SELECT found FROM looks WHERE room = ? AND task = ? ORDER BY look", code, task)
+        return [json.loads(found) for (found,) in rows]
+
+
+def blocks(drawn: Iterable[Drawn], most: int) -> list[tuple[int, int, int]]:
+    """The first ``most`` samples as they came: (student, first, count) each, the last one cut."""
+    found: list[tuple[int, int, int]] = []
+    for one in drawn:
+        if most <= 0:
+            break
+        found.append((one.student, one.first, min(one.count, most)))
+        most -= one.count
+    return found

@@ -1,0 +1,159 @@
+"""What a class has so far, from what is kept of it: its histogram, the calibration of its predictions, its votes, its race. No torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from specviz.classroom.records import SPAN, Task, seed_of
+from specviz.classroom.store import Drawn
+from specviz.figures.exactness.evidence import CellShares
+from specviz.randomness import PhiloxRandomness, Purpose
+
+BINS = 10  # of predicted probabilities
+
+Answers = Sequence[tuple[str, int, Mapping[str, Any]]]  # phase, student, what is kept
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSamples:
+    """The class's histogram. students: how many have drawn; looks: what the tests found, in their order."""
+
+    shares: CellShares
+    students: int
+    looks: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, task: Task, drawn: Sequence[Drawn], looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
+        counts = np.zeros(len(task.content["labels"]), dtype=np.int64)
+        for one in drawn:
+            for cell, count in one.cells["shown"].items():
+                counts[int(cell)] += count
+        n = sum(one.count for one in drawn)
+        return cls(shares_of(task, "the class", counts.tolist(), n), len({one.student for one in drawn}), tuple(looks))
+
+
+def shares_of(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:
+    """Counts beside the exact distribution of a task."""
+    shown = task.content["cells"]["shown"]
+    return CellShares.of(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one student's draft token. u: their random number; accepted: u q < p; brier: (chance said - outcome)^2, 0 to 1."""
+
+    u: float
+    accepted: bool
+    brier: float
+
+
+def outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -> Outcome:
+    """Whether the draft token of a situation is accepted for this student. Each has a random number of their own."""
+    numbers = PhiloxRandomness(seed_of(room_seed, task.number))
+    u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
+    accepted = u * task.content["q"] < task.content["p"]
+    return Outcome(u, accepted, (sent["chance"] - accepted) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How good the class's predictions are.
+
+    n         predictions; said  their mean; truth  mean of min(1, p/q); right  share that said accepted or rejected as it came
+    brier     mean of (said - outcome)^2, 0 to 1: 0 is perfect, 0.25 is what always saying one half gives
+    best      the mean that someone who knows min(1, p/q) expects: the mean of a (1 - a)
+    bins      (middle, predictions, share that was accepted) of each tenth of what was said that has predictions
+    points    (what was said, min(1, p/q)) of each prediction
+    """
+
+    n: int
+    said: float
+    truth: float
+    right: float
+    brier: float
+    best: float
+    bins: tuple[tuple[float, int, float], ...]
+    points: tuple[tuple[float, float], ...]
+
+
+def calibration(room_seed: int, tasks: Sequence[tuple[Task, Answers]]) -> Calibration | None:
+    """Of every prediction in a room, or in one task; None where there are none."""
+    rows = []
+    for task, answers in tasks:
+        for _, student, sent in answers:
+            found = outcome(room_seed, task, student, sent)
+            rows.append((sent["chance"], sent["accepted"], task.content["chance"], found))
+    if not rows:
+        return None
+    said, truth = np.array([row[0] for row in rows]), np.array([row[2] for row in rows])
+    came = np.array([row[3].accepted for row in rows])
+    where = np.minimum((said * BINS).astype(int), BINS - 1)
+    bins = tuple(
+        ((place + 0.5) / BINS, int((where == place).sum()), float(came[where == place].mean()))
+        for place in range(BINS)
+        if (where == place).any()
+    )
+    return Calibration(
+        len(rows), float(said.mean()), float(truth.mean()), float(np.mean([row[1] == row[3].accepted for row in rows])),
+        float(np.mean([row[3].brier for row in rows])), float((truth * (1.0 - truth)).mean()), bins,
+        tuple(zip(said.tolist(), truth.tolist(), strict=True)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """Votes for each option before and after the discussion. moved: students who chose another one after it."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    moved: int
+
+
+def votes(task: Task, answers: Answers) -> Votes:
+    by_phase = {
+        phase: {student: sent["choice"] for when, student, sent in answers if when == phase} for phase in ("before", "after")
+    }
+    counts = {phase: Counter(chosen.values()) for phase, chosen in by_phase.items()}
+    options = range(len(task.content["options"]))
+    both = by_phase["before"].keys() & by_phase["after"].keys()
+    moved = sum(by_phase["before"][student] != by_phase["after"][student] for student in both)
+    return Votes(*(tuple(counts[phase][one] for one in options) for phase in ("before", "after")), moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one choice gave in a race. students: who made it; tokens, passes, drafted, accepted: of all their texts together."""
+
+    method: str
+    gamma: int
+    students: int
+    tokens: int
+    passes: int
+    drafted: int
+    accepted: int
+
+    @property
+    def per_pass(self) -> float:
+        """Tokens per target pass."""
+        return self.tokens / self.passes if self.passes else 0.0
+
+    @property
+    def wasted(self) -> float:
+        """Draft tokens of each pass that were not accepted."""
+        return (self.drafted - self.accepted) / self.passes if self.passes else 0.0
+
+
+def race(answers: Answers) -> tuple[Choice, ...]:
+    """Every choice that was made, with the most tokens per target pass first; those that have not run, or cannot, are left out."""
+    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for _, _, sent in answers:
+        if sent.get("passes"):
+            found.setdefault((sent["method"], sent["gamma"]), []).append(sent)
+    names = ("tokens", "passes", "drafted", "accepted")
+    rows = [Choice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.per_pass, row.method, row.gamma)))

@@ -1,0 +1,390 @@
+"""The rooms of this server: one store, and for each room what the process knows of it beside.
+
+A room's samples are drawn in batches: whoever asks while a batch is drawn is in the next one. The work stands in the same queue as that
+of the pages, and is done where theirs is (web/common/placement).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from specviz.classroom import codes, tally
+from specviz.classroom.records import KINDS, PHASES, Room, Task, block, seed_of
+from specviz.classroom.store import Drawn, Store
+from specviz.errors import SettingsError, SpecvizError
+from specviz.settings import Settings
+from specviz.web.common import cache, model_loading, placement
+from specviz.web.common.queue import Ticket, shared
+from specviz.web.hosting import limits
+from specviz.web.hosting.messages import Pace
+from specviz.web.hosting.options import options
+
+if TYPE_CHECKING:
+    from specviz.classroom.cells import Tally
+    from specviz.figures.exactness.evidence import CellShares
+    from specviz.models.pairs.loading import LoadedPair
+
+PAGE = "classroom"  # of which the work is, for what is counted
+HALLS = 200  # rooms that the process knows more of than what is stored; the one used longest ago is forgotten first
+OPENERS = 5000  # visitors whose open rooms are counted
+PER_SECOND, JOINS = 4, 60  # requests a second of one student, and newcomers a second in one room, after some at once
+NOT_ON = "This task is not on any more."
+
+
+class Wanted(NamedTuple):
+    """What a student waits for: samples ``first`` to ``first + count - 1`` of a task, or with count 0 the text of their race."""
+
+    task: int
+    student: int
+    first: int = 0
+    count: int = 0
+
+
+class Host:
+    """The rooms of one process. folder: where they are kept."""
+
+    def __init__(self, folder: Path):
+        self.store, self.tries = Store(folder), codes.Tries()
+        self._lock = threading.Lock()
+        self._halls: OrderedDict[str, Hall] = OrderedDict()
+        self._opened: OrderedDict[object, list[str]] = OrderedDict()  # visitor -> codes of the rooms they opened
+
+    def open(self, settings: Settings, visitor: object) -> Room:
+        """A new room. Raises SpecvizError where the server, or this visitor, has as many as they may."""
+        most = options().rooms_per_visitor
+        with self._lock:
+            mine = [code for code in self._opened.get(visitor, ()) if (room := self.store.room(code)) and not room.ended]
+            if most and visitor and len(mine) >= most:
+                raise SpecvizError(f"You have {most} rooms open here, the most for one visitor. End one of them first.")
+            room = self.store.open(settings, options().replica, options().rooms)
+            self._opened[visitor] = [*mine, room.code]
+            while len(self._opened) > OPENERS:
+                self._opened.popitem(last=False)
+        return room
+
+    def hall(self, room: Room) -> Hall:
+        """What the process knows of a room."""
+        with self._lock:
+            hall = self._halls.get(room.code)
+            if hall is None:
+                hall = self._halls[room.code] = Hall(self.store, room)
+            self._halls.move_to_end(room.code)
+            while len(self._halls) > HALLS:
+                self._halls.popitem(last=False)
+        return hall
+
+    def show(self, room: Room) -> str:
+        """Show the room's short code: a new one each time."""
+        for _ in range(5):
+            short = codes.short_code(options().replica)
+            if self.store.shown(short) is None:
+                break
+        self.store.show(room.code, short)
+        return short
+
+    def enter(self, typed: str, address: str) -> Room:
+        """The room of a short code that somebody typed. Raises SpecvizError for a wrong one, and after too many of them."""
+        self.tries.check(address)
+        room = self.store.shown(codes.typed(typed))
+        if room is None:
+            self.tries.wrong(address)
+            raise SpecvizError("There is no room with this code now. Check it, or ask your teacher to show it again.")
+        return room
+
+
+@lru_cache(maxsize=1)
+def host() -> Host:
+    """Of this server. Raises SettingsError where rooms cannot be kept."""
+    return Host(folder())
+
+
+def folder() -> Path:
+    """Where rooms are kept: as the options say, else where the system keeps such things."""
+    if options().rooms_folder:
+        return Path(options().rooms_folder)
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "specviz"
+
+
+def sweep() -> None:
+    """Delete what is over, where this server has ever kept rooms."""
+    if host.cache_info().currsize or (folder() / "rooms.sqlite").is_file():
+        host().store.sweep()
+
+
+class Hall:
+    """One room in this process: who waits for samples, the counts of its tasks, how often students ask.
+
+    stamp  grows with every answer and sample, for whoever remembers what the class has
+    """
+
+    def __init__(self, store: Store, room: Room):
+        self.store, self.code, self.seed, self.stamp = store, room.code, room.seed, 0
+        self.lock = threading.RLock()
+        self.joins = Pace(JOINS)
+        self.pace_of = lru_cache(maxsize=2000)(lambda student: Pace(PER_SECOND))
+        self._waiting: dict[Wanted, Future] = {}
+        self._ticket: Ticket | None = None
+        self._tallies: dict[int, Tally] = {}
+        self._drawn: dict[int, list[Drawn]] = {}
+        self._found: dict[int, tuple[int, str, Any]] = {}
+        self._predicted: tuple[int, tally.Calibration | None] | None = None
+        self._voted_on: dict[int, CellShares] = {}
+
+    # What the class has -----------------------------------------------------------------------------------------------------
+
+    def drawn(self, task: int) -> list[Drawn]:
+        """Samples of a task in the order in which they came."""
+        with self.lock:
+            if task not in self._drawn:
+                self._drawn[task] = self.store.draws(self.code, task)
+            return self._drawn[task]
+
+    def own(self, task: int, student: int) -> tuple[int, dict[str, int]]:
+        """How many samples a student has, and their counts in the cells of the picture."""
+        mine = [one for one in self.drawn(task)[:] if one.student == student]
+        counts: Counter[str] = Counter()
+        for one in mine:
+            counts.update(one.cells["shown"])
+        return sum(one.count for one in mine), dict(counts)
+
+    def found(self, task: Task) -> Any:
+        """What the class has for a task: ClassSamples, Calibration, Votes, or Choices. Remembered until something is added."""
+        stamp, known = self.stamp, self._found.get(task.number)
+        if known is not None and known[:2] == (stamp, task.phase):
+            return known[2]
+        if task.kind == "sample":
+            found = tally.ClassSamples.of(task, self.drawn(task.number)[:], self.store.looks(self.code, task.number))
+        else:
+            answers = self.store.answers(self.code, task.number)
+            if task.kind == "predict":
+                found = tally.calibration(self.seed, [(task, answers)])
+            else:
+                found = tally.votes(task, answers) if task.kind == "vote" else tally.race(answers)
+        self._found[task.number] = stamp, task.phase, found
+        return found
+
+    def predictions(self) -> tally.Calibration | None:
+        """The calibration of all predictions of the room whose truth is shown; None where there are none. Remembered as ``found`` is."""
+        stamp, known = self.stamp, self._predicted
+        if known is None or known[0] != stamp:
+            tasks = [one for one in self.store.tasks(self.code) if one.kind == "predict" and not one.takes]
+            answered = [(one, self.store.answers(self.code, one.number)) for one in tasks]
+            known = self._predicted = stamp, tally.calibration(self.seed, answered)
+        return known[1]
+
+    def samples_of(self, task: Task) -> CellShares:
+        """The samples of the decoder that a class votes on; the same record each time."""
+        if task.number not in self._voted_on:
+            self._voted_on[task.number] = tally.shares_of(task, "the decoder", task.content["counts"], task.content["n"])
+        return self._voted_on[task.number]
+
+    def turn(self, number: int, phase: object) -> None:
+        """A task goes to the phase that follows; one that is there already stays. Raises SpecvizError for any other."""
+        task = self.store.task(self.code)
+        if task is None or task.number != number or phase not in (task.phase, task.next_phase):
+            raise SpecvizError(NOT_ON)
+        if phase == task.next_phase:
+            self.store.turn(self.code, number, str(phase))
+            self.changed()
+
+    def changed(self) -> None:
+        with self.lock:
+            self.stamp += 1
+
+    # Work -------------------------------------------------------------------------------------------------------------------
+
+    def want(self, wanted: Wanted) -> Future:
+        """What a student asks for, once it is there; the same for who asks twice. Raises SpecvizError where the queue is full."""
+        with self.lock:
+            future = self._waiting.get(wanted)
+            if future is None:
+                future = self._waiting[wanted] = Future()
+            if self._ticket is None or not self._ticket.open:
+                try:
+                    self._ticket = shared().submit(self._work, ("room", self.code), PAGE, brief=True)
+                except SpecvizError:
+                    del self._waiting[wanted]
+                    raise
+        return future
+
+    def _work(self, ticket: Ticket) -> None:
+        """Batch after batch, until nobody waits."""
+        while True:
+            with self.lock:
+                batch, self._waiting = self._waiting, {}
+                if not batch:
+                    self._ticket = None
+                    return
+            try:
+                ticket.look()
+                ticket.tick()
+                found = self._answered(ticket, list(batch))
+            except BaseException as error:
+                with self.lock:
+                    self._tallies.clear()  # what was counted may not have been stored
+                    self._drawn.clear()
+                    late, self._waiting = self._waiting, {}
+                    self._ticket = None
+                for future in [*batch.values(), *late.values()]:
+                    future.set_exception(
+                        error if isinstance(error, SpecvizError) else SpecvizError("The server was busy. Please send it again.")
+                    )
+                raise
+            for wanted, future in batch.items():
+                future.set_result(found[wanted])
+
+    def _answered(self, ticket: Ticket, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
+        found: dict[Wanted, Any] = {}
+        for number in sorted({one.task for one in batch}):
+            task = next((one for one in self.store.tasks(self.code) if one.number == number), None)
+            mine = [one for one in batch if one.task == number]
+            if task is None:
+                found |= {one: {} for one in mine}
+            else:
+                found |= (self._draw if task.kind == "sample" else self._race)(ticket, task, mine)
+        return found
+
+    def _draw(self, ticket: Ticket, task: Task, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
+        """Samples that are new are drawn and kept; the rounds of a single one are shown, however often it is asked for."""
+        settings = settings_of(task)
+        pair = pair_of(ticket, settings)
+        from specviz.classroom import drawing
+        from specviz.classroom.cells import Cells, Tally
+
+        if task.number not in self._tallies:
+            self._tallies[task.number] = Tally(Cells.from_record(task.content["cells"]), self.drawn(task.number))
+        have = Counter({one.student: self.own(task.number, one.student)[0] for one in batch})
+        new: list[tuple[int, int, int]] = []
+        for one in sorted(batch, key=lambda one: one.first):  # a phone that lost its answer may have asked for what follows
+            if one.first == have[one.student] and task.takes:
+                new.append((one.student, one.first, one.count))
+                have[one.student] += one.count
+        walks = sorted({one for one in batch if one.count == 1 and one.first < have[one.student]})
+        asked = [block(*one) for one in new], [block(one.student, one.first, 1)[0] for one in walks]
+        given = settings, tuple(task.content["ids"]), *asked
+        samples, shown = placement.do(
+            drawing.samples, pair, settings, given, lambda share: ticket.tick(), "samples of a class", first=True
+        )
+        if new:
+            counted = self._tallies[task.number].count(new, samples)
+            self.store.add(self.code, task.number, counted.drawn, counted.looks)
+            with self.lock:
+                self.drawn(task.number).extend(counted.drawn)
+                self.stamp += 1
+        seen = dict(zip(walks, shown, strict=True))
+        return {one: seen.get(one) for one in batch}
+
+    def _race(self, ticket: Ticket, task: Task, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
+        """The texts of those whose choice has not run yet."""
+        settings = settings_of(task)
+        pair = pair_of(ticket, settings)
+        from specviz.classroom import drawing
+
+        sent = {student: one for _, student, one in self.store.answers(self.code, task.number)}
+        asked = [
+            (one.student, sent[one.student]["method"], sent[one.student]["gamma"])
+            for one in batch
+            if "tokens" not in sent.get(one.student, {"tokens": 0})
+        ]
+        given = settings, tuple(task.content["ids"]), asked
+        ran = (
+            placement.do(drawing.raced, pair, settings, given, lambda share: ticket.tick(), "a race", first=True) if asked else {}
+        )
+        self.store.fill(self.code, task.number, PHASES["race"][0], {student: sent[student] | one for student, one in ran.items()})
+        self.changed()
+        return {one: (sent | {student: sent[student] | got for student, got in ran.items()}).get(one.student) for one in batch}
+
+
+def pair_of(ticket: Ticket, settings: Settings) -> LoadedPair:
+    return model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+
+
+def settings_of(task: Task) -> Settings:
+    """What a task decodes, with its own seed."""
+    return Settings.from_record(task.content["settings"])
+
+
+def begun(ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
+    """Open task ``number`` of a room: what its kind needs is computed, then students see it. Raises SpecvizError."""
+    if kind not in KINDS:
+        raise SettingsError("task", kind, f"one of {', '.join(KINDS)}")
+    settings = replace(room.settings, seed=seed_of(room.seed, number))
+    ticket.tick(doing="Preparing the task")
+    pair = pair_of(ticket, settings)
+    content = MAKERS[kind](ticket, pair, settings, hall)
+    content = {"settings": settings.to_record(), "ids": list(pair.encode(settings.prompt))} | content
+    hall.store.begin(room.code, Task(number, kind, PHASES[kind][0], content))
+    hall.changed()
+
+
+def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+    from specviz.classroom import drawing
+
+    number = sum(task.kind == "predict" for task in hall.store.tasks(hall.code))
+    return placement.do(
+        drawing.situation, pair, settings, (settings, number), lambda share: ticket.tick(), "a situation", first=True
+    )
+
+
+def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+    from specviz.classroom.cells import Cells
+    from specviz.web.common.sampling import exact_cells
+
+    exact = exact_cells(pair, settings, ticket)
+    return {"labels": list(exact.labels), "cells": Cells(exact.shown, exact.looks).to_record()}
+
+
+def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+    """A decoder that may make a mistake: what it writes, and what it may be. The choice is this server's, by no seed that anyone sees."""
+    from specviz.classroom import drawing
+    from specviz.evidence.mutants.mistakes import MISTAKES
+    from specviz.web.mistakes.state import GAME, HIDEABLE
+
+    luck = secrets.SystemRandom()
+    offered = sorted(luck.sample(HIDEABLE, 3))
+    answer = luck.randrange(len(offered) + 1)
+    mistake = offered[answer] if answer < len(offered) else None
+    under = replace(settings, **GAME)
+    from specviz.web.common.sampling import exact_cells
+
+    exact = exact_cells(pair, under, ticket)
+    given = under, mistake, exact.ids
+    samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on", first=True)
+    options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
+    options_.append({"name": "none of these", "wrong": "The decoder is exact."})
+    return {
+        "settings": under.to_record(), "labels": list(exact.labels), "options": options_, "answer": answer, "mistake": mistake,
+        "cells": {"shown": {"whole": exact.shown.whole.tolist(), "masses": exact.shown.masses.tolist()}},
+        "counts": exact.shown.counts(samples).tolist(), "n": len(samples),
+    }  # fmt: skip
+
+
+def _race(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+    return {}
+
+
+MAKERS: dict[str, Callable[[Ticket, Any, Settings, Hall], dict[str, Any]]] = {
+    "predict": _predict, "sample": _sample, "vote": _vote, "race": _race,
+}  # fmt: skip
+
+
+def next_number(hall: Hall) -> int:
+    """Number of the task that comes next."""
+    task = hall.store.task(hall.code)
+    return 1 if task is None else task.number + 1
+
+
+def checked_prompt(settings: Settings) -> Settings:
+    """Settings whose prompt this server takes. Raises SettingsError."""
+    limits.checked_text("prompt", settings.prompt)
+    return settings

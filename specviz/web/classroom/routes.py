@@ -1,0 +1,299 @@
+"""The students' page and its JSON routes, and those with which a room is steered. Whatever is sent is checked, and answered with a sentence.
+
+Every address has the room's code in its path, so that a proxy finds the server that the room lives on. A student says who it is by a
+token in a header, which no other site's page can send. Every request may be sent again: it changes nothing a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from specviz.classroom import codes
+from specviz.classroom.records import Room, Task, asked_for, checked, whole
+from specviz.errors import SpecvizError
+from specviz.web.classroom import shown, student
+from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
+from specviz.web.common.queue import shared
+from specviz.web.hosting.messages import Pace
+from specviz.web.hosting.options import options
+
+FOLDER = "room"
+LONGEST = 4_000  # bytes of a request
+WAIT = 25.0  # seconds that samples are waited for; then the phone asks again
+AGAIN = 2  # seconds after which it does
+TICKET = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
+THREADS = ThreadPoolExecutor(4, "rooms")  # what reads and writes the store: not the loop that serves all pages
+
+
+class Refused(SpecvizError):
+    """A request that is not answered, in a sentence. status: of HTTP; again: seconds after which to try again, 0 for never."""
+
+    def __init__(self, sentence: str, status: int = 400, again: float = 0):
+        self.status, self.again = status, again
+        super().__init__(sentence)
+
+
+Answer = Callable[[Host, Request, dict[str, Any]], Any]  # the JSON, or a future of something and what makes JSON of it
+
+
+def route(path: str, answer: Answer, method: str = "POST") -> Route:
+    """An address that answers JSON. ``answer`` runs in a thread."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            sent = await _sent(request) if method == "POST" else {}
+            found = await asyncio.get_running_loop().run_in_executor(THREADS, partial(_answered, answer, request, sent))
+            if isinstance(found, tuple):
+                future, made = found
+                await _waited(future)
+                found = await asyncio.get_running_loop().run_in_executor(THREADS, made)
+            return _json(found)
+        except Refused as error:
+            return _refusal(str(error), error.status, error.again)
+        except SpecvizError as error:
+            return _refusal(str(error), 400)
+        except ClientDisconnect:
+            return Response(status_code=400)
+
+    return Route(f"/{FOLDER}/{path}", answered, methods=[method])
+
+
+def _answered(answer: Answer, request: Request, sent: dict[str, Any]) -> Any:
+    return answer(host(), request, sent)
+
+
+async def _waited(future: Future) -> None:
+    """Until work has ended. Whoever leaves does not stop it: others wait for the same."""
+    try:
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), WAIT)
+    except TimeoutError:
+        raise Refused("The server has much to do. This page asks again by itself.", 503, AGAIN) from None
+
+
+async def _sent(request: Request) -> dict[str, Any]:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST:
+            raise Refused(f"A request must have at most {LONGEST:,} bytes.", 413)
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise Refused("The request is no JSON.") from None
+    if not isinstance(found, dict):
+        raise Refused("The request must be an object.")
+    return found
+
+
+def _json(found: Any, status: int = 200, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(found, status, {"Cache-Control": "no-store"} | (headers or {}))
+
+
+def _refusal(sentence: str, status: int, again: float = 0) -> JSONResponse:
+    headers = {"Retry-After": f"{max(1, round(again))}"} if again else {}
+    return _json({"error": sentence, "again": again}, status, headers)
+
+
+# Who asks -------------------------------------------------------------------------------------------------------------------
+
+
+def _room(rooms: Host, request: Request) -> Room:
+    room = rooms.store.room(request.path_params["code"])
+    if room is None:
+        raise Refused("There is no such room, or its time is over.", 404)
+    return room
+
+
+def _bearer(request: Request) -> str:
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    return given if kind.lower() == "bearer" else ""
+
+
+def _student(rooms: Host, request: Request) -> tuple[Room, Hall, int]:
+    """Room and number of who asks, "number.token" in the header. Raises Refused for anybody else, and for who asks too often."""
+    room = _room(rooms, request)
+    number, _, token = _bearer(request).partition(".")
+    if not (number.isascii() and number.isdecimal() and len(number) < 7) or not 1 <= int(number) <= room.students:
+        raise Refused("This browser is not in the room. Load the page again.", 401)
+    if not codes.is_token(token, room.steer, int(number)):
+        raise Refused("This browser is not in the room. Load the page again.", 401)
+    hall = rooms.hall(room)
+    _paced(hall.pace_of(int(number)))
+    return room, hall, int(number)
+
+
+def _paced(pace: Pace) -> None:
+    if seconds := pace.wait():
+        raise Refused("That is too fast. This page asks again by itself.", 429, seconds)
+
+
+def _on(hall: Hall, room: Room, sent: dict[str, Any]) -> Task:
+    """The task that a student means, if it is on and still takes answers."""
+    task = hall.store.task(room.code)
+    if room.ended or task is None or sent.get("task") != task.number or not task.takes:
+        raise Refused(NOT_ON, 409)
+    return task
+
+
+# For students ----------------------------------------------------------------------------------------------------------------
+
+
+def enter(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
+    """POST /room/SHORT/enter: the code of the room that shows a short code."""
+    client = request.client.host if request.client else ""
+    return {"code": rooms.enter(request.path_params["code"], client).code}
+
+
+def join(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
+    """POST /room/CODE/join {ticket}: number and token. The same ticket gives the same ones."""
+    room, ticket = _room(rooms, request), sent.get("ticket")
+    if not isinstance(ticket, str) or not TICKET.fullmatch(ticket):
+        raise Refused("ticket must be 16 to 64 letters and digits.")
+    _paced(rooms.hall(room).joins)
+    number = rooms.store.join(room, ticket, options().students_per_room)
+    return {"number": number, "token": codes.token(room.steer, number)}
+
+
+def now(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
+    """GET /room/CODE/now?mark=: what is on, or that nothing is new since this mark."""
+    room, hall, number = _student(rooms, request)
+    mark = shown.mark(hall, room)
+    if request.query_params.get("mark") == mark:
+        return {"mark": mark, "again": shown.again(room), "same": True}
+    return shown.now(hall, room, number)
+
+
+def answer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
+    """POST /room/CODE/answer {task, phase, sent}: what is kept of a prediction, a vote or a choice."""
+    room, hall, number = _student(rooms, request)
+    task = _on(hall, room, sent)
+    if sent.get("phase") != task.phase:
+        raise Refused(NOT_ON, 409)
+    hall.store.answer(room.code, task, number, checked(task, sent.get("sent")))
+    hall.changed()
+    made = partial(_now, rooms, room.code, hall, number)
+    return (hall.want(Wanted(task.number, number)), made) if task.kind == "race" else made()
+
+
+def draw(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
+    """POST /room/CODE/draw {task, first, count}: samples of one's own, drawn here. Those that are there already are not drawn again."""
+    room, hall, number = _student(rooms, request)
+    first, count = asked_for(sent)
+    task = _on(hall, room, sent)
+    if task.kind != "sample":
+        raise Refused(NOT_ON, 409)
+    have, _ = hall.own(task.number, number)
+    if first > have:
+        raise Refused(f"first must be at most {have}, the number of samples that you have.", 409)
+    if first < have and count > 1:
+        return _now(rooms, room.code, hall, number)
+    future = hall.want(Wanted(task.number, number, first, count))
+
+    def made() -> dict[str, Any]:
+        return _now(rooms, room.code, hall, number) | {"walk": future.result()}
+
+    return future, made
+
+
+def _now(rooms: Host, code: str, hall: Hall, number: int) -> dict[str, Any]:
+    room = rooms.store.room(code)
+    if room is None:
+        raise Refused("There is no such room, or its time is over.", 404)
+    return shown.now(hall, room, number)
+
+
+# For the teacher -------------------------------------------------------------------------------------------------------------
+
+
+def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
+    """POST /room/CODE/steer {do}: show or hide the short code, begin a task, go to its next phase, end or delete the room.
+
+    The teacher's code is the token. do: show | hide | begin (kind, task) | turn (task, phase) | end | delete
+    """
+    room = _room(rooms, request)
+    if not codes.same(_bearer(request), room.steer):
+        raise Refused("This is not the teacher’s link of this room.", 401)
+    hall, do = rooms.hall(room), sent.get("do")
+    if do == "show":
+        return {"short": rooms.show(room)}
+    if do == "hide":
+        rooms.store.show(room.code, "")
+    elif do == "begin":
+        number = whole("task", sent.get("task"), 1, 10_000)
+        if number != next_number(hall):
+            return {"task": next_number(hall) - 1}
+        ticket = shared().submit(lambda ticket: begun(ticket, hall, room, sent.get("kind"), number), ("room", room.code), PAGE)
+        return _ended(ticket), lambda: {"task": number}
+    elif do == "turn":
+        hall.turn(whole("task", sent.get("task"), 1, 10_000), sent.get("phase"))
+    elif do == "end":
+        rooms.store.end(room.code)
+    elif do == "delete":
+        rooms.store.delete(room.code)
+    else:
+        raise Refused("do must be show, hide, begin, turn, end or delete.")
+    hall.changed()
+    return {"done": True}
+
+
+def _ended(ticket: Any) -> Future:
+    """A future of a ticket's end. Raises what became of it."""
+    future: Future = Future()
+
+    def told() -> None:
+        ticket.ended.wait()
+        if ticket.state == "done":
+            future.set_result(None)
+        else:
+            future.set_exception(Refused(ticket.sentence or "This was stopped.", 503, AGAIN))
+
+    WAITING.submit(told)
+    return future
+
+
+WAITING = ThreadPoolExecutor(4, "rooms begin")
+
+
+# Pages -----------------------------------------------------------------------------------------------------------------------
+
+
+async def page(request: Request) -> Response:
+    """GET /room/ and /room/CODE: the same page for all; what is in the room comes by the routes above."""
+    return HTMLResponse(student.page(), headers={"Cache-Control": "no-cache"})
+
+
+async def to_wall(request: Request) -> Response:
+    """GET /room/CODE/wall: the wall, on the server that the room lives on."""
+    return RedirectResponse(f"../../classroom?wall={quote(request.path_params['code'], safe='')}", 303)
+
+
+async def to_teacher(request: Request) -> Response:
+    """GET /room/STEER/teach: the teacher's page, likewise."""
+    return RedirectResponse(f"../../classroom?steer={quote(request.path_params['code'], safe='')}", 303)
+
+
+def routes() -> list[Route]:
+    """Beside Streamlit's own."""
+    return [
+        route("{code}/enter", enter),
+        route("{code}/join", join),
+        route("{code}/now", now, "GET"),
+        route("{code}/answer", answer),
+        route("{code}/draw", draw),
+        route("{code}/steer", steer),
+        Route(f"/{FOLDER}/{{code}}/wall", to_wall, methods=["GET"]),
+        Route(f"/{FOLDER}/{{code}}/teach", to_teacher, methods=["GET"]),
+        Route(f"/{FOLDER}/", page, methods=["GET"]),
+        Route(f"/{FOLDER}/{{code}}", page, methods=["GET"]),
+    ]

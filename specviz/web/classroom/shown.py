@@ -1,0 +1,96 @@
+"""What a student's browser is told of a room: the task that is on, what this student has, what the class has. JSON-ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specviz.classroom import tally
+from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
+from specviz.figures.exactness.evidence import CellShares, axis_end
+from specviz.web.classroom import words
+from specviz.web.classroom.host import Hall
+
+LEAST_AGAIN, MORE_FOR = 2.0, 40  # seconds between two looks of a phone; students for whom it is one second more
+
+
+def now(hall: Hall, room: Room, student: int) -> dict[str, Any]:
+    """All that a student's page draws."""
+    task = hall.store.task(room.code)
+    said: dict[str, Any] = {
+        "mark": mark(hall, room), "again": again(room), "students": room.students, "ended": room.ended, "number": student,
+        "prompt": room.settings.prompt, "under": words.settings_line(room.settings), "task": None,
+    }  # fmt: skip
+    if task is not None:
+        said |= {"task": of_task(hall, task), "mine": mine(hall, room, task, student), "class": of_class(hall, task)}
+    return said
+
+
+def mark(hall: Hall, room: Room) -> str:
+    """Changes whenever there is something new to tell."""
+    return f"{room.version}.{hall.stamp}.{room.students}"
+
+
+def again(room: Room) -> float:
+    """Seconds until a phone asks next: more where there are many."""
+    return LEAST_AGAIN + room.students / MORE_FOR
+
+
+def of_task(hall: Hall, task: Task) -> dict[str, Any]:
+    """A task without its answer."""
+    said = {"number": task.number, "kind": task.kind, "phase": task.phase, "takes": task.takes, "title": words.TITLES[task.kind]}
+    content = task.content
+    if task.kind == "predict":
+        return said | {name: content[name] for name in ("text", "token", "bars")}
+    if task.kind == "sample":
+        return said | {"sizes": list(ASKED), "most": MOST_EACH}
+    if task.kind == "vote":
+        return said | {"options": content["options"], "bars": bars(hall.samples_of(task)), "n": content["n"]}
+    return said | {"methods": METHODS, "gamma": GAMMA}
+
+
+def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
+    """What this student has sent and drawn, and once it is shown, what came of it."""
+    if task.kind == "sample":
+        n, counts = hall.own(task.number, student)
+        return {"n": n, "counts": counts}
+    sent = hall.store.answers_of(room.code, task.number, student)
+    said: dict[str, Any] = {"sent": sent.get(task.phase), "before": sent.get("before")}
+    if task.phase == "shown" and task.kind == "predict":
+        said |= {"sent": sent.get("open"), "chance": task.content["chance"], "p": task.content["p"], "q": task.content["q"]}
+        if sent.get("open"):
+            found = tally.outcome(room.seed, task, student, sent["open"])
+            said |= {"u": found.u, "accepted": found.accepted, "brier": found.brier}
+    if task.phase == "shown" and task.kind == "vote":
+        said |= {"sent": sent.get("after"), "answer": task.content["answer"]}
+    if task.kind == "race":
+        said["sent"] = sent.get("open")
+    return said
+
+
+def of_class(hall: Hall, task: Task) -> dict[str, Any]:
+    """What the class has. Votes and truths stay hidden until they are shown."""
+    found = hall.found(task)
+    said: dict[str, Any] = {"answered": words.answered(task, found)}
+    if task.kind == "sample":
+        mark_, sentence, seen = words.verdict(found)
+        return said | {"n": found.shares.n, "bars": bars(found.shares), "verdict": mark_, "sentence": sentence, "seen": seen}
+    if task.kind == "predict":
+        return said | {"sentence": words.predictions(task, found)}
+    if task.kind == "vote":
+        shown = {"before": list(found.before), "after": list(found.after)} if task.phase == "shown" else {}
+        return said | {"sentence": words.voted(task, found)} | shown
+    rows = [[METHODS[one.method], one.gamma, one.students, round(one.per_pass, 2), round(one.wasted, 1)] for one in found]
+    return said | {"sentence": words.raced(found), "rows": rows}
+
+
+def bars(shares: CellShares) -> dict[str, Any]:
+    """The bars of a histogram, heaviest first. cell: its place among the counts."""
+    places = shares.bars
+    return {
+        "end": axis_end(shares),
+        "rows": [
+            {"cell": place, "label": shares.labels[place], "p": shares.probs[place], "share": shares.shares[place],
+             "low": shares.low[place], "high": shares.high[place]}
+            for place in places
+        ],
+    }  # fmt: skip

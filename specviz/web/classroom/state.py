@@ -1,0 +1,99 @@
+"""The teacher's page of one browser: what a new room will decode, or the room that it steers. Plain records, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from specviz.classroom.records import GAMMA, Room, room_settings
+from specviz.errors import SettingsError
+from specviz.settings import Settings
+from specviz.web.classroom.host import Hall, checked_prompt, host
+from specviz.web.common.links import linked
+from specviz.web.common.page import PageState
+from specviz.web.common.pairs import known_pair
+
+LENGTH = 2  # tokens of a sample until somebody chooses
+GONE = "There is no room under this link any more: it was deleted, or its 24 hours are over."
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """settings: what a room decodes; steer: the teacher's code of the room that is open, empty before one is. Raises SettingsError."""
+
+    settings: Settings
+    steer: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        room_settings(self.settings)
+
+    def link(self) -> dict[str, str]:
+        """Query parameters: of the room that is steered, else of the room that would be opened."""
+        if self.steer:
+            return {"steer": self.steer}
+        return self.settings.to_query() | {"prompt": self.settings.prompt, "length": str(self.settings.length)}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Lesson, list[str]]:
+        """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        said: list[str] = []
+        if steer := query.get("steer"):
+            if room := host().store.steered(steer):
+                return cls(room.settings, room.steer), []
+            said.append(GONE)
+        plain = fitting(base)
+        if not ({"prompt", "length", *plain.to_query()} - {"pair"}) & set(query):
+            settings, unknown = known_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
+            return cls(fitting(settings)), [*said, *unknown]
+        settings, left_out = linked({"length": str(LENGTH)} | dict(query))
+        settings, unknown = known_pair(settings, base)
+        said += [*left_out, *unknown]
+        try:
+            return cls(settings), said
+        except SettingsError as error:
+            return cls(fitting(settings)), [*said, f"The link asks for what a room does not do: {error}"]
+
+
+def fitting(settings: Settings) -> Settings:
+    """Settings as near to these as a room decodes."""
+    return Settings(
+        pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), length=LENGTH,
+        temperature=settings.temperature or 1.0, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p,
+        device=settings.device, dtype=settings.dtype,
+    )  # fmt: skip
+
+
+class Desk(PageState):
+    """A lesson, and the work for its room."""
+
+    @property
+    def room(self) -> Room | None:
+        """The room that is steered, as it stands now; None before one is open, and after it is gone."""
+        return host().store.steered(self.question.steer) if self.question.steer else None
+
+    def hall(self, room: Room) -> Hall:
+        return host().hall(room)
+
+    def take_pair(self, pair: str) -> None:
+        """Ask another pair the same; a room that is open keeps its own."""
+        if not self.question.steer:
+            super().take_pair(pair)
+
+    def open(self) -> None:
+        """Open a room for the lesson that the fields ask for. Raises SpecvizError."""
+        settings = checked_prompt(room_settings(self.question.settings))
+        room = host().open(settings, self.visitor)
+        self.choose(Lesson(settings, room.steer))
+
+    def leave(self) -> None:
+        """Back to the fields of a new room."""
+        self.choose(replace(self.question, steer=""))
+        self.turn += 1
+
+
+def root_of(url: str) -> str:
+    """Where this app is served, with a slash at its end, from the address of its page Classroom."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/").removesuffix("classroom")
+    return f"{parts.scheme}://{parts.netloc}{path.rstrip('/')}/"

@@ -1,0 +1,46 @@
+"""The students' page as one HTML file: its script and style inside, and a policy that lets it speak to this server and nobody else."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+
+from specviz.figures.common.components import linked, styles
+from specviz.static_site.document import ICON, digest, policy
+
+
+@lru_cache(maxsize=1)
+def script() -> str:
+    return linked("room/page.js")
+
+
+def script_digest() -> str:
+    """For the policy of the server's headers, which holds for this page too."""
+    return digest(script())
+
+
+@lru_cache(maxsize=1)
+def page() -> str:
+    """The file. It is the same for every room and every student."""
+    style = styles("theme", "room")
+    for part in (script(), style):
+        assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
+    head = "\n".join(
+        (
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script(), style, connect="self"))}">',
+            '<meta name="viewport" content="width=device-width">',
+            '<meta name="color-scheme" content="light dark">',
+            '<meta name="referrer" content="no-referrer">',
+            f'<link rel="icon" href="{ICON}">',
+            "<title>Classroom · specviz</title>",
+            f"<style>{style}</style>",
+        )
+    )
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="room">\n'
+        '<header><span>specviz</span><span id="who"></span></header>\n'
+        '<main>\n<h1 id="title" tabindex="-1" aria-live="polite">One moment</h1>\n<p id="line" role="status"></p>\n<p id="notice" role="alert"></p>\n'
+        '<noscript><p>This page needs JavaScript.</p></noscript>\n<div id="place"></div>\n<p id="class"></p>\n</main>\n'
+        f'<script type="module">{script()}</script>\n</body>\n</html>\n'
+    )

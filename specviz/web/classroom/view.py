@@ -1,0 +1,356 @@
+"""The page Classroom on screen: the fields of a new room, the desk from which its teacher steers it, and the wall for the projector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import streamlit as st
+
+from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
+from specviz.errors import SettingsError, SpecvizError
+from specviz.figures import classroom as figures
+from specviz.figures.common.components import styles
+from specviz.web.classroom import words, work
+from specviz.web.classroom.host import Hall, host, next_number
+from specviz.web.classroom.state import Desk, Lesson, root_of
+from specviz.web.common import download, elements, session
+from specviz.web.common.controls import Form, as_fields, from_fields
+from specviz.web.common.elements import PLOT, notes
+from specviz.web.common.links import unknown_keys
+from specviz.web.common.markdown import ALL, escaped
+from specviz.web.common.pictures import drawn
+from specviz.web.common.title import head
+
+LEDE = (
+    "A whole class makes the evidence: each student’s samples, drawn with random numbers of their own, add up to the histogram that is tested "
+    "against the exact distribution. Students need a phone, no account and no name."
+)
+LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
+FIRST = 100  # samples of the first test
+
+
+def page() -> None:
+    if code := st.query_params.get("wall"):
+        wall(code)
+        return
+    desk = session.current("classroom", session.by_link(Desk, Lesson))
+    room = desk.room
+    if room is None:
+        opening(desk)
+    else:
+        steering(desk, room)
+
+
+# A new room ------------------------------------------------------------------------------------------------------------------
+
+
+def opening(desk: Desk) -> None:
+    if desk.question.steer:  # deleted meanwhile
+        desk.leave()
+    head("classroom", "Classroom", LEDE)
+    lesson, problems = fields(desk)
+    desk.choose(lesson)
+    notes(problems, "classroom-notes-fields")
+    session.keep_link(desk)
+    export(desk, None)
+    if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
+        try:
+            desk.open()
+        except SpecvizError as error:
+            desk.said = [str(error)]
+        st.rerun()
+    notes(desk.notices, "classroom-notes-live")
+    st.markdown("\n".join(f"- **{words.TITLES[kind]}.** {words.BEGINS[kind]}" for kind in KINDS))
+    st.caption(
+        f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number."
+    )
+
+
+def fields(desk: Desk) -> tuple[Lesson, list[str]]:
+    """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
+    asked = desk.question.settings
+    form = Form("classroom", desk.turn, as_fields(asked))
+    text, length = st.columns([7, 2])
+    form.prompt(text, hint="empty: a text begins with a start token")
+    tokens = length.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.length), **form.key("length"))
+    with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
+        form.sampling()
+        st.caption("A room has random numbers of its own. To share these settings, copy the address of the page.")
+    settings, problems = from_fields(form.raw, asked)
+    lesson = desk.question
+    try:
+        lesson = lesson if problems else Lesson(replace(settings, length=tokens))
+    except SettingsError as error:
+        problems = [str(error)]
+    notes(problems, place=top)
+    return lesson, problems
+
+
+# The desk --------------------------------------------------------------------------------------------------------------------
+
+
+def steering(desk: Desk, room: Room) -> None:
+    hall = desk.hall(room)
+    task = hall.store.task(room.code)
+    with st.container(key="classroom-head"):
+        st.markdown("# Classroom")
+        st.fragment(status, run_every=GLANCE)(hall, room)
+    session.keep_link(desk)
+    export(desk, room)
+    more(desk, hall, room)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        come_in(hall, room)
+    with right:
+        on_now(desk, hall, room, task)
+        session.watch("classroom")
+        notes(desk.notices, "classroom-notes-live")
+        if task is not None:
+            st.fragment(found_so_far, run_every=GLANCE)(hall, task)
+
+
+def status(hall: Hall, drawn_room: Room) -> None:
+    """Who is in. The whole page runs again where the room was steered from another browser."""
+    room = hall.store.room(hall.code)
+    if room is None or (room.version, room.short) != (drawn_room.version, drawn_room.short):
+        st.rerun()
+    task = hall.store.task(room.code)
+    st.markdown(words.status(room, task, None if task is None else hall.found(task)))
+
+
+def come_in(hall: Hall, room: Room) -> None:
+    """How students come in: a picture to scan, a short code while it is shown; and the way to the wall."""
+    root = root_of(st.context.url or "")
+    st.html(f'<div class="room-door">{scanned(root, room)}<div>{door(root, room)}</div></div>')
+    with st.container(horizontal=True, key="classroom-door"):
+        if room.ended:
+            pass
+        elif room.short:
+            if st.button("Hide the code", key="classroom-hide", help="Then the link alone opens the room."):
+                hall.store.show(room.code, "")
+                st.rerun()
+        elif st.button("Show a short code", key="classroom-show", help="Works until you hide it."):
+            try:
+                host().show(room)
+            except SpecvizError as error:
+                notes([str(error)], "classroom-notes-code")
+            else:
+                st.rerun()
+        st.link_button("Open the wall", f"{root}room/{room.code}/wall", help="In a window of its own, for the projector.")
+
+
+def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
+    """The task that is on, the way to its next phase, and the next task."""
+    settings = escaped(words.settings_line(room.settings), ALL)
+    if task is None:
+        st.markdown(f"## No task yet\n{settings}")
+    else:
+        st.markdown(f"## Task {task.number}: {words.TITLES[task.kind]}\n{words.BEGINS[task.kind]}")
+    if room.ended:
+        return
+    with st.container(horizontal=True, key="classroom-steps"):
+        if task is not None and task.next_phase is not None:
+            phase = task.next_phase
+            st.button(
+                words.TURNS[task.kind, phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
+                on_click=turned, args=(desk, hall, task.number, phase),
+            )  # fmt: skip
+        with st.popover("Next task", key=f"classroom-next-{next_number(hall)}", disabled=desk.busy):
+            for kind in KINDS:
+                st.button(
+                    words.TITLES[kind], key=f"classroom-begin-{kind}-{next_number(hall)}", help=words.BEGINS[kind], width="stretch",
+                    on_click=began, args=(desk, hall, room, kind, next_number(hall)), disabled=desk.busy,
+                )  # fmt: skip
+
+
+def turned(desk: Desk, hall: Hall, number: int, phase: str) -> None:
+    desk.enter()
+    try:
+        hall.turn(number, phase)
+    except SpecvizError as error:
+        desk.said = [str(error)]
+
+
+def began(desk: Desk, hall: Hall, room: Room, kind: str, number: int) -> None:
+    desk.enter()
+    if number == next_number(hall):
+        desk.submit(work.begin, hall, room, kind, number)
+
+
+def found_so_far(hall: Hall, task: Task) -> None:
+    """What the class has, in a sentence."""
+    found = hall.found(task)
+    if task.kind == "sample":
+        elements.verdict("classroom", *words.verdict(found))
+    else:
+        st.container(key="classroom-said").markdown(escaped(words.of_task(task, found), ALL))
+
+
+def more(desk: Desk, hall: Hall, room: Room) -> None:
+    """What is rarely needed: the private link, the end of the room."""
+    with st.container(key="fold"), st.popover("Room", width="content"):
+        st.caption("Your private link. Whoever has it steers this room: keep it from the projector.")
+        st.code(f"{root_of(st.context.url or '')}room/{room.steer}/teach", language=None, wrap_lines=True)
+        if not room.ended:
+            st.button("End the room", key="classroom-end", on_click=hall.store.end, args=(room.code,), width="stretch",
+                      help="Nobody can send anything more. What was found stays for 24 hours from its opening.")  # fmt: skip
+        sure = st.checkbox("Everything in it may go", key=f"classroom-sure-{room.code}")
+        st.button(
+            "Delete the room now",
+            key="classroom-delete",
+            on_click=hall.store.delete,
+            args=(room.code,),
+            disabled=not sure,
+            width="stretch",
+        )
+
+
+def export(desk: Desk, room: Room | None) -> None:
+    """The worksheet, and of a room the class's evidence. Nothing is made before its button is pressed."""
+    with st.container(key="export"):
+        opened = st.popover("Export", width="content", key="export-fold-classroom", on_change="rerun")
+    if not opened.open:
+        return
+    visitor = session.visitor()
+    with opened:
+        if room is not None:
+            hall = desk.hall(room)
+            tasks = [task for task in hall.store.tasks(room.code) if task.kind == "sample"]
+            ready = [task for task in tasks if hall.found(task).shares.n >= FIRST]
+            st.markdown("**The class’s evidence**")
+            st.caption(
+                "Every sample can be drawn again from the seed and the students’ numbers: `specviz check report.json` confirms it."
+                if ready
+                else f"A certificate needs {FIRST} samples of the class in a task *{words.TITLES['sample']}*."
+            )
+            for task in ready:
+                st.download_button(
+                    f"report.json of task {task.number}", _certificate(hall, task, visitor), "report.json", download.mime("report.json"),
+                    key=f"classroom-certificate-{task.number}", on_click="ignore", type="primary", width="stretch",
+                )  # fmt: skip
+        st.markdown("**Worksheet: one round by hand**")
+        seed = st.number_input(
+            "Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help="Another seed gives another sheet."
+        )
+        for key, label in ((False, "Worksheet (PDF)"), (True, "Its answers (PDF)")):
+            name = f"worksheet-{seed}{'-key' if key else ''}.pdf"
+            st.download_button(
+                label,
+                _sheet(int(seed), key, visitor),
+                name,
+                "application/pdf",
+                key=f"classroom-sheet-{key}",
+                on_click="ignore",
+                width="stretch",
+            )
+
+
+def _certificate(hall: Hall, task: Task, visitor: str) -> Any:
+    return lambda: download.built(lambda ticket: work.certified(ticket, hall, task), visitor, "classroom")
+
+
+def _sheet(seed: int, key: bool, visitor: str) -> Any:
+    return lambda: download.built(lambda ticket: work.sheet(seed, key), visitor, "classroom")
+
+
+def scanned(root: str, room: Room) -> str:
+    """The students' link as a picture that a phone reads."""
+    import segno
+
+    picture = segno.make(f"{root}room/{room.code}", error="m").png_data_uri(scale=8, border=3)
+    return "" if room.ended else f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">'
+
+
+def door(root: str, room: Room) -> str:
+    """Where a code is typed and the code, while it is shown; else the link. All of it is our own text."""
+    if room.ended:
+        return "<p>The room has ended.</p>"
+    if room.short:
+        near = escape(f"{root}room/".partition("://")[2])
+        return f"<p>Open <b>{near}</b> and type</p><p class='room-short'>{escape(room.short)}</p>"
+    return f"<p>Scan it, or open</p><p class='room-link'>{escape(f'{root}room/{room.code}')}</p>"
+
+
+# The wall --------------------------------------------------------------------------------------------------------------------
+
+
+def wall(code: str) -> None:
+    """What the class sees. It looks by itself, so that nobody has to touch it."""
+    st.html(f"<style>\n{styles('wall')}\n</style>")
+    notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
+    room = host().store.room(code)
+    if room is None:
+        st.html('<p class="wall-line">There is no room under this link any more.</p>')
+        return
+    st.fragment(look, run_every=LOOK)(host().hall(room), root_of(st.context.url or ""), session.theme())
+
+
+def look(hall: Hall, root: str, kind: str) -> None:
+    room = hall.store.room(hall.code)
+    if room is None:
+        st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
+        return
+    task = hall.store.task(room.code)
+    found = None if task is None else hall.found(task)
+    title = "Come in" if task is None else f"{task.number}. {words.TITLES[task.kind]}"
+    st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.status(room, task, found))}</p></div>')
+    if task is None:
+        st.html(
+            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p>{escape(words.settings_line(room.settings))}</p></div></div>'
+        )
+        return
+    left, right = st.columns([7, 2], gap="large")
+    with left:
+        WALLS[task.kind](hall, task, found, kind)
+    with right:
+        st.html(f'<div class="wall-side">{scanned(root, room)}{door(root, room)}</div>')
+
+
+def figure(key: str, drawn_: Any, alt: str) -> None:
+    st.plotly_chart(drawn_, key=f"wall-{key}", config=PLOT | {"staticPlot": True}, alt=alt)
+
+
+def said(first: str, second: str = "", mark: str = "") -> None:
+    sign = f"{elements.MARKS.get(mark, '?')} " if mark else ""
+    st.html(
+        f'<div class="wall-said {escape(mark)}" role="status"><p>{sign}{escape(first)}</p><p class="soft">{escape(second)}</p></div>'
+    )
+
+
+def of_samples(hall: Hall, task: Task, found: Any, kind: str) -> None:
+    mark, sentence, seen = words.verdict(found)
+    figure("samples", drawn(figures.histogram, found.shares, kind), found.shares.conclusion)
+    said(sentence, seen, mark)
+
+
+def of_predictions(hall: Hall, task: Task, found: Any, kind: str) -> None:
+    shown = hall.predictions() if task.phase == "shown" else None
+    if shown is None:
+        content = task.content
+        st.html(f'<p class="wall-text">{escape(content["text"])}<mark>{escape(content["token"])}</mark></p>')
+        figure("situation", figures.situation(content, kind), "Both distributions at the draft token, without numbers.")
+    else:
+        figure("calibration", drawn(figures.calibration, shown, kind), words.predictions(task, found))
+    said(words.predictions(task, found), words.BRIER if shown else words.ASKS)
+
+
+def of_votes(hall: Hall, task: Task, found: Any, kind: str) -> None:
+    if task.phase == "shown":
+        answer = task.content["answer"]
+        figure("votes", drawn(figures.votes, task.content["options"], found, answer, kind), words.voted(task, found))
+    else:
+        shares = hall.samples_of(task)
+        figure("decoder", drawn(figures.histogram, shares, kind), shares.conclusion)
+    said(words.voted(task, found))
+
+
+def of_race(hall: Hall, task: Task, found: Any, kind: str) -> None:
+    if found:
+        figure("race", drawn(figures.race, found, kind), words.raced(found))
+    said(words.raced(found))
+
+
+WALLS = {"predict": of_predictions, "sample": of_samples, "vote": of_votes, "race": of_race}

@@ -1,0 +1,127 @@
+"""What the teacher's page, the wall and the phones say of a room: one sentence for each thing that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.classroom.records import METHODS, Room, Task
+from specviz.classroom.tally import Calibration, Choice, ClassSamples, Votes
+from specviz.settings import Settings
+from specviz.web.common.verdict import counted
+
+TITLES = {"predict": "Predict", "sample": "Sample", "vote": "Which mistake?", "race": "Race"}
+BEGINS = {
+    "predict": "A draft token: will it be accepted, and how probable is that?",
+    "sample": "Everybody draws samples of their own; together they are the class’s histogram.",
+    "vote": "A decoder that may make a mistake: everybody says which one, before and after talking about it.",
+    "race": "Everybody chooses a drafting method and gamma: who gets the most tokens per target pass?",
+}
+TURNS = {
+    ("predict", "shown"): "Show what happened",
+    ("sample", "closed"): "Close sampling",
+    ("vote", "after"): "Vote again, after talking",
+    ("vote", "shown"): "Show the votes and the answer",
+    ("race", "closed"): "Close the race",
+}
+ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
+BRIER = "The Brier score is the mean of (what was said − what came)²: 0 is perfect, 0.25 is what always saying 50% gives."
+
+
+def people(n: int) -> str:
+    return "1 student" if n == 1 else f"{n:,} students"
+
+
+def answered(task: Task, found: Any) -> int:
+    """How many have sent something for a task in its phase."""
+    if isinstance(found, ClassSamples):
+        return found.students
+    if isinstance(found, Calibration):
+        return found.n
+    if isinstance(found, Votes):
+        return sum(found.before if task.phase == "before" else found.after)
+    return sum(choice.students for choice in found or ())
+
+
+def status(room: Room, task: Task | None, found: Any) -> str:
+    """Who is in, and how many of them have answered."""
+    if room.ended:
+        return f"The room has ended. {people(room.students)} came."
+    if task is None:
+        return f"{people(room.students)} in. No task yet."
+    return f"{people(room.students)} in, {answered(task, found):,} of them with an answer."
+
+
+def verdict(found: ClassSamples) -> tuple[str, str, str]:
+    """Of the class's histogram: a mark, the answer, what could have been seen. One rejection at any test stays."""
+    n, looks = found.shares.n, found.looks
+    if not looks:
+        words = f"{counted(n)} so far: too few to tell." if n else "There are no samples yet."
+        return "waiting", words, "The first test comes at 100 samples of the class."
+    last: Mapping[str, Any] = next((look for look in looks if look["verdict"] == "rejected"), looks[-1])
+    tested = counted(last["n"])
+    if last["verdict"] == "rejected":
+        p = min(last["p_values"].values())
+        return (
+            "rejected",
+            f"Not exact: the first {tested} do not follow the exact distribution.",
+            f"p = {p:.2g}, at a level of {last['level']:.2g}.",
+        )
+    if last["verdict"] != "consistent":
+        return "untold", f"The first {tested} cannot decide: all texts share one cell.", _next(n)
+    seen = (
+        f"A distribution at a total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100."
+    )
+    return (
+        "consistent",
+        f"The class’s samples follow the exact distribution: {tested} tested, no difference seen.",
+        f"{seen} {_next(n)}",
+    )
+
+
+def _next(n: int) -> str:
+    coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
+    return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
+
+
+def of_task(task: Task, found: Any) -> str:
+    """What the class has for any task but samples, in a sentence."""
+    return {"predict": predictions, "vote": voted, "race": lambda task, found: raced(found)}[task.kind](task, found)
+
+
+def predictions(task: Task, found: Calibration | None) -> str:
+    """What came of a prediction; before it is shown only how many have been made."""
+    n = 0 if found is None else found.n
+    if found is None or task.phase != "shown":
+        return f"{n:,} prediction{'' if n == 1 else 's'} so far."
+    return (
+        f"min(1, p/q) is {task.content['chance']:.0%}. The class said {found.said:.0%} on average; {found.right:.0%} said rightly whether their token is "
+        f"accepted. Brier score {found.brier:.3f}; who knows min(1, p/q) expects {found.best:.3f}."
+    )
+
+
+def voted(task: Task, found: Votes) -> str:
+    if task.phase != "shown":
+        n = sum(found.before if task.phase == "before" else found.after)
+        return f"{n:,} vote{'' if n == 1 else 's'} so far; they are shown at the end."
+    right = task.content["answer"]
+    before, after = (f"{votes[right]:,} of {sum(votes):,}" for votes in (found.before, found.after))
+    moved = f"{people(found.moved)} changed their mind."
+    return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
+
+
+def raced(found: tuple[Choice, ...]) -> str:
+    if not found:
+        return "No text has been written yet."
+    best = found[0]
+    return f"Ahead: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
+
+
+def settings_line(settings: Settings) -> str:
+    cuts = [
+        f"{name.replace('_', '-')} {value:g}"
+        for name in ("top_k", "top_p", "min_p")
+        if (value := getattr(settings, name)) is not None
+    ]
+    plain = f"temperature {settings.temperature:g}", f"gamma {settings.gamma}", f"{settings.length} tokens a sample"
+    return ", ".join([*plain, *cuts])

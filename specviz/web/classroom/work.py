@@ -1,0 +1,39 @@
+"""What runs in the queue for the page Classroom: a task is prepared, and the class's evidence becomes a certificate."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from specviz.classroom.records import Room, Task
+from specviz.web.classroom.host import Hall, begun, pair_of, settings_of
+from specviz.web.common import placement
+
+if TYPE_CHECKING:
+    from specviz.web.classroom.state import Desk
+    from specviz.web.common.queue import Ticket
+
+
+def begin(desk: Desk, ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
+    """Open a task; a second click that asks for the same number changes nothing."""
+    begun(ticket, hall, room, kind, number)
+    desk.put(ticket)
+
+
+def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
+    """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
+    settings = settings_of(task)
+    pair = pair_of(ticket, settings)
+    from specviz.classroom.certificate import certificate
+
+    drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)[:]]
+    made = placement.do(certificate, pair, settings, (settings, drawn), lambda share: ticket.tick(share), "a certificate")
+    return json.dumps(made, ensure_ascii=False, indent=1).encode()
+
+
+def sheet(seed: int, key: bool) -> bytes:
+    """The worksheet of a seed as PDF, or its answers."""
+    from specviz.classroom.worksheet import worksheet
+    from specviz.export.worksheet import pdf
+
+    return pdf([worksheet(seed)], key=key)

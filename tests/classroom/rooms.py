@@ -1,0 +1,53 @@
+"""What tests of rooms share: a clock that they set, a room, and tasks as a teacher would open them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from specviz.classroom.cells import Cells
+from specviz.classroom.records import PHASES, Room, Task, seed_of
+from specviz.classroom.store import Store
+from specviz.evidence import looks
+from specviz.evidence.partition import exact_partition
+from specviz.settings import Settings
+
+SETTINGS = Settings(prompt="Once upon a time", gamma=2, length=2)
+
+
+class Clock:
+    """Seconds that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def store_in(folder: Path, clock: Clock | None = None) -> Store:
+    return Store(folder, clock or Clock())
+
+
+def task_of(kind: str, number: int = 1, **content: object) -> Task:
+    return Task(number, kind, PHASES[kind][0], content)
+
+
+def under(room: Room, task: int = 1) -> Settings:
+    """The settings under which a task of a room decodes."""
+    return replace(room.settings, seed=seed_of(room.seed, task))
+
+
+def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:
+    """A sample task with its cells, as JSON keeps it."""
+    ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
+    shown = exact_partition(target, ids, settings.length, 8, 0.01, pair.eos_token_ids)
+    cells = Cells(shown, tuple(looks.partition(target, ids, look, settings.length, pair.eos_token_ids) for look in range(2)))
+    labels = [f"cell {place}" for place in range(len(shown.names))]
+    return task_of("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
+
+
+def totals(counts: np.ndarray) -> dict[str, int]:
+    return {str(cell): int(count) for cell, count in enumerate(counts) if count}

@@ -1,0 +1,181 @@
+"""Every student's samples follow from seed and number alone, and the class's certificate can be drawn again by anyone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specviz.classroom import certificate as certificates
+from specviz.classroom import drawing
+from specviz.classroom.cells import Cells, Tally
+from specviz.classroom.certificate import certificate
+from specviz.classroom.records import SERVER, SPAN, block, seed_of
+from specviz.classroom.store import Drawn, blocks
+from specviz.classroom.tally import ClassSamples, Outcome, calibration, outcome, race, votes
+from specviz.decoding.samples import NONE
+from specviz.errors import EvidenceError
+from specviz.evidence import looks, sources
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, blocks_of, check
+from specviz.evidence.certificate.redraw import redraw
+from specviz.evidence.certificate.seal import sealed
+from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
+from tests.classroom.rooms import SETTINGS, sample_task, task_of
+
+ASKED = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
+
+
+@pytest.fixture(scope="module")
+def drawn(pair):
+    """Samples of three students, in five batches, under a room's settings."""
+    return drawing.samples(
+        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [block(*one) for one in ASKED], [], lambda share: None
+    )[0]
+
+
+def test_gathered_numbers_are_those_of_their_blocks_whatever_slice_is_asked_for():
+    source, of = PhiloxRandomness(5), ((7, 3), (100, 4), (8, 1))
+    gathered = GatheredRandomness(source, of)
+    whole = np.concatenate([source.stream(Purpose.ACCEPT, 1, 2, first, count) for first, count in of])
+    for first in range(9):
+        for count in range(9 - first):
+            assert gathered.stream(Purpose.ACCEPT, 1, 2, first, count).tolist() == whole[first : first + count].tolist()
+
+
+def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, drawn):
+    ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
+    for student, first, count in ASKED:
+        alone = sources.draw("speculative", sources.SHARED, pair, SETTINGS, ids, student * SPAN + first, count)
+        assert drawn.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
+        begin += count
+
+
+def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
+    ids, numbers = tuple(pair.encode(SETTINGS.prompt)), [block(2, 0, 1)[0], block(3, 0, 1)[0]]
+    rounds = drawing.written(pair, SETTINGS, ids, numbers)
+    texts = [[token for one in walk for token in one.committed] for walk in rounds]
+    assert texts == [[token for token in drawn.tokens[place].tolist() if token != NONE] for place in (0, 21)]
+    _, (walk, _) = drawing.samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, lambda share: None)
+    json.dumps(walk)
+    assert len(walk) == len(rounds[0]) and [len(one["drafts"]) for one in walk] == [len(one.proposals) for one in rounds[0]]
+
+
+def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, drawn):
+    task = sample_task(pair)
+    cells = Cells.from_record(json.loads(json.dumps(task.content["cells"])))
+    one = Tally(cells)
+    found = one.count(ASKED, drawn)
+    first = looks.judge(0, cells.looks[0], cells.looks[0].counts(drawn.part(0, 100)), "the class")
+    assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
+    begun, begin = Tally(cells), 0
+    kept: list[Drawn] = []
+    for student, count, size in ASKED:  # as if the server had been started again after each batch
+        begun = Tally(cells, kept)
+        part = begun.count([(student, count, size)], drawn.part(begin, begin + size))
+        kept, begin = kept + [Drawn(*row[:3], json.loads(json.dumps(row.cells))) for row in part.drawn], begin + size
+    assert (
+        kept == list(found.drawn)
+        and begun.n == one.n
+        and all((a == b).all() for a, b in zip(begun.looks, one.looks, strict=True))
+    )
+    seen = ClassSamples.of(task, kept, [found.looks[0]])
+    assert seen.shares.counts == tuple(cells.shown.counts(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
+
+
+@pytest.fixture(scope="module")
+def certified(pair, drawn):
+    return json.loads(json.dumps(certificate(pair, SETTINGS, ASKED, lambda share: None)))
+
+
+def states(record, pair) -> dict[str, str]:
+    found = {line.field: line.state for line in check(record)}
+    return found | {line.field: line.state for line in redraw(record, pair, lambda label: lambda share: None)}
+
+
+def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
+    assert blocks_of(certified) == tuple(block(*one) for one in blocks((Drawn(*row, {}) for row in ASKED), 100))
+    assert (
+        certified["answers"][0]["n"] == 100 == certificates.tested(221)
+        and certified["answers"][0]["plan"]["alpha"] == looks.LOOKS.level(0) * 2
+    )
+    found = states(certified, pair)
+    assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
+
+
+def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certified):
+    other = sealed(certified | {"blocks": [[9 * SPAN, 100]]})
+    assert ALTERED not in {line.state for line in check(other)}, "the file agrees with itself"
+    assert ALTERED in states(other, pair).values(), "and its samples are not those of student 9"
+    for blocks_ in ([[0, 99]], [[0, 50], [49, 50]]):
+        assert {line.field: line.state for line in check(sealed(certified | {"blocks": blocks_}))}["blocks"] == ALTERED
+
+
+def test_there_is_no_certificate_before_the_first_test(pair):
+    with pytest.raises(EvidenceError, match="at least 100 samples of the class, got 99"):
+        certificate(pair, SETTINGS, [(1, 0, 99)], lambda share: None)
+    assert [certificates.tested(n) for n in (100, 999, 1000, 10**6, 10**8)] == [100, 100, 1000, 10**6, 10**6]
+
+
+def test_a_prediction_is_scored_against_the_students_own_random_number():
+    task = task_of("predict", 2, p=0.2, q=0.5, chance=0.4)
+    numbers = PhiloxRandomness(seed_of(11, 2))
+    for student in (1, 2, 3, 40):
+        u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
+        assert outcome(11, task, student, {"chance": 0.7}) == Outcome(u, u < 0.4, (0.7 - (u < 0.4)) ** 2)
+
+
+def test_calibration_is_that_of_the_whole_class():
+    """With 4,000 students the shares lie within 0.04 of their means: 5 standard deviations, once in 10^6."""
+    task, students = task_of("predict", 1, p=0.2, q=0.5, chance=0.4), range(1, 4001)
+    found = calibration(3, [(task, [("open", one, {"chance": 0.4, "accepted": False}) for one in students])])
+    assert found.n == 4000 and found.said == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
+    assert (
+        found.brier == pytest.approx(0.24, abs=0.04)
+        and found.best == pytest.approx(0.24)
+        and found.right == pytest.approx(0.6, abs=0.04)
+    )
+    ((middle, n, came),) = found.bins
+    assert (middle, n) == (0.45, 4000) and came == pytest.approx(0.4, abs=0.04)
+    assert calibration(3, []) is None
+
+
+def test_votes_are_counted_before_and_after_with_those_who_changed_their_mind():
+    task = task_of("vote", options=["a", "b", "c"])
+    sent = [("before", 1, 0), ("before", 2, 0), ("before", 3, 1), ("after", 1, 1), ("after", 2, 0), ("after", 9, 2)]
+    found = votes(task, [(phase, student, {"choice": choice}) for phase, student, choice in sent])
+    assert (found.before, found.after, found.moved) == ((2, 1, 0), (1, 1, 1), 1)
+
+
+def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
+    ids, asked = tuple(pair.encode(SETTINGS.prompt)), [(1, "draft", 3), (2, "draft", 3), (3, "ngram", 2)]
+    found = drawing.raced(pair, SETTINGS, ids, asked, lambda share: None)
+    assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], lambda share: None) and set(found) == {1, 2, 3}
+    assert all(1 <= one["tokens"] <= drawing.RACE_LENGTH and 1 <= one["passes"] <= one["tokens"] for one in found.values())
+    rows = race([("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked])
+    mine = next(row for row in rows if row.method == "draft")
+    assert mine.students == 2 and mine.per_pass == (found[1]["tokens"] + found[2]["tokens"]) / (
+        found[1]["passes"] + found[2]["passes"]
+    )
+    assert [row.per_pass for row in rows] == sorted((row.per_pass for row in rows), reverse=True)
+    assert race([("open", 1, {"method": "draft", "gamma": 1})]) == ()
+
+
+def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(pair):
+    found = [drawing.situation(pair, SETTINGS, number, lambda share: None) for number in (0, 1)]
+    json.dumps(found)
+    for one in found:
+        assert one["chance"] == pytest.approx(min(1.0, one["p"] / one["q"])) and one["text"].startswith(SETTINGS.prompt[:4])
+        assert one["token"] in [bar["token"] for bar in one["bars"]]
+    assert found[0] != found[1]
+
+
+def test_what_a_class_votes_on_has_the_mistake(pair):
+    from specviz.evidence.mutants.catalog import MUTANTS
+
+    settings = replace(MUTANTS["R5"].under(SETTINGS), seed=seed_of(1, 1))
+    ids = tuple(pair.encode(settings.prompt))
+    right, wrong = (drawing.voted_on(pair, settings, which, ids, lambda share: None) for which in (None, "R5"))
+    assert len(right) == len(wrong) == drawing.OWN and SERVER == 0
+    assert right.tokens.tolist() != wrong.tokens.tolist()

@@ -1,0 +1,211 @@
+"""A restart loses nothing, a phone may send twice, codes cannot be tried out, and a room is gone after its day."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+import pytest
+
+from specviz.classroom import codes
+from specviz.classroom.records import HOURS, MOST_EACH, SPAN, asked_for, block, checked, room_settings, seed_of
+from specviz.classroom.store import FILE, Drawn, blocks
+from specviz.errors import SettingsError, SpecvizError
+from specviz.settings import Settings
+from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
+
+VOTE = {"options": ["one", "two", "three"]}
+
+
+def test_a_restart_in_the_middle_loses_nothing(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    task = task_of("vote", **VOTE)
+    store.begin(room.code, task)
+    assert [store.join(room, f"ticket {one}") for one in range(3)] == [1, 2, 3]
+    store.answer(room.code, task, 2, {"choice": 1})
+    store.add(room.code, 1, [Drawn(2, 0, 10, {"shown": {"0": 10}, "looks": {}})], {0: {"verdict": "consistent"}})
+    before = store.room(room.code), store.tasks(room.code), store.answers(room.code, 1), store.draws(room.code, 1)
+    store._db.close()  # as a process that is killed: nothing is told
+    again = store_in(tmp_path)
+    found = again.room(room.code), again.tasks(room.code), again.answers(room.code, 1), again.draws(room.code, 1)
+    assert found == before and found[0].students == 3 and again.looks(room.code, 1) == [{"verdict": "consistent"}]
+    assert again.join(room, "ticket 1") == 2, "a reload is the same student"
+
+
+def test_the_first_answer_of_a_student_in_a_phase_stays(tmp_path):
+    store = store_in(tmp_path)
+    room, task = store.open(SETTINGS), task_of("vote", **VOTE)
+    store.begin(room.code, task)
+    assert store.answer(room.code, task, 1, {"choice": 2}) == store.answer(room.code, task, 1, {"choice": 0}) == {"choice": 2}
+    store.turn(room.code, 1, "after")
+    after = store.task(room.code)
+    assert store.answer(room.code, after, 1, {"choice": 0}) == {"choice": 0}
+    assert store.answers_of(room.code, 1, 1) == {"before": {"choice": 2}, "after": {"choice": 0}}
+
+
+def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    one, two = (Drawn(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
+    store.add(room.code, 1, [one], {})
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add(room.code, 1, [two, one], {})
+    assert store.draws(room.code, 1) == [one], "all of a batch or nothing of it"
+
+
+def test_a_second_click_opens_no_second_task(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    store.begin(room.code, task_of("vote", **VOTE))
+    version = store.room(room.code).version
+    store.begin(room.code, task_of("race"))
+    assert [one.kind for one in store.tasks(room.code)] == ["vote"] and store.room(room.code).version == version
+
+
+def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
+    clock = Clock()
+    store = store_in(tmp_path, clock)
+    room = store.open(SETTINGS)
+    store.join(room, "the ticket of somebody")
+    store.show(room.code, "ABC234")
+    clock.now += 3600 * HOURS - 1
+    assert store.room(room.code) and store.steered(room.steer) and store.shown("ABC234") and store.sweep() == 0
+    clock.now += 1
+    assert not (store.room(room.code) or store.steered(room.steer) or store.shown("ABC234"))
+    assert store.sweep() == 1 and store._rows("SELECT * FROM students") == []
+    store.close()
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"the ticket of somebody" not in left and room.code.encode() not in left
+
+
+def test_a_room_that_has_ended_takes_nobody_and_keeps_what_was_found(tmp_path):
+    store = store_in(tmp_path)
+    room, task = store.open(SETTINGS), task_of("vote", **VOTE)
+    store.begin(room.code, task)
+    store.join(room, "first")
+    store.show(room.code, "ABC234")
+    store.end(room.code)
+    assert store.room(room.code).ended and store.shown("ABC234") is None and store.join(room, "first") == 1
+    with pytest.raises(SpecvizError, match="has ended"):
+        store.join(room, "second")
+    store.begin(room.code, task_of("race", 2))
+    assert len(store.tasks(room.code)) == 1
+
+
+def test_a_full_room_and_a_full_server_say_so(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS, most=2)
+    store.open(SETTINGS, most=2)
+    with pytest.raises(SpecvizError, match="2 of 2 rooms"):
+        store.open(SETTINGS, most=2)
+    assert [store.join(room, one, 2) for one in ("a", "b", "a")] == [1, 2, 1]
+    with pytest.raises(SpecvizError, match="2 of 2 students"):
+        store.join(room, "c", 2)
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but a long enough text", b""])
+def test_a_file_of_something_else_is_left_alone(tmp_path, content):
+    (tmp_path / FILE).write_bytes(content)
+    if content:
+        with pytest.raises(SettingsError, match="rooms_folder must be a folder in which rooms can be kept"):
+            store_in(tmp_path)
+        assert (tmp_path / FILE).read_bytes() == content
+    else:
+        assert store_in(tmp_path).open(SETTINGS).version == 0
+    with pytest.raises(SettingsError, match="rooms_folder"):
+        store_in(tmp_path / FILE)
+
+
+def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own():
+    assert 8 * codes.BYTES >= 60 and len({codes.link_code() for _ in range(100)}) == 100
+    assert (
+        codes.link_code("K").startswith("k")
+        and codes.short_code("k").startswith("K")
+        and len(codes.short_code("k")) == codes.SHORT
+    )
+    assert not set("01OIL") & set(codes.LETTERS) and codes.SHORT * math.log2(len(codes.LETTERS)) > 29
+    assert codes.typed(" abc-2 34 ") == "ABC234"
+
+
+def test_wrong_short_codes_are_limited_by_address_and_in_all_and_forgotten_after_a_minute():
+    clock = Clock()
+    tries = codes.Tries(clock)
+    for _ in range(codes.TRIES):
+        tries.check("here")
+        tries.wrong("here")
+    with pytest.raises(SpecvizError, match="Too many wrong codes"):
+        tries.check("here")
+    tries.check("elsewhere")
+    clock.now += 60.0
+    tries.check("here")
+    for number in range(codes.OF_ALL):
+        tries.wrong(f"address {number % 100}")
+    with pytest.raises(SpecvizError):
+        tries.check("a new one")
+
+
+def test_a_token_is_of_one_student_in_one_room():
+    token = codes.token("steer", 3)
+    assert codes.is_token(token, "steer", 3)
+    for given, steer, student in (
+        (token, "steer", 4),
+        (token, "other", 3),
+        (token[:-1], "steer", 3),
+        (None, "steer", 3),
+        ("é", "steer", 3),
+    ):
+        assert not codes.is_token(given, steer, student)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "name"),
+    [
+        ("predict", None, "answer"), ("predict", {"accepted": 1, "chance": 0.5}, "accepted"), ("predict", {"accepted": True}, "chance"),
+        ("predict", {"accepted": True, "chance": True}, "chance"), ("predict", {"accepted": True, "chance": 1.01}, "chance"),
+        ("predict", {"accepted": True, "chance": float("nan")}, "chance"), ("vote", {"choice": 3}, "choice"),
+        ("vote", {"choice": True}, "choice"), ("vote", {"choice": "1"}, "choice"), ("race", {"method": "none", "gamma": 2}, "method"),
+        ("race", {"method": "draft", "gamma": 0}, "gamma"), ("race", {"method": ["draft"], "gamma": 1}, "method"),
+        ("sample", {"counts": [1]}, "task"),
+    ],
+)  # fmt: skip
+def test_what_no_page_sends_is_refused_with_its_name(kind, sent, name):
+    with pytest.raises(SettingsError) as refused:
+        checked(task_of(kind, **VOTE), sent)
+    assert refused.value.name == name
+
+
+def test_an_answer_holds_nothing_but_what_its_kind_takes():
+    sent = {"accepted": False, "chance": 0.123456, "name": "Anna"}
+    assert checked(task_of("predict"), sent) == {"accepted": False, "chance": 0.1235}
+    assert checked(task_of("race"), {"method": "ngram", "gamma": 3, "tokens": 99}) == {"method": "ngram", "gamma": 3}
+
+
+def test_samples_are_asked_for_by_their_place_and_within_bounds():
+    assert asked_for({"first": 0, "count": 100}) == (0, 100) and asked_for({"first": 990, "count": 10}) == (990, 10)
+    for sent in ({"first": 0, "count": 2}, {"first": -1, "count": 1}, {"first": 1000, "count": 1}, {"first": 901, "count": 100},
+                 {"first": 0, "count": True}, {"first": 0.0, "count": 1}, {}):  # fmt: skip
+        with pytest.raises(SettingsError):
+            asked_for(sent)
+
+
+def test_no_two_students_and_no_two_tasks_share_a_random_number():
+    assert MOST_EACH <= SPAN and block(2, 0, 10) == (2 * SPAN, 10) and block(1, MOST_EACH - 10, 10)[0] + 10 <= block(2, 0, 1)[0]
+    seeds = {seed_of(seed, task) for seed in (0, 1, 2**63 - 1) for task in range(1, 50)}
+    assert len(seeds) == 147 and all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [({"length": 5}, "length"), ({"gamma": 0}, "gamma"), ({"gamma": 9}, "gamma"), ({"temperature": 0.0}, "temperature"),
+     ({"uniforms": {(0, "accept"): 0.5}}, "uniforms"), ({"rule": "block"}, "drafting method"), ({"proposer": "tree"}, "drafting method")],
+)  # fmt: skip
+def test_a_room_decodes_only_what_phones_can_sample(changed, name):
+    with pytest.raises(SettingsError) as refused:
+        room_settings(Settings(**{"gamma": 2, "length": 2} | changed))
+    assert refused.value.name == name
+
+
+def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
+    drawn = [Drawn(2, 0, 10, {}), Drawn(1, 0, 100, {}), Drawn(2, 10, 10, {})]
+    assert blocks(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and blocks(drawn, 200) == [(2, 0, 10), (1, 0, 100), (2, 10, 10)]

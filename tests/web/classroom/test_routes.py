@@ -1,0 +1,266 @@
+"""What students send is checked and answered with a sentence, may be sent again, and survives a server that is started anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from specviz.classroom import codes
+from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
+from specviz.web.classroom import host as hosts
+from specviz.web.classroom import routes
+from specviz.web.classroom.host import JOINS, PER_SECOND, Host
+from specviz.web.hosting.messages import AT_ONCE
+
+ALL = ("join", "now", "answer", "draw", "steer", "enter")
+
+
+def sentence(answer, status: int) -> str:
+    """What a refusal says; it is JSON, and no traceback."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["cache-control"] == "no-store" and "Traceback" not in answer.text
+    return answer.json()["error"]
+
+
+def test_the_page_is_one_file_whose_policy_lets_it_speak_to_its_own_server_alone(web, room):
+    for path in ("/room/", f"/room/{room.code}", "/room/no-such-code"):
+        answer = web.get(path)
+        assert answer.status_code == 200 and answer.text == web.get("/room/").text
+    inside = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', answer.text)[1].replace("&#x27;", "'")
+    assert "default-src 'none'" in inside and "connect-src 'self'" in inside and "unsafe" not in inside
+    outside = answer.headers["content-security-policy"]
+    (own,) = re.findall(r"script-src ('sha256-[^']+')", inside)
+    assert own in outside, "both policies hold, so the server's must allow the page's script too"
+    assert not re.search(r'\b(src|href)="(?!data:)', answer.text), "nothing else is fetched"
+
+
+def test_a_ticket_that_comes_twice_is_one_student(web, room, phone):
+    one, again, other = phone(1), phone(1), phone(2)
+    assert (one.said, other.said["number"]) == (again.said, 2) and one.said["token"] != other.said["token"]
+    said = one.now().json()
+    assert (said["number"], said["students"], said["task"]) == (1, 2, None)
+    assert one.now(said["mark"]).json() == {"mark": said["mark"], "again": said["again"], "same": True}
+
+
+def test_a_class_draws_votes_predicts_and_races(rooms, room, phone, teacher):
+    one, two = phone(1), phone(2)
+    for number, kind in enumerate(KINDS, start=1):
+        assert teacher(do="begin", kind=kind, task=number) == {"task": number}
+        said = one.now().json()
+        assert (said["task"]["kind"], said["task"]["takes"], said["class"]["answered"]) == (kind, True, 0)
+        if kind == "sample":
+            assert one.draw(0, 1, number).json()["mine"]["n"] == 1 and one.draw(1, 100, number).json()["mine"]["n"] == 101
+            assert two.draw(0, 10, number).json()["class"]["n"] == 111
+            assert one.now().json()["class"]["verdict"] in ("consistent", "untold", "rejected")
+            teacher(do="turn", task=number, phase="closed")
+            sentence(two.draw(10, 10, number), 409)
+        elif kind == "race":
+            for each, method, gamma in ((one, "draft", 2), (two, "ngram", GAMMA)):
+                mine = each.post("answer", task=number, phase="open", sent={"method": method, "gamma": gamma}).json()["mine"][
+                    "sent"
+                ]
+                assert mine["tokens"] >= mine["passes"] >= 1
+            rows = one.now().json()["class"]["rows"]
+            assert sorted(row[1:3] for row in rows) == [[2, 1], [GAMMA, 1]]
+        elif kind == "vote":
+            one.post("answer", task=number, phase="before", sent={"choice": 3})
+            said = one.now().json()
+            assert (
+                said["mine"]["sent"] == {"choice": 3}
+                and "answer" not in json.dumps(said["task"])
+                and "before" not in said["class"]
+            )
+            teacher(do="turn", task=number, phase="after")
+            one.post("answer", task=number, phase="after", sent={"choice": 0})
+            teacher(do="turn", task=number, phase="shown")
+            said = one.now().json()
+            assert (said["class"]["before"], said["class"]["after"]) == ([0, 0, 0, 1], [1, 0, 0, 0]) and 0 <= said["mine"][
+                "answer"
+            ] <= 3
+        else:
+            one.post("answer", task=number, phase="open", sent={"accepted": True, "chance": 0.7})
+            said = one.now().json()
+            assert not {"chance", "u", "accepted"} & set(said["mine"]), "the truth comes when the teacher shows it"
+            teacher(do="turn", task=number, phase="shown")
+            mine = one.now().json()["mine"]
+            assert mine["brier"] == pytest.approx((0.7 - mine["accepted"]) ** 2) and mine["sent"]["chance"] == 0.7
+            assert "u" not in two.now().json()["mine"]
+    assert teacher(do="end") == {"done": True} and one.now().json()["ended"]
+
+
+def test_what_is_sent_twice_counts_once_and_a_lost_answer_is_told_again(rooms, room, phone, teacher):
+    teacher(do="begin", kind="sample", task=1)
+    student = phone()
+    first = student.draw(0, 1).json()
+    again = student.draw(0, 1).json()
+    assert (
+        first["walk"] == again["walk"] and len(first["walk"]) >= 1 and again["mine"] == first["mine"] and again["mine"]["n"] == 1
+    )
+    ten = student.draw(1, 10).json()
+    assert student.draw(1, 10).json()["mine"] == ten["mine"] and ten["mine"]["n"] == 11
+    assert "first must be at most 11" in sentence(student.draw(12, 10), 409)
+    assert [(one.first, one.count) for one in rooms.store.draws(room.code, 1)] == [(0, 1), (1, 10)]
+
+
+def test_a_class_that_draws_at_once_is_served_in_batches_and_nobody_is_lost(rooms, room, phone, teacher):
+    teacher(do="begin", kind="sample", task=1)
+    students = [phone(number) for number in range(24)]
+    with ThreadPoolExecutor(12) as crowd:
+        found = list(crowd.map(lambda one: one.draw(0, 10).json()["mine"]["n"], students))
+        found += list(crowd.map(lambda one: one.draw(0, 10).json()["mine"]["n"], students))
+    assert found == [10] * 48
+    drawn = rooms.store.draws(room.code, 1)
+    assert sorted(one.student for one in drawn) == list(range(1, 25)) and students[0].now().json()["class"]["n"] == 240
+    assert len(rooms.store.looks(room.code, 1)) == 1
+
+
+def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web, rooms, room, phone, teacher):
+    teacher(do="begin", kind="sample", task=1)
+    student = phone()
+    before = student.draw(0, 1).json(), student.draw(1, 10).json()
+    rooms.store._db.close()  # killed: nothing is told
+    hosts.host.cache_clear()
+    assert isinstance(hosts.host(), Host) and hosts.host() is not rooms
+    said = student.now().json()
+    assert (said["mine"], said["class"]) == (before[1]["mine"], before[1]["class"])
+    assert student.draw(0, 1).json()["walk"] == before[0]["walk"] and phone().said == student.said
+    for first in (11, 111):
+        assert student.draw(first, 100).json()["mine"]["n"] == first + 100
+    assert [one["n"] for one in hosts.host().store.looks(room.code, 1)] == [100]
+
+
+@pytest.mark.parametrize("path", ALL)
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"null", b'{"ticket": 1, "task": "x", "do": 3}', b"\xff\xfe", b"[" * 3000, b"9" * 5000]
+)
+def test_forged_requests_get_a_sentence_and_no_traceback(web, room, phone, path, body):
+    headers = phone().headers
+    ask = web.get if path == "now" else lambda url, **more: web.post(url, content=body, **more)
+    for code in (room.code, "x" * 500, "%00", "..%2f"):
+        answer = ask(f"/room/{code}/{path}", headers=headers)
+        assert 200 <= answer.status_code < 500 and "Traceback" not in answer.text
+        assert path == "now" or answer.status_code >= 400
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"task": 1, "first": -1, "count": 1}, {"task": 1, "first": 0, "count": 10**9}, {"task": 1, "first": 1e3, "count": 1}, {"task": 1},
+     {"task": 1, "first": MOST_EACH, "count": 1}, {"task": "1", "first": 0, "count": 1}, {"task": 2, "first": 0, "count": 1}],
+)  # fmt: skip
+def test_a_student_cannot_draw_what_is_not_theirs_to_draw(rooms, room, phone, teacher, sent):
+    teacher(do="begin", kind="sample", task=1)
+    assert phone().post("draw", **sent).status_code in (400, 409)
+    assert rooms.store.draws(room.code, 1) == []
+
+
+@pytest.mark.parametrize("token", ["", "Bearer ", "Bearer 1.", "Bearer 1.{0}x", "Bearer 2.{0}", "Bearer 01.{0}x", "Basic 1.{0}", "Bearer ².{0}", "Bearer 1e0.{0}"])  # fmt: skip
+def test_nobody_is_somebody_else(web, room, phone, token):
+    phone(1), phone(2)
+    given = token.format(phone(1).said["token"])
+    for path in ("now", "answer", "draw"):
+        ask = web.get if path == "now" else web.post
+        sentence(ask(f"/room/{room.code}/{path}", headers={"Authorization": given.encode("latin-1", "replace")}), 401)
+
+
+@pytest.mark.parametrize("given", ["", "Bearer ", "Bearer x", "Bearer {0}"])
+def test_only_the_teachers_code_steers(web, room, given):
+    headers = {"Authorization": given.format(room.code)}
+    sentence(web.post(f"/room/{room.code}/steer", json={"do": "end"}, headers=headers), 401)
+    assert not hosts.host().store.room(room.code).ended
+
+
+def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, room, teacher):
+    short = teacher(do="show")["short"]
+    assert web.post(f"/room/{short.lower()}/enter").json() == {"code": room.code}
+    other = teacher(do="show")["short"]
+    sentence(web.post(f"/room/{short}/enter"), 400)
+    assert web.post(f"/room/{other}/enter").json() == {"code": room.code}
+    teacher(do="hide")
+    sentence(web.post(f"/room/{other}/enter"), 400)
+    for _ in range(codes.TRIES):
+        said = sentence(web.post("/room/WRONG2/enter"), 400)
+    assert said.startswith("Too many wrong codes")
+    short = teacher(do="show")["short"]
+    sentence(web.post(f"/room/{short}/enter"), 400)
+
+
+def test_a_second_click_of_the_teacher_changes_nothing(rooms, room, teacher):
+    assert teacher(do="begin", kind="race", task=1) == teacher(do="begin", kind="predict", task=1) == {"task": 1}
+    assert [task.kind for task in rooms.store.tasks(room.code)] == ["race"]
+    for _ in range(2):
+        teacher(do="turn", task=1, phase="closed")
+    assert rooms.store.task(room.code).phase == "closed"
+
+
+def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
+    headers = {"Authorization": f"Bearer {room.steer}"}
+    for sent in ({"do": "begin", "kind": "exam", "task": 1}, {"do": "turn", "task": 1, "phase": "shown"}, {"do": "begin", "kind": ["x"], "task": 1},
+                 {"do": "begin", "kind": "race", "task": 0}, {"do": "sing"}, {}):  # fmt: skip
+        answer = web.post(f"/room/{room.code}/steer", json=sent, headers=headers)
+        assert 400 <= answer.status_code <= 503 and answer.json()["error"]
+    assert hosts.host().store.tasks(room.code) == []
+
+
+def test_one_student_who_asks_without_end_is_slowed_down_and_others_are_not(phone):
+    greedy, other = phone(1), phone(2)
+    answers = [greedy.now().status_code for _ in range(round(PER_SECOND * AT_ONCE) + 40)]
+    assert 429 in answers and answers[0] == 200
+    refused = greedy.now()
+    if refused.status_code == 429:  # a slow machine may have let the next one in
+        assert int(refused.headers["retry-after"]) >= 1
+    assert other.now().status_code == 200 and JOINS > PER_SECOND
+
+
+def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch):
+    student = phone()
+    monkeypatch.setattr(rooms.store, "clock", lambda: room.created + 3600 * HOURS)
+    assert "no such room" in sentence(student.now(), 404)
+    assert "no such room" in sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
+    hosts.sweep()
+    assert rooms.store._rows("SELECT * FROM rooms") == []
+
+
+def test_limits_of_a_host_are_said(serve, web, rooms, room, phone):
+    serve(rooms=2, rooms_per_visitor=1, students_per_room=1)
+    phone(1)
+    assert "This room is full: 1 of 1 students" in sentence(
+        web.post(f"/room/{room.code}/join", json={"ticket": "another-ticket-0"}), 400
+    )
+    with pytest.raises(Exception, match="You have 1 rooms open here"):
+        rooms.open(room.settings, "somebody")
+    rooms.open(room.settings, "another one")
+    with pytest.raises(Exception, match="2 of 2 rooms open"):
+        rooms.open(room.settings, "a third one")
+    rooms.store.end(room.code)
+    rooms.store.delete(room.code)
+    assert rooms.open(room.settings, "somebody")
+
+
+def test_codes_name_the_replica_so_that_a_proxy_finds_the_room(serve, rooms, room):
+    serve(replica="K")
+    mine = rooms.open(room.settings, "somebody")
+    assert mine.code[0] == mine.steer[0] == "k" and rooms.show(mine)[0] == "K"
+
+
+def test_a_link_to_the_wall_or_to_the_teachers_page_leads_to_the_app(web, room):
+    wall = web.get(f"/room/{room.code}/wall", follow_redirects=False)
+    steer = web.get(f"/room/{room.steer}/teach", follow_redirects=False)
+    assert (wall.status_code, wall.headers["location"]) == (303, f"../../classroom?wall={room.code}")
+    assert steer.headers["location"] == f"../../classroom?steer={room.steer}"
+    assert web.get("/room/a%26b=c/wall", follow_redirects=False).headers["location"] == "../../classroom?wall=a%26b%3Dc"
+
+
+def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
+    (tmp_path / "file").write_text("x")
+    serve(rooms_folder=tmp_path / "file")
+    hosts.host.cache_clear()
+    said = sentence(web.post("/room/whatever/join", json={"ticket": "x" * 16}), 400)
+    assert said.startswith("rooms_folder must be a folder in which rooms can be kept")
+    serve(rooms_folder=tmp_path)
+
+
+def test_a_request_that_is_too_long_is_not_read(web, room):
+    assert "at most 4,000 bytes" in sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.LONGEST + 1)), 413)
