@@ -18,7 +18,7 @@ NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</scr
 
 def open_page(page: Page, address: str) -> Page:
     page.goto(address)
-    page.locator(".stage .headline").wait_for(timeout=PATIENT)
+    page.locator(".stage .opening").wait_for(timeout=PATIENT)
     return page
 
 

@@ -23,7 +23,6 @@ class Stage {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.problem = "";
-    this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
     this.wholeText = false;
     this.head = makeHead(this);
@@ -39,14 +38,17 @@ class Stage {
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
     this.mirror = makeMirror();
-    this.forgetKeys = listenToKeys(this.keys(), { own: this.bar.range, ready: () => Boolean(this.payload) });
+    this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
   }
 
   keys() {
-    const turn = () => this.play(!this.playing);
+    const turn = () => this.play(!this.playing), forth = () => this.step(1), back = () => this.step(-1);
     return {
-      ArrowRight: () => this.step(1),
-      ArrowLeft: () => this.step(-1),
+      ArrowRight: forth,
+      PageDown: forth, // a clicker's
+      " ": forth,
+      ArrowLeft: back,
+      PageUp: back,
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
       p: turn,
@@ -70,11 +72,11 @@ class Stage {
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, motion: 0 };
       this.at = within(this.payload.rounds, wanted.round, wanted.motion);
-      this.opening = first && data.mode === "recorded" && !new URL(window.location.href).searchParams.has("at") && this.atEnd();
       if (!first) this.mirrorCursor();
-    } else if (before?.busy && !data.busy) {
+    } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
     }
+    if (!data.busy) this.asked = false;
     this.payload = data.payload;
     this.node.classList.remove("waiting");
     this.resize();
@@ -91,6 +93,9 @@ class Stage {
 
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
+
+  /** Whether nobody has stepped yet: then the page says why one drafts at all. */
+  isFirst() { return this.at.round === 0 && this.at.motion === 0; }
 
   atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
@@ -131,12 +136,12 @@ class Stage {
   }
 
   ask(event) {
+    this.asked = true;
     this.send("ask", { ...event, at: { ...this.at } });
   }
 
   goTo(round, motion) {
     const at = within(this.payload.rounds, round, motion);
-    this.opening = false;
     if (at.round === this.at.round && at.motion === this.at.motion) return;
     this.drag = null;
     this.problem = "";
@@ -146,7 +151,6 @@ class Stage {
   }
 
   step(by) {
-    if (this.opening && by > 0) return this.goTo(this.at.round, 0);
     const to = stepped(this.payload.rounds, this.at, by);
     if (to) this.goTo(to.round, to.motion);
     else if (by > 0) this.play(false);
@@ -158,7 +162,6 @@ class Stage {
   }
 
   play(on) {
-    if (on && this.opening) this.goTo(this.at.round, 0);
     clearTimeout(this.timer);
     const changed = this.playing !== on;
     this.playing = on;
@@ -180,7 +183,7 @@ class Stage {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
     this.plan = planScene(width, height);
     sized(this.svg, width, height);
     this.draw();
@@ -201,6 +204,10 @@ class Stage {
     drawSoFar(this.text, this);
     const motion = this.motion();
     this.node.dataset.motion = motion.kind;
+    if (this.node.classList.toggle("first", this.isFirst()) !== this.wasFirst) {
+      this.wasFirst = this.isFirst();
+      if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
+    }
     this.node.classList.toggle("dragging", Boolean(this.drag));
     this.frame = frameOf(motion.kind, this.round().ending);
     drawChips(this.text, this);
@@ -229,7 +236,7 @@ class Stage {
   /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
   spoken(motion) {
     const what = this.whatIf();
-    if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
+    if (!what) return motion.sentence;
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";
