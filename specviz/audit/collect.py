@@ -43,6 +43,7 @@ LOOK = 60.0  # seconds between two questions whether it is still the same server
 TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBES = 2  # the region of the probes
+ALONE, ALONES = REGION // 4, 4  # where in that region single samples begin that show a limit; how many are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,16 @@ class Seen:
     """What the answers showed besides samples.
 
     ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
+    uncounted  samples of which nothing tells how many tokens they have; alone  requests of one sample that were asked because of it,
+               and had all that they should
     drafted, accepted  draft tokens, None where the server does not show them
     """
 
     requests: int = 0
     ended: int = 0
     stripped: int = 0
+    uncounted: int = 0
+    alone: int = 0
     drafted: int | None = None
     accepted: int | None = None
     retried: int = 0
@@ -239,7 +244,7 @@ class _Run:
             refusals=list(job.refusals),
         )
         self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
-        self.looked = time.monotonic()
+        self.looked, self.asked_alone = time.monotonic(), False
 
     def __enter__(self) -> _Run:
         _save(self.path, self.record)
@@ -315,6 +320,9 @@ class _Run:
             )
         for sample in answer.samples:
             refuse_short(sample, answer, self.manner)
+        if not counted(answer, self.manner):
+            self._alone()
+            self.seen.uncounted += min(self.asked.samples - self.lines, len(answer.samples))
         room = self.asked.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
             self.file.write(_line(self.manner, sample, seed + place))
@@ -330,6 +338,19 @@ class _Run:
             seen.drafted = (seen.drafted or 0) + answer.drafted
         if answer.accepted is not None:
             seen.accepted = (seen.accepted or 0) + answer.accepted
+
+    def _alone(self) -> None:
+        """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
+        if self.asked_alone or self.asked.choices == 1:
+            return
+        self.asked_alone = True
+        first = first_seed(self.asked.seed, PROBES) + ALONE + self.asked.arm * ALONES
+        for number in range(ALONES):
+            body = self.profile.body(self.manner, first + number, 1)
+            answer = self.profile.read(self.endpoint.ask(self.profile.path(self.manner, 1), body))
+            for sample in answer.samples:
+                refuse_short(sample, answer, self.manner)
+            self.seen.alone += counted(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
 
     def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
@@ -366,6 +387,7 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
         )
     count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
     if count is None:
+        _refuse_short_together(answer, manner)
         return
     if count > manner.max_tokens + (sample.stop in ENDED):
         raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
@@ -374,6 +396,35 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
             f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
             "its own limit, or its context, is smaller. Ask for a smaller --length."
         )
+
+
+def _refuse_short_together(answer: Answered, manner: Manner) -> None:
+    """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
+    count, where = answer.completion_tokens, f"of {plural(manner.max_tokens, 'token')}"
+    if count is None or not counted(answer, manner):
+        return
+    whole_ones = sum(sample.stop == "length" for sample in answer.samples)
+    together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
+    if count > manner.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
+        raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
+    if count < manner.max_tokens * whole_ones:
+        raise EndpointError(
+            f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
+            "its own limit, or its context, is smaller. Ask for a smaller --length."
+        )
+
+
+def counted(answer: Answered, manner: Manner) -> bool:
+    """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
+
+    A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
+    """
+    if all(sample.tokens is not None for sample in answer.samples):
+        return True
+    if answer.completion_tokens is None:
+        return False
+    limited = sum(sample.stop == "length" for sample in answer.samples)
+    return len(answer.samples) == 1 or not limited or answer.completion_tokens > manner.max_tokens + 1
 
 
 def _line(manner: Manner, sample: Sampled, seed: int) -> bytes:

@@ -44,6 +44,7 @@ class Switches:
 
     dialect      vllm, sglang, llama.cpp, transformers, llama-cpp-python or generic
     drafts       whether it counts drafted tokens; from: shortest request in which it drafts
+    usage        what it counts: the total of a request's samples, the first one alone, or none
     template     what a chat puts before the message
     least, most_mass  a min-p and a top-p that are in force before the temperature, whatever a request says
     penalty      of tokens that were there before, unless a request names it; takes_penalty: the field that names it
@@ -67,6 +68,7 @@ class Switches:
     mixes_seeds: bool = False
     equal_choices: bool = False
     ignores_n: bool = False
+    usage: str = "total"
     caches: bool = False
     strips_end: bool = False
     most_tokens: int = 10**9
@@ -351,7 +353,8 @@ class Handler(BaseHTTPRequestHandler):
                     ]
                 }
             choices.append(one)
-        usage = {"prompt_tokens": len(ids), "completion_tokens": total}
+        count = {"total": total, "first": len(runs[0][0])}.get(s.usage)
+        usage = {"prompt_tokens": len(ids)} | ({} if count is None else {"completion_tokens": count})
         return {"model": model, "choices": choices, "usage": usage} | ({"timings": timings} if s.dialect == "llama.cpp" else {})
 
 

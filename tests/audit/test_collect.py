@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -15,7 +16,7 @@ from specviz.audit import endpoint as waiting
 from specviz.audit.collect import PROBES, REGION, TURN, Asked, Job, beside, collect, first_seed, read_record
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Recognized, recognized
+from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reading import read
 from tests.audit.server import serving
@@ -196,6 +197,41 @@ def test_a_server_that_gives_fewer_tokens_is_a_sentence_and_no_sample(dialect, t
     ):
         gathered(server, path)
     assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(("most", "choices", "sentence"), [
+    (3, 4, "gave 12 tokens in 4 samples where samples of 4 tokens were asked for, and calls that the limit of 4 of them"),
+    (1, 4, "gave 1 token where a sample of 4 tokens was asked for"),  # 4 tokens could be one sample's: one is asked for alone
+    (2, 2, "gave 2 tokens where a sample of 4"),
+])  # fmt: skip
+def test_fewer_tokens_are_seen_in_texts_too_though_several_samples_share_a_count(most, choices, sentence, tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving(dialect="generic", most_tokens=most) as server, pytest.raises(EndpointError, match=sentence):
+        gathered(server, path, choices=choices)
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("usage", ["total", "first", "none"])
+def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, tmp_path):
+    """The chain ends a text with a probability of 2e-5 per token, so all samples are whole."""
+    with serving(dialect="generic", usage=usage) as server:
+        seen = gathered(server, tmp_path / "s.jsonl", choices=4).seen
+    assert (seen["uncounted"], seen["alone"]) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
+    used = [body["seed"] for body in server.seen.bodies]
+    assert len(used) == len(set(used)), "single samples have seeds of their own"
+
+
+def test_too_many_tokens_in_texts_are_seen_too():
+    answer = Answered(tuple(Sampled(None, "a", stop) for stop in ("length", "stop", "length")), completion_tokens=14)
+    with pytest.raises(EndpointError, match="gave 14 tokens in 3 samples where samples of 4 tokens were asked for"):
+        collecting.refuse_short(answer.samples[0], answer, PLAIN)
+    for count in (13, 9, 8):  # with all that the one that ended may have
+        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=count), PLAIN)
+    with pytest.raises(EndpointError, match="gave 7 tokens in 3 samples"):
+        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=7), PLAIN)
+    first = Answered((Sampled(None, "", "stop"), Sampled(None, "abcd", "length")), completion_tokens=1)
+    collecting.refuse_short(first.samples[0], first, PLAIN)
+    assert not collecting.counted(first, PLAIN), "it may be the first sample's count alone"
 
 
 @pytest.mark.parametrize("choices", [1, 3])
