@@ -26,7 +26,7 @@ from typing import Any
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
+from specviz.audit.profiles import Answered, Recognized, Sampled, changed, changes, created, listed, recognized
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.records import Schema, read_json, versions
@@ -40,6 +40,8 @@ AHEAD = 4  # answers that may wait for an earlier one, for each request at a tim
 TELL = 0.2  # seconds between two looks at whether to stop
 LOOKS = 3  # such questions in a row that must say no
 LOOK = 60.0  # seconds between two questions whether it is still the same server
+SECOND = 1.1  # seconds after which a clock of whole seconds has gone on
+DESCRIPTION = "the server's description of itself"
 TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBES = 2  # the region of the probes
@@ -244,6 +246,7 @@ class _Run:
             refusals=list(job.refusals),
         )
         self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
+        self.created: dict[str, Any] | None = job.who.created
         self.looked, self.asked_alone = time.monotonic(), False
 
     def __enter__(self) -> _Run:
@@ -313,9 +316,10 @@ class _Run:
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
-            before, now = ("/".join(filter(None, one)) or "without a name" for one in (self.record.identity, identity))
+            names = self.profile.identified
+            found = changes(*(dict(zip(names, one, strict=False)) for one in (self.record.identity, identity)))
             raise EndpointError(
-                f"The server's answers were of '{before}' and now are of '{now}': another model answers. "
+                f"Another model answers, or another build of the server: {changed(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
@@ -354,17 +358,34 @@ class _Run:
 
     def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
+        found: list[str] = []
         for _ in range(LOOKS):  # one that only fails now and then is no other server
             now = recognized(self.endpoint)
-            if (now.profile.name, now.about) == (self.who.profile.name, self.who.about):
-                return
-        else:
-            changed = [key for key in {*now.about, *self.who.about} if now.about.get(key) != self.who.about.get(key)]
-            what = f" ({', '.join(sorted(changed))})" if changed else ""
-            raise EndpointError(
-                f"The server describes itself in another way than when the work began{what}. "
-                f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+            found = (
+                changes(*({"kind of server": one.profile.name} | one.about for one in (self.who, now)))
+                if _other(self.who, now)
+                else []
             )
+            found = found or self._loaded_again(now)
+            if not found:
+                return
+        raise EndpointError(
+            f"The server describes itself in another way than when the work began: {changed(found)}. "
+            f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+        )
+
+    def _loaded_again(self, now: Recognized) -> list[str]:
+        """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
+        if self.created is None or now.created == self.created:
+            return []
+        again = created(listed(self.endpoint))
+        if again == now.created:
+            self.endpoint.stopped.wait(SECOND)
+            again = created(listed(self.endpoint))
+        if again != now.created:
+            self.created = None
+            return []
+        return changes({"created": self.created}, {"created": now.created})
 
     def total(self) -> dict[str, Any]:
         """What was seen by this call and by those before."""
@@ -376,6 +397,10 @@ class _Run:
             if value is not None:
                 both[name] = (both.get(name) or 0) + value
         return {name: None for name in now} | both
+
+
+def _other(then: Recognized, now: Recognized) -> bool:
+    return (then.profile.name, then.about) != (now.profile.name, now.about)
 
 
 def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
@@ -449,12 +474,13 @@ def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Recor
     same = {
         "the request": (before.manner, manner.to_record()),
         "the kind of server": (before.profile, who.profile.name),
-        "the server's description of itself": (before.about, who.about),
+        DESCRIPTION: (before.about, who.about),
         "--seed": (before.seed, asked.seed),
         "--choices": (before.choices, asked.choices),
     }
-    if changed := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(changed)})"
+    if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
+        said = f": {changed(changes(before.about, who.about))}" if DESCRIPTION in other else ""
+        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
         raise SettingsError("out", str(path.parent), allowed)
     return before
 

@@ -129,7 +129,10 @@ FAULTS = {
     "html": (lambda server: setattr(server.switches, "html", True), "a web page, not JSON"),
     "garbage": (lambda server: setattr(server.switches, "garbage", True), "something that is not JSON"),
     "fewer": (lambda server: setattr(server.switches, "most_tokens", 1), "gave 1 token where a sample of 2 tokens was asked for"),
-    "becomes": (lambda server: setattr(server.switches, "becomes", (0, "elsewhere")), "another model answers"),
+    "becomes": (
+        lambda server: setattr(server.switches, "becomes", (0, "elsewhere")),
+        'Another model answers, or another build of the server: model was "table" and now is "elsewhere"',
+    ),
     "stops": (lambda server: setattr(server.switches, "fails", lambda number: 404), "status 404"),
 }
 
