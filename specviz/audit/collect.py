@@ -316,8 +316,8 @@ class _Run:
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
-            names = self.profile.identified
-            found = changes(*(dict(zip(names, one, strict=False)) for one in (self.record.identity, identity)))
+            before, after = (dict(zip(self.profile.identified, one, strict=False)) for one in (self.record.identity, identity))
+            found = changes(before, after)
             raise EndpointError(
                 f"Another model answers, or another build of the server: {changed(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
@@ -361,12 +361,8 @@ class _Run:
         found: list[str] = []
         for _ in range(LOOKS):  # one that only fails now and then is no other server
             now = recognized(self.endpoint)
-            found = (
-                changes(*({"kind of server": one.profile.name} | one.about for one in (self.who, now)))
-                if _other(self.who, now)
-                else []
-            )
-            found = found or self._loaded_again(now)
+            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.who, now))
+            found = changes(before, after) if before != after else self._loaded_again(now)
             if not found:
                 return
         raise EndpointError(
@@ -397,10 +393,6 @@ class _Run:
             if value is not None:
                 both[name] = (both.get(name) or 0) + value
         return {name: None for name in now} | both
-
-
-def _other(then: Recognized, now: Recognized) -> bool:
-    return (then.profile.name, then.about) != (now.profile.name, now.about)
 
 
 def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
