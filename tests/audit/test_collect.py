@@ -193,7 +193,7 @@ CHANGED = {
     "build of llama.cpp": ("llama.cpp", {"version": "b2"}, 'version was "0.32.0" and now is "b2"'),
     "version of an unknown server": ("generic", {"version": "2"}, 'version was "0.32.0" and now is "2"'),
     "version that is gone": ("generic", {"version": ""}, 'version was "0.32.0" and now is nothing'),
-    "id": ("generic", {"model": "other"}, r'models\[1\].id was "table" and now is "other"'),
+    "id": ("generic", {"becomes": (0, "table"), "model": "other"}, r'models\[1\].id was "table" and now is "other"'),
     "root": ("vllm", {"root": "/models/new"}, r'models\[1\].root was nothing and now is "/models/new"'),
     "meta": ("llama.cpp", {"meta": {"n_params": 8}}, r"models\[1\].meta.n_params was 7 and now is 8"),
     "created": ("vllm", {"created": lambda: 5}, "created.table was 4 and now is 5"),
