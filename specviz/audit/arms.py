@@ -94,7 +94,7 @@ def look(
     watch(0.0, "who answers")
     who, asked = recognized(arm.endpoint), arm.asked
     profile, answer, refusals = who.profile.settled(arm.endpoint, arm.manner)
-    who, ids = Recognized(profile, who.about), all(sample.tokens is not None for sample in answer.samples)
+    who, ids = replace(who, profile=profile), all(sample.tokens is not None for sample in answer.samples)
     there, before = kept(folder / arm.file)[0], read_record(folder / arm.file)
     if there >= asked.samples and before is not None:
         traps = tuple(Trap(**trap) for trap in before.traps)

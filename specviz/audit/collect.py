@@ -26,7 +26,7 @@ from typing import Any
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
+from specviz.audit.profiles import Answered, Recognized, Sampled, changed, changes, created, listed, recognized
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.records import Schema, read_json, versions
@@ -40,9 +40,12 @@ AHEAD = 4  # answers that may wait for an earlier one, for each request at a tim
 TELL = 0.2  # seconds between two looks at whether to stop
 LOOKS = 3  # such questions in a row that must say no
 LOOK = 60.0  # seconds between two questions whether it is still the same server
+SECOND = 1.1  # seconds after which a clock of whole seconds has gone on
+DESCRIPTION = "the server's description of itself"
 TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBES = 2  # the region of the probes
+ALONE, ALONES = REGION // 4, 4  # where in that region single samples begin that show a limit; how many are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,16 @@ class Seen:
     """What the answers showed besides samples.
 
     ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
+    uncounted  samples of which nothing tells how many tokens they have; alone  requests of one sample that were asked because of it,
+               and had all that they should
     drafted, accepted  draft tokens, None where the server does not show them
     """
 
     requests: int = 0
     ended: int = 0
     stripped: int = 0
+    uncounted: int = 0
+    alone: int = 0
     drafted: int | None = None
     accepted: int | None = None
     retried: int = 0
@@ -239,7 +246,8 @@ class _Run:
             refusals=list(job.refusals),
         )
         self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
-        self.looked = time.monotonic()
+        self.created: dict[str, Any] | None = job.who.created
+        self.looked, self.asked_alone = time.monotonic(), False
 
     def __enter__(self) -> _Run:
         _save(self.path, self.record)
@@ -308,13 +316,17 @@ class _Run:
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
-            before, now = ("/".join(filter(None, one)) or "without a name" for one in (self.record.identity, identity))
+            before, after = (dict(zip(self.profile.identified, one, strict=False)) for one in (self.record.identity, identity))
+            found = changes(before, after)
             raise EndpointError(
-                f"The server's answers were of '{before}' and now are of '{now}': another model answers. "
+                f"Another model answers, or another build of the server: {changed(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
             refuse_short(sample, answer, self.manner)
+        if not counted(answer, self.manner):
+            self._alone()
+            self.seen.uncounted += min(self.asked.samples - self.lines, len(answer.samples))
         room = self.asked.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
             self.file.write(_line(self.manner, sample, seed + place))
@@ -331,19 +343,45 @@ class _Run:
         if answer.accepted is not None:
             seen.accepted = (seen.accepted or 0) + answer.accepted
 
+    def _alone(self) -> None:
+        """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
+        if self.asked_alone or self.asked.choices == 1:
+            return
+        self.asked_alone = True
+        first = first_seed(self.asked.seed, PROBES) + ALONE + self.asked.arm * ALONES
+        for number in range(ALONES):
+            body = self.profile.body(self.manner, first + number, 1)
+            answer = self.profile.read(self.endpoint.ask(self.profile.path(self.manner, 1), body))
+            for sample in answer.samples:
+                refuse_short(sample, answer, self.manner)
+            self.seen.alone += counted(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
+
     def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
+        found: list[str] = []
         for _ in range(LOOKS):  # one that only fails now and then is no other server
             now = recognized(self.endpoint)
-            if (now.profile.name, now.about) == (self.who.profile.name, self.who.about):
+            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.who, now))
+            found = changes(before, after) if before != after else self._loaded_again(now)
+            if not found:
                 return
-        else:
-            changed = [key for key in {*now.about, *self.who.about} if now.about.get(key) != self.who.about.get(key)]
-            what = f" ({', '.join(sorted(changed))})" if changed else ""
-            raise EndpointError(
-                f"The server describes itself in another way than when the work began{what}. "
-                f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
-            )
+        raise EndpointError(
+            f"The server describes itself in another way than when the work began: {changed(found)}. "
+            f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+        )
+
+    def _loaded_again(self, now: Recognized) -> list[str]:
+        """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
+        if self.created is None or now.created == self.created:
+            return []
+        again = created(listed(self.endpoint))
+        if again == now.created:
+            self.endpoint.stopped.wait(SECOND)
+            again = created(listed(self.endpoint))
+        if again != now.created:
+            self.created = None
+            return []
+        return changes({"created": self.created}, {"created": now.created})
 
     def total(self) -> dict[str, Any]:
         """What was seen by this call and by those before."""
@@ -366,6 +404,7 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
         )
     count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
     if count is None:
+        _refuse_short_together(answer, manner)
         return
     if count > manner.max_tokens + (sample.stop in ENDED):
         raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
@@ -374,6 +413,35 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
             f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
             "its own limit, or its context, is smaller. Ask for a smaller --length."
         )
+
+
+def _refuse_short_together(answer: Answered, manner: Manner) -> None:
+    """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
+    count, where = answer.completion_tokens, f"of {plural(manner.max_tokens, 'token')}"
+    if count is None or not counted(answer, manner):
+        return
+    whole_ones = sum(sample.stop == "length" for sample in answer.samples)
+    together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
+    if count > manner.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
+        raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
+    if count < manner.max_tokens * whole_ones:
+        raise EndpointError(
+            f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
+            "its own limit, or its context, is smaller. Ask for a smaller --length."
+        )
+
+
+def counted(answer: Answered, manner: Manner) -> bool:
+    """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
+
+    A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
+    """
+    if all(sample.tokens is not None for sample in answer.samples):
+        return True
+    if answer.completion_tokens is None:
+        return False
+    limited = sum(sample.stop == "length" for sample in answer.samples)
+    return len(answer.samples) == 1 or not limited or answer.completion_tokens > manner.max_tokens + 1
 
 
 def _line(manner: Manner, sample: Sampled, seed: int) -> bytes:
@@ -398,12 +466,13 @@ def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Recor
     same = {
         "the request": (before.manner, manner.to_record()),
         "the kind of server": (before.profile, who.profile.name),
-        "the server's description of itself": (before.about, who.about),
+        DESCRIPTION: (before.about, who.about),
         "--seed": (before.seed, asked.seed),
         "--choices": (before.choices, asked.choices),
     }
-    if changed := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(changed)})"
+    if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
+        said = f": {changed(changes(before.about, who.about))}" if DESCRIPTION in other else ""
+        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
         raise SettingsError("out", str(path.parent), allowed)
     return before
 

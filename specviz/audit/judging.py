@@ -196,9 +196,20 @@ def of_servers(audit: Mapping[str, Any]) -> list[str]:
         said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
             said.append(f"The end token was left out of {plural(stripped, 'sample')}; it was added from the reason for stopping.")
+        if uncounted := server["seen"].get("uncounted"):
+            said.append(_uncounted(uncounted, server["seen"].get("alone") or 0))
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
         lines += [whose + sentence for sentence in said]
     return lines
+
+
+def _uncounted(samples: int, alone: int) -> str:
+    if alone:
+        return (
+            f"How many tokens {plural(samples, 'sample')} have is told by no count; {plural(alone, 'request')} of one sample each had as many "
+            "as were asked for."
+        )
+    return f"Whether {plural(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."
 
 
 def text(report: Mapping[str, Any]) -> str:

@@ -220,6 +220,11 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
         if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.length:
             allowed = f"{options.length}, the --length: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
+    if len({arm.ready.ids for arm in arms if arm.ready}) > 1:
+        first, second = ("token ids" if arm.ready and arm.ready.ids else "text" for arm in arms)
+        raise EvidenceError(
+            f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
+        )
     if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.go_on:
         raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --go-on collects them all the same.")
     try:

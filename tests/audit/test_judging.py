@@ -191,11 +191,16 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
     }
     servers = [
         {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
-        {"traps": [], "seen": {"stripped": 0}},
+        {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
     ]
     said = judging.text(right | {"audit": right["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
     assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
+    servers[1]["seen"]["uncounted"] = 40
+    unseen = judging.of_servers({"servers": servers})[-1]
+    assert unseen.startswith("Second server: Whether 40 samples have as many tokens as were asked for could not be seen")
+    servers[1]["seen"]["alone"] = 4
+    assert "4 requests of one sample each had as many as were asked for" in judging.of_servers({"servers": servers})[-1]
     alone = judging.text(right | {"audit": right["audit"] | {"servers": servers[:1]}})
     assert "\nThe filters are on" in alone and "First server" not in alone
 
