@@ -4,7 +4,10 @@ import { button, h, say, show } from "../lib/dom.js";
 import { number, settled } from "../lib/numbers.js";
 import { fill, wordOf } from "./parts.js";
 
-const ENDS = ["p", "q", "residual"];
+/** How the sentence may end. */
+function endsOf(texts) {
+  return { p: texts.completeP, q: texts.completeQ, residual: texts.completeResidual };
+}
 
 /** How often each token comes out if a rejected draft token is redrawn from p or from q: what was accepted, and its part of the rejected rest. */
 export function redrawn(rows, beta, from) {
@@ -21,7 +24,7 @@ export function makeComplete(view) {
   const { texts } = view;
   const gap = h("b", { class: "gap" }, "…");
   const told = h("p", { class: "told", role: "status" });
-  const ends = ENDS.map((end) => ({ end, node: button(texts[`complete_${end}`], texts[`complete_${end}`], () => choose(end)) }));
+  const ends = Object.entries(endsOf(texts)).map(([end, words]) => ({ end, node: button(words, words, () => choose(end)) }));
   const node = h("section", { class: "complete", "aria-label": "a sentence to complete" },
     h("p", { class: "asked" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)), told);
   const parts = { node, gap, told, ends, chosen: null };
@@ -45,7 +48,7 @@ export function drawComplete(parts, view) {
     show(node, chosen !== "residual");
   }
   show(view.head.answer, chosen === "residual");
-  say(parts.gap, chosen ? view.texts[`complete_${chosen}`] : "…");
+  say(parts.gap, chosen ? endsOf(view.texts)[chosen] : "…");
   say(parts.told, chosen ? verdict(view, chosen) : "");
 }
 
@@ -59,5 +62,5 @@ function verdict({ sums, slots, texts }, chosen) {
   }
   const { index, got, p } = furthest(rows, beta, chosen);
   if (settled(Math.abs(got - p)) === 0) return texts.completeSame;
-  return `${fill(texts.completeWrong, { word: wordOf(slots[index]), got: number(got), p: number(p) })} ${texts[`completeWhy_${chosen}`]}`;
+  return `${fill(texts.completeWrong, { word: wordOf(slots[index]), got: number(got), p: number(p) })} ${chosen === "p" ? texts.completeWhyP : texts.completeWhyQ}`;
 }
