@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { GRID, account, onGrid, withEntry } from "../../assets/components/token/account.js";
 import { barParameters } from "../../assets/components/token/controls.js";
-import { planPlot, topOf } from "../../assets/components/token/parts.js";
+import { fitting, planPlot, topOf } from "../../assets/components/token/parts.js";
 import { furthest, redrawn } from "../../assets/components/token/complete.js";
 import { edge, fourRules, threshold } from "../../assets/components/token/rules.js";
 import cases from "../token_cases.json" with { type: "json" };
@@ -130,4 +130,13 @@ test("a replacement drawn from p or q is wrong wherever something is rejected, a
     near(Math.max(...rows.map((row) => Math.abs(row.accepted + (1 - beta) * row.share - row.p))), 0, 4.5e-16, "from the residual");
   }
   assert.ok(told > 10);
+});
+
+test("numbers over neighboring bars never meet: a long one is said to be small, or left to the table", () => {
+  assert.equal(fitting(0.0027, 60), "0.0027");
+  assert.equal(fitting(0.0027, 39), "<0.01");
+  assert.equal(fitting(0.0027, 20), "");
+  assert.equal(fitting(0.49, 39), "0.49");
+  assert.equal(fitting(0.052, 30), "", "no number is cut");
+  assert.equal(fitting(0, 8), "0");
 });
