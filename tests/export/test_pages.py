@@ -209,6 +209,15 @@ def test_a_name_with_markup_is_text_in_the_page_of_figures():
     assert "&lt;img" in words and "<img" not in words and "<script>x" not in words
 
 
+def test_ticks_of_the_page_of_figures_have_the_room_that_they_need_on_a_machine_with_other_fonts():
+    from specviz.export.html import html_page
+
+    figure = go.Figure(go.Scatter(x=[0, 1], y=["a long name", "b"]))
+    html_page({"a": figure}, "A", [])
+    for axis in (figure.layout.xaxis, figure.layout.yaxis):
+        assert axis.automargin and axis.ticklabelstandoff > 0
+
+
 def test_the_page_of_figures_lets_only_its_own_scripts_run_and_loads_nothing():
     from specviz.export.html import policy
 
