@@ -1,123 +1,150 @@
-"""Pictures of the wall of a room: type to be read at ten meters, nothing that moves under a pointer. Records in, Plotly figures out."""
+"""Pictures of the wall of a room as HTML, read at ten meters and drawn anew each second: records in, text out.
+
+Everything has a size in ``--u``, a 1,920th of the wall's width (assets/styles/wall.css), so that words and bars keep their proportions
+on every projector. What models and people wrote is escaped here.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
-
-import plotly.graph_objects as go
 
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures.common.labels import safe, short
-from specviz.figures.common.theme import GRAY, GRID, MEANINGS
-from specviz.figures.exactness.evidence import CellShares, axis_end, cell_bars
+from specviz.figures.common.labels import short
+from specviz.figures.exactness.evidence import CellShares, axis_end
 
-TYPE = 26  # px of the smallest words, on a wall of 1920 px
-HEIGHT = 640  # px
 CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 FINE = 20  # places on an axis of probabilities at which predictions are drawn together
+ENOUGH = 5  # predictions of a tenth whose outcomes are drawn
+STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # between ticks of an axis of shares
+TICKS = 6  # most of an axis
+DOTS = 64  # size of the largest dot, in --u
 
 
-def histogram(one: CellShares, kind: str = "light") -> go.Figure:
-    """The class's samples over the exact distribution, the heaviest CELLS cells."""
+def histogram(one: CellShares) -> str:
+    """The samples over the exact distribution, the heaviest CELLS cells: share, mark of the exact probability, band of sampling noise."""
     shown = one.heaviest(CELLS)
-    figure = cell_bars(shown, axis_end(shown), kind)
-    figure.update_traces(marker={"size": 34, "line": {"width": 6}}, selector={"type": "scatter"})
-    figure.update_yaxes(ticktext=[safe(short(shown.labels[place], LONGEST)) for place in shown.bars])
-    return _large(figure)
+    end = axis_end(shown)
+    rows = []
+    for place in shown.bars:
+        low, high = (min(end, edge[place]) for edge in (shown.low, shown.high))
+        band = _bar("band", low / end, (high - low) / end) if shown.n else ""
+        rows.append(
+            (
+                short(shown.labels[place], LONGEST),
+                band + _bar("share", 0.0, shown.shares[place] / end) + _mark(shown.probs[place] / end),
+            )
+        )
+    step = next((step for step in STEPS if end / step <= TICKS), 0.5)
+    ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
+    ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
+    key = _key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
+    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples"))
 
 
-def situation(content: Mapping[str, Any], kind: str = "light") -> go.Figure:
+def situation(content: Mapping[str, Any]) -> str:
     """Both distributions at the draft token of a prediction, without numbers."""
-    rows = content["bars"]
-    names = [safe(short(row["token"], LONGEST)) for row in rows]
-    names = [f"<b>{name}</b>" if row["token"] == content["token"] else name for name, row in zip(names, rows, strict=True)]
-    figure = go.Figure()
-    places = list(range(len(rows)))[::-1]
-    for letter, meaning, words in (("p", "target", "target p"), ("q", "draft", "draft q")):
-        pattern = {"shape": "/", "size": 10, "fgcolor": "white", "fillmode": "overlay"} if meaning == "draft" else None
-        figure.add_bar(x=[row[letter] for row in rows], y=places, orientation="h", name=words,
-                       marker={"color": getattr(MEANINGS[meaning], kind), "pattern": pattern})  # fmt: skip
-    figure.update_layout(barmode="group", bargap=0.25)
-    figure.update_yaxes(tickvals=places, ticktext=names, showgrid=False)
-    figure.update_xaxes(title="probability of the next token", showticklabels=False, rangemode="tozero", gridcolor=GRID)
-    return _large(figure, 420)
+    end = max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))
+    rows = [
+        (short(row["token"], LONGEST), _bar("draft upper", 0.0, row["q"] / end) + _bar("target lower", 0.0, row["p"] / end), row["token"] == content["token"])
+        for row in content["bars"]
+    ]  # fmt: skip
+    key = _key(("draft", "draft q"), ("target", "target p"))
+    return _chart("Both distributions of the next token, without numbers.", key + _rows(rows, "two"))
 
 
-def calibration(found: Calibration, kind: str = "light") -> go.Figure:
-    """What the class said over min(1, p/q), larger where more said so; who is right stands on the diagonal."""
-    gray, blue = GRAY[kind], getattr(MEANINGS["target"], kind)
-    points = Counter((round(said * FINE) / FINE, truth) for said, truth in found.points)
-    places = sorted(points)
-    figure = go.Figure()
-    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="as probable as said", line={"color": blue, "width": 6})
-    figure.add_scatter(
-        x=[said for said, _ in places], y=[truth for _, truth in places], mode="markers", name="predictions, by min(1, p/q)",
-        marker={"color": gray, "opacity": 0.85, "sizemode": "area", "size": [points[place] for place in places],
-                "sizeref": max(points.values()) / 60.0**2, "sizemin": 9},
-    )  # fmt: skip
-    figure.add_scatter(
-        x=[middle for middle, _, _ in found.bins], y=[share for _, _, share in found.bins], mode="markers",
-        name="share that was accepted", marker={"symbol": "diamond-open", "size": 30, "line": {"width": 6, "color": gray}, "color": gray},
-    )  # fmt: skip
-    ticks = {
-        "tickformat": ".0%",
-        "tickvals": [0, 0.25, 0.5, 0.75, 1],
-        "range": [-0.05, 1.05],
-        "gridcolor": GRID,
-        "zeroline": False,
-    }
-    figure.update_xaxes(title="the class said: probability of acceptance", **ticks)
-    figure.update_yaxes(title="min(1, p/q), and what came", **ticks)
-    return _large(figure)
+def calibration(found: Calibration) -> str:
+    """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. Who is right stands on the diagonal."""
+    dots = Counter((round(said * FINE) / FINE, truth) for said, truth in found.points)
+    most = max(dots.values())
+    inside = [_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
+    inside += [_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
+    key = _key(
+        ("said", "predictions"), ("came", f"share that was accepted, of {ENOUGH} or more"), ("line", "as probable as said")
+    )
+    ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
+    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "the class said; upwards: min(1, p/q), and what came")
+    alt = f"{found.n} predictions, on average {found.said:.0%}; min(1, p/q) is {found.truth:.0%} on average."
+    return _chart(
+        alt,
+        f'{key}<div class="square"><div class="ticks">{ticks}</div><div class="plane">{"".join(inside)}</div></div>{across}',
+        "calibration",
+    )
 
 
-def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int | None, kind: str = "light") -> go.Figure:
-    """Votes before and after the discussion. answer: the option that is right, None while that is not to be seen."""
-    gray, blue = GRAY[kind], getattr(MEANINGS["target"], kind)
-    places = list(range(len(options)))[::-1]
-    names = [safe(short(option["name"], 2 * LONGEST)) for option in options]
-    names = [f"<b>✓ {name}</b>" if place == answer else name for place, name in enumerate(names)]
-    figure = go.Figure()
-    after = {"color": blue, "pattern": {"shape": ""}}
-    before = {"color": gray, "pattern": {"shape": "/", "size": 12, "fgcolor": "white", "fillmode": "overlay"}}
-    for words, counts, marker in (("after talking", found.after, after), ("before", found.before, before)):
-        if any(counts):
-            figure.add_bar(x=counts, y=places, orientation="h", name=words, marker=marker, text=counts, textposition="outside",
-                           textfont={"size": TYPE}, cliponaxis=False)  # fmt: skip
-    most = max([1, *found.before, *found.after])
-    figure.update_layout(barmode="group", bargap=0.3)
-    figure.update_yaxes(tickvals=places, ticktext=names, showgrid=False)
-    figure.update_xaxes(range=[0, 1.15 * most], showticklabels=False, title="students", gridcolor=GRID)
-    return _large(figure, 140 + 110 * len(options))
+def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> str:
+    """Votes before and after the discussion; the right answer is marked."""
+    end = 1.12 * max(1, *found.before, *found.after)
+    rows = [
+        (f"{'✓ ' if place == answer else ''}{short(option['name'], 2 * LONGEST)}",
+         "".join(_bar(f"{name} {side}", 0.0, counts[place] / end) + _value(side, counts[place] / end, f"{counts[place]}")
+                 for name, side, counts in (("before", "upper", found.before), ("after", "lower", found.after))),
+         place == answer)
+        for place, option in enumerate(options)
+    ]  # fmt: skip
+    said = "; ".join(
+        f"{option['name']}: {a} before, {b} after" for option, a, b in zip(options, found.before, found.after, strict=True)
+    )
+    return _chart(said, _key(("before", "before"), ("after", "after talking")) + _rows(rows, "two wide"))
 
 
-def race(found: Sequence[Choice], kind: str = "light") -> go.Figure:
-    """Tokens per target pass of each choice, the most first."""
-    rows = list(found)[:CHOICES]
-    places = list(range(len(rows)))[::-1]
-    figure = go.Figure()
-    words = [f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "") for row in rows]
-    figure.add_bar(x=[row.per_pass for row in rows], y=places, orientation="h", marker={"color": GRAY[kind]}, width=0.6,
-                   text=words, textposition="outside", textfont={"size": TYPE}, cliponaxis=False, showlegend=False)  # fmt: skip
-    figure.add_vline(x=1.0, line={"width": 5, "color": getattr(MEANINGS["target"], kind)})
-    figure.update_yaxes(tickvals=places, ticktext=[f"{METHODS[row.method]}, γ = {row.gamma}" for row in rows], showgrid=False)
-    most = max([1.0, *(row.per_pass for row in rows)])
-    figure.update_xaxes(range=[0, 1.45 * most], title="tokens per target pass; the line: without drafting", gridcolor=GRID)
-    return _large(figure, 150 + 58 * max(4, len(rows)))
+def race(found: Sequence[Choice]) -> str:
+    """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
+    shown = list(found)[:CHOICES]
+    end = 1.3 * max(1.0, *(row.per_pass for row in shown))
+    rows = [
+        (f"{METHODS[row.method]}, γ = {row.gamma}",
+         _bar("share", 0.0, row.per_pass / end) + _mark(1.0 / end)
+         + _value("", row.per_pass / end, f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "")))
+        for row in shown
+    ]  # fmt: skip
+    said = "; ".join(f"{METHODS[row.method]}, gamma {row.gamma}: {row.per_pass:.2f}" for row in shown)
+    return _chart(said, _key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _rows(rows, "wide"))
 
 
-def _large(figure: go.Figure, height: int = HEIGHT) -> go.Figure:
-    """Every word of it at TYPE."""
-    words = {"size": TYPE}
-    figure.update_layout(
-        height=height, font=words, margin={"l": 8, "r": 24, "t": 64, "b": 96}, dragmode=False, hovermode=False,
-        legend={"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top", "traceorder": "normal",
-                "font": words, "itemwidth": 40},
-    )  # fmt: skip
-    for axis in (figure.update_xaxes, figure.update_yaxes):
-        axis(tickfont=words, title_font=words, fixedrange=True, zeroline=False)
-    figure.update_yaxes(automargin=True, ticks="")
-    return figure
+# Parts -----------------------------------------------------------------------------------------------------------------------
+
+
+def _chart(alt: str, inside: str, kind: str = "") -> str:
+    return f'<div class="wall-chart {kind}" role="img" aria-label="{escape(alt)}">{inside}</div>'
+
+
+def _key(*entries: tuple[str, str]) -> str:
+    return '<p class="wall-key">' + "".join(f'<span><i class="{name}"></i>{words}</span>' for name, words in entries) + "</p>"
+
+
+def _rows(rows: Iterable[tuple], kind: str = "") -> str:
+    """(name, bars) or (name, bars, whether the name is marked) each."""
+    made = "".join(
+        f'<div class="row"><span class="name{" asked" if marked and marked[0] else ""}">{escape(name)}</span><span class="track">{bars}</span></div>'
+        for name, bars, *marked in rows
+    )
+    return f'<div class="wall-rows {kind}">{made}</div>'
+
+
+def _axis(ticks: Iterable[tuple[float, str]], title: str) -> str:
+    made = "".join(f'<i style="left:{_share(where)}">{words}</i>' for where, words in ticks)
+    return f'<div class="wall-axis"><div>{made}</div><p>{escape(title)}</p></div>'
+
+
+def _bar(name: str, left: float, width: float) -> str:
+    return f'<i class="{name}" style="left:{_share(left)};width:{_share(width)}"></i>'
+
+
+def _mark(left: float) -> str:
+    return f'<i class="exact" style="left:{_share(left)}"></i>'
+
+
+def _value(side: str, left: float, words: str) -> str:
+    return f'<b class="{side}" style="left:{_share(left)}">{words}</b>'
+
+
+def _dot(name: str, x: float, y: float, size: float) -> str:
+    return f'<i class="{name}" style="left:{_share(x)};bottom:{_share(y)};--size:{size:.1f}"></i>'
+
+
+def _share(x: float) -> str:
+    return f"{100 * min(1.0, max(0.0, x)):.2f}%"

@@ -86,7 +86,7 @@ function sample(said, act) {
         show(one, allowed.includes(size));
         say(one, size === 1 ? (have ? "1 more" : "Draw your first sample") : `${size} more`);
       }
-      say(mine, have ? `You have ${have} of at most ${task.most} samples. The class has ${now.class.n}.` : "Your samples come from your own random numbers; the server draws them.");
+      say(mine, have ? `You have ${have} of at most ${task.most.toLocaleString("en")} samples. The class has ${now.class.n.toLocaleString("en")}.` : "Your samples come from your own random numbers; the server draws them.");
       class_.update(now.class.bars, now.class.n, now.mine.counts);
     },
   };

@@ -17,10 +17,9 @@ from specviz.web.classroom.host import Hall, host, next_number
 from specviz.web.classroom.state import Desk, Lesson, root_of
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.common.elements import PLOT, notes
+from specviz.web.common.elements import notes
 from specviz.web.common.links import unknown_keys
 from specviz.web.common.markdown import ALL, escaped
-from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 
 LEDE = (
@@ -28,6 +27,7 @@ LEDE = (
     "against the exact distribution. Students need a phone, no account and no name."
 )
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
+TAIL = 240  # characters of a text on the wall, the last ones
 FIRST = 100  # samples of the first test
 
 
@@ -62,7 +62,7 @@ def opening(desk: Desk) -> None:
             desk.said = [str(error)]
         st.rerun()
     notes(desk.notices, "classroom-notes-live")
-    st.markdown("\n".join(f"- **{words.TITLES[kind]}.** {words.BEGINS[kind]}" for kind in KINDS))
+    st.markdown("\n".join(f"- **{words.TITLES[kind]}**: {words.BEGINS[kind]}" for kind in KINDS))
     st.caption(
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number."
     )
@@ -146,7 +146,9 @@ def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
     """The task that is on, the way to its next phase, and the next task."""
     settings = escaped(words.settings_line(room.settings), ALL)
     if task is None:
-        st.markdown(f"## No task yet\n{settings}")
+        st.markdown("## No task yet")
+        st.container(key="classroom-text-prompt").text(room.settings.prompt)
+        st.caption(settings)
     else:
         st.markdown(f"## Task {task.number}: {words.TITLES[task.kind]}\n{words.BEGINS[task.kind]}")
     if room.ended:
@@ -285,10 +287,10 @@ def wall(code: str) -> None:
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')
         return
-    st.fragment(look, run_every=LOOK)(host().hall(room), root_of(st.context.url or ""), session.theme())
+    st.fragment(look, run_every=LOOK)(host().hall(room), root_of(st.context.url or ""))
 
 
-def look(hall: Hall, root: str, kind: str) -> None:
+def look(hall: Hall, root: str) -> None:
     room = hall.store.room(hall.code)
     if room is None:
         st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
@@ -304,13 +306,9 @@ def look(hall: Hall, root: str, kind: str) -> None:
         return
     left, right = st.columns([7, 2], gap="large")
     with left:
-        WALLS[task.kind](hall, task, found, kind)
+        WALLS[task.kind](hall, task, found)
     with right:
         st.html(f'<div class="wall-side">{scanned(root, room)}{door(root, room)}</div>')
-
-
-def figure(key: str, drawn_: Any, alt: str) -> None:
-    st.plotly_chart(drawn_, key=f"wall-{key}", config=PLOT | {"staticPlot": True}, alt=alt)
 
 
 def said(first: str, second: str = "", mark: str = "") -> None:
@@ -320,36 +318,35 @@ def said(first: str, second: str = "", mark: str = "") -> None:
     )
 
 
-def of_samples(hall: Hall, task: Task, found: Any, kind: str) -> None:
+def of_samples(hall: Hall, task: Task, found: Any) -> None:
     mark, sentence, seen = words.verdict(found)
-    figure("samples", drawn(figures.histogram, found.shares, kind), found.shares.conclusion)
+    st.html(figures.histogram(found.shares))
     said(sentence, seen, mark)
 
 
-def of_predictions(hall: Hall, task: Task, found: Any, kind: str) -> None:
+def of_predictions(hall: Hall, task: Task, found: Any) -> None:
     shown = hall.predictions() if task.phase == "shown" else None
     if shown is None:
         content = task.content
-        st.html(f'<p class="wall-text">{escape(content["text"])}<mark>{escape(content["token"])}</mark></p>')
-        figure("situation", figures.situation(content, kind), "Both distributions at the draft token, without numbers.")
+        st.html(f'<p class="wall-text">{escape(content["text"][-TAIL:])}<mark>{escape(content["token"])}</mark></p>')
+        st.html(figures.situation(content))
     else:
-        figure("calibration", drawn(figures.calibration, shown, kind), words.predictions(task, found))
+        st.html(figures.calibration(shown))
     said(words.predictions(task, found), words.BRIER if shown else words.ASKS)
 
 
-def of_votes(hall: Hall, task: Task, found: Any, kind: str) -> None:
+def of_votes(hall: Hall, task: Task, found: Any) -> None:
     if task.phase == "shown":
-        answer = task.content["answer"]
-        figure("votes", drawn(figures.votes, task.content["options"], found, answer, kind), words.voted(task, found))
+        st.html(figures.votes(task.content["options"], found, task.content["answer"]))
+        said(words.voted(task, found))
     else:
-        shares = hall.samples_of(task)
-        figure("decoder", drawn(figures.histogram, shares, kind), shares.conclusion)
-    said(words.voted(task, found))
+        st.html(figures.histogram(hall.samples_of(task)))
+        said(words.voted(task, found), words.voted_on(task))
 
 
-def of_race(hall: Hall, task: Task, found: Any, kind: str) -> None:
+def of_race(hall: Hall, task: Task, found: Any) -> None:
     if found:
-        figure("race", drawn(figures.race, found, kind), words.raced(found))
+        st.html(figures.race(found))
     said(words.raced(found))
 
 

@@ -100,13 +100,17 @@ def predictions(task: Task, found: Calibration | None) -> str:
     )
 
 
+def voted_on(task: Task) -> str:
+    return f"{task.content['n']:,} samples of a decoder that may make a mistake, over the exact distribution of the target."
+
+
 def voted(task: Task, found: Votes) -> str:
     if task.phase != "shown":
         n = sum(found.before if task.phase == "before" else found.after)
         return f"{n:,} vote{'' if n == 1 else 's'} so far; they are shown at the end."
     right = task.content["answer"]
     before, after = (f"{votes[right]:,} of {sum(votes):,}" for votes in (found.before, found.after))
-    moved = f"{people(found.moved)} changed their mind."
+    moved = "1 student changed their mind." if found.moved == 1 else f"{found.moved:,} students changed their minds."
     return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
 
 

@@ -27,7 +27,7 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
     "drafting_methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
                   "k-sequential selection", "typical acceptance", "Medusa heads", "EAGLE head", "early exit", "lookahead decoding",
                   "total variation distance"),
-    "classroom": ("sample", "sampling noise", "p-value", "false-alarm rate", "acceptance probability", "calibration", "tokens per target pass"),
+    "classroom": ("sample", "sampling noise", "p-value", "false-alarm rate", "acceptance probability", "calibration", "total variation distance", "tokens per target pass"),
 }  # fmt: skip
 
 

@@ -1,0 +1,166 @@
+"""The teacher's page opens a room, steers it task by task and exports what the class has; the wall shows the same and steers nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.classroom.records import GAMMA, KINDS
+from specviz.errors import SettingsError
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check, read
+from specviz.evidence.certificate.redraw import redraw
+from specviz.settings import Settings
+from specviz.web.classroom import words, work
+from specviz.web.classroom.host import begun
+from specviz.web.classroom.state import GONE, Lesson, fitting, root_of
+from tests.classroom.rooms import SETTINGS
+from tests.pages import FreeTicket, first_paint, settle
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "pages" / "classroom.py"), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    return app.run()
+
+
+def pressed(app: AppTest, key: str) -> AppTest:
+    (button,) = [one for one in app.button if one.key == key]
+    return settle(button.click().run(), "classroom")
+
+
+def said(app: AppTest) -> str:
+    return "\n".join([*(one.value for one in app.markdown), *(one.value for one in app.text), *(html(app))])
+
+
+def html(app: AppTest) -> list[str]:
+    return [one.proto.body for one in app.get("html")]
+
+
+def test_the_page_opens_without_torch():
+    found = first_paint("classroom", {"prompt": "A bear", "length": "3"})
+    assert found["errors"] == 0 and not found["heavy"] and found["prompt"] == "A bear" and "Open a room" in found["buttons"]
+
+
+def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
+    app = opened(prompt="Once upon", gamma="2", length="2")
+    app = pressed(app, "classroom-open")
+    steer = app.session_state["classroom"].question.steer
+    room = rooms.store.steered(steer)
+    assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.length) == (2, 2)
+    assert "0 students in. No task yet." in said(app) and room.steer not in "".join(html(app))
+    app = pressed(app, "classroom-show")
+    short = rooms.store.room(room.code).short
+    assert short and any(short in one for one in html(app))
+    for number, kind in enumerate(KINDS, start=1):
+        app = pressed(app, f"classroom-begin-{kind}-{number}")
+        assert not app.exception and f"Task {number}: {words.TITLES[kind]}" in said(app)
+        while (phase := rooms.store.task(room.code).next_phase) is not None:
+            app = pressed(app, f"classroom-turn-{number}-{phase}")
+    app = pressed(app, "classroom-hide")
+    assert rooms.store.room(room.code).short == ""
+    app = pressed(app, "classroom-end")
+    assert rooms.store.room(room.code).ended and not [one for one in app.button if one.key.startswith("classroom-begin")]
+    app.checkbox[0].check().run()
+    app = pressed(app, "classroom-delete")
+    assert rooms.store.room(room.code) is None and [one for one in app.button if one.key == "classroom-open"]
+
+
+def test_a_link_of_a_room_that_is_gone_says_so_and_offers_a_new_one(rooms):
+    app = opened(steer="x" * 16)
+    assert GONE in said(app) and [one for one in app.button if one.key == "classroom-open"]
+
+
+@pytest.mark.parametrize("code", ["x" * 16, "x" * 5000, "<script>"])
+def test_a_wall_of_no_room_says_so(rooms, code):
+    app = opened(wall=code)
+    assert not app.exception and "There is no room under this link any more." in said(app) and not app.button
+
+
+def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phone, teacher):
+    assert "Come in" in said(opened(wall=room.code))
+    student = phone()
+    for number, kind in enumerate(KINDS, start=1):
+        teacher(do="begin", kind=kind, task=number)
+        if kind == "sample":
+            for first in (0, 100):
+                student.draw(first, 100, number)
+        else:
+            sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}[
+                kind
+            ]
+            student.post("answer", task=number, phase=rooms.store.task(room.code).phase, sent=sent)
+        app = opened(wall=room.code)
+        shown = said(app)
+        assert not app.exception and not app.button and room.steer not in shown
+        assert f"{number}. {words.TITLES[kind]}" in shown and "1 student in, 1 of them with an answer." in shown
+        if kind == "sample":
+            assert "100 samples" in shown and "200 samples" in shown
+        if kind == "predict":
+            assert "min(1, p/q)" not in shown, "the truth comes when the teacher shows it"
+            teacher(do="turn", task=number, phase="shown")
+            assert "min(1, p/q)" in said(opened(wall=room.code))
+        if kind == "vote":
+            for phase in ("after", "shown"):
+                assert "✓" not in "".join(html(opened(wall=room.code)))
+                teacher(do="turn", task=number, phase=phase)
+            assert "✓" in "".join(html(opened(wall=room.code)))
+
+
+def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):
+    room = rooms.open(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
+    hall = rooms.hall(room)
+    begun(FreeTicket(), hall, room, "predict", 1)
+    app = opened(wall=room.code)
+    assert not any("<b onclick" in one for one in html(app)) and any("&lt;b onclick" in one for one in html(app))
+    assert room.settings.prompt in [one.value for one in opened(steer=rooms.open(room.settings, "other").steer).text]
+
+
+def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms, room, phone, teacher, tmp_path):
+    teacher(do="begin", kind="sample", task=1)
+    for number in (1, 2):
+        student = phone(number)
+        student.draw(0, 1), student.draw(1, 100)
+    hall = rooms.hall(room)
+    file = tmp_path / "report.json"
+    file.write_bytes(work.certified(FreeTicket(), hall, hall.store.task(room.code)))
+    record = read(file)
+    assert record["answers"][0]["n"] == 100
+    lines = [*check(record), *redraw(record, page_pair, lambda label: lambda share: None)]
+    assert {line.state for line in lines} >= {CONFIRMED} and ALTERED not in {line.state for line in lines}
+
+
+def test_the_worksheet_is_a_pdf_for_each_seed_and_its_answers_are_another():
+    sheets = [work.sheet(seed, key) for seed, key in ((1, False), (2, False), (1, True))]
+    assert all(one.startswith(b"%PDF") for one in sheets) and len(set(sheets)) == 3
+
+
+def test_a_room_is_offered_under_settings_that_it_can_decode():
+    wild = Settings(prompt="a", gamma=16, temperature=0.0, proposer="tree", length=400, uniforms={(0, "accept"): 0.5})
+    near = fitting(wild)
+    assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (GAMMA, 1.0, "draft", {}) and Lesson(near)
+    with pytest.raises(SettingsError):
+        Lesson(wild)
+    lesson, left_out = Lesson.of_link({"prompt": "b", "gamma": "16"}, wild)
+    assert lesson.settings.gamma == GAMMA and any("gamma" in one for one in left_out)
+    again, left_out = Lesson.of_link(Lesson(replace(near, gamma=3, length=4)).link(), wild)
+    assert (again.settings.gamma, again.settings.length, left_out) == (3, 4, [])
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [("https://a.example/classroom", "https://a.example/"), ("http://localhost:8501/classroom/", "http://localhost:8501/"),
+     ("https://a.example/under/here/classroom?x=1", "https://a.example/under/here/"), ("https://a.example/", "https://a.example/")],
+)  # fmt: skip
+def test_links_begin_where_the_app_is_served(url, root):
+    assert root_of(url) == root
+
+
+def test_the_private_code_is_no_part_of_what_is_printed():
+    assert not re.search("secret", repr(Lesson(SETTINGS, "secret")))
