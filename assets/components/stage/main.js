@@ -36,7 +36,7 @@ class Stage {
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state));
     this.mirror = makeMirror();
     this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
   }

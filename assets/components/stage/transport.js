@@ -9,8 +9,9 @@ export function makeHead(stage) {
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", {}, h("div", { class: "words" }, opening, h("div", { class: "state" }, status, busy)), h("div", { class: "asks" }, undo, live));
-  return { node, opening, status, busy, notices, live, undo };
+  const node = h("header", {}, h("div", { class: "words" }, opening), h("div", { class: "asks" }, undo, live));
+  const state = h("div", { class: "state" }, status, busy);
+  return { node, state, opening, status, busy, notices, live, undo };
 }
 
 export function drawHead(head, stage) {

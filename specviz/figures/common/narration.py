@@ -14,7 +14,7 @@ from specviz.trace import Decision, Distribution, Round, Trace
 
 OPENING = (  # what a first visitor reads before the first step
     ("Why", "A large model reads all its weights for every token. Checking four tokens in one pass takes about as long."),
-    ("What", "A small draft model suggests tokens. The large target model checks them in one pass, and a rule accepts or replaces each."),
+    ("What", "A small draft model suggests tokens. A large target model checks them all in one pass, by an exact rule."),
     ("What for", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -125,8 +125,8 @@ class _Teller:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
         what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
         return (
-            f"One target pass checks {what}: the target model computes its own distribution at each of them, and one more after the last. "
-            "Most of its time goes into reading the weights, so this takes about as long as a pass over one token."
+            f"One target pass checks {what}: its own distribution at each of them, and one more after the last. "
+            "It takes about as long as a pass over one token."
         )
 
     def look(self, decision: Decision) -> str:
