@@ -16,7 +16,7 @@ import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } fr
 import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
 
 const GAP = 12; // px between the rows, --space-more
-const HEADROOM = 124; // the page's bar above, and the folded controls below
+const HEADROOM = 140; // the page's bar above, and the folded controls below
 
 class Stage {
   constructor() {

@@ -53,7 +53,7 @@ export function makeTransport(stage) {
   const count = h("div", { class: "count" });
   const total = h("div", { class: "total" });
   const keys = h("p", { class: "keys" });
-  keys.append("keys: ", ...[["→", " step  "], ["←", " back  "], ["Home", " "], ["End", "  "], ["P", " play  "], ["Enter", " next round  "], ["F", " presenter view  "], ["S", " notes"]]
+  keys.append("keys: ", ...[["←", " "], ["→", " step  "], ["F", " presenter view  "], ["S", " notes"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
   const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, stops, range), last);
   const node = h("div", { class: "transport" },
