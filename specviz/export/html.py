@@ -13,6 +13,7 @@ TICKS = {"automargin": True, "ticklabelstandoff": 5}
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1f26;background:#fff}"
     ".figure{overflow-x:auto}.figure>div{min-width:40rem}p{max-width:80ch}"
+    "@media print{body{margin:0;zoom:.72}.figure{break-inside:avoid;overflow:visible}}"
 )
 
 
