@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit sbom bench crowd soak servers audits train record clean
+.PHONY: help run test test-all mutants check docs audit sbom bench crowd room soak servers audits train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: .venv/ready ## measure speed on this machine
 
 crowd: .venv/ready ## measure how long visitors wait when they are many, on this machine: VISITORS=50 LOOKERS=200 READING=3 OUT=crowd.md
 	$(BIN)/python -m tools.load.crowd --visitors $(or $(VISITORS),50) --lookers $(or $(LOOKERS),200) --reading $(or $(READING),3)$(if $(OUT), --out $(OUT))
+
+room: .venv/ready ## measure how long a class waits for its classroom, on this machine: STUDENTS=120 OUT=room.md
+	$(BIN)/python -m tools.load.room --students $(or $(STUDENTS),120)$(if $(OUT), --out $(OUT))
 
 soak: .venv/ready ## visitors come, work and leave for MINUTES=30; fails where memory grows or work is lost: VISITORS=50 OUT=soak.md
 	$(BIN)/python -m tools.load.soak --minutes $(or $(MINUTES),30) --visitors $(or $(VISITORS),50)$(if $(OUT), --out $(OUT))

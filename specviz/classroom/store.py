@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,13 @@ CREATE TABLE draws (place INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES roo
 CREATE TABLE looks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task INTEGER NOT NULL, look INTEGER NOT NULL, found TEXT NOT NULL,
                     PRIMARY KEY (room, task, look));
 """
+
+
+class StoreError(SpecvizError):
+    """The file cannot be read or written now. Nothing was changed, and the same may be asked again."""
+
+    def __init__(self, why: object):
+        super().__init__(f"Rooms cannot be kept on this server now ({why}). Nothing was lost; please try again.")
 
 
 class Drawn(NamedTuple):
@@ -68,7 +75,7 @@ class Store:
                     for line in filter(str.strip, TABLES.split(";")):
                         self._db.execute(line)
                     self._db.execute(f"PRAGMA user_version = {VERSION}")
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, StoreError) as error:
             allowed = f"a folder in which rooms can be kept ({getattr(error, 'strerror', None) or error})"
             raise SettingsError("rooms_folder", str(folder), allowed) from error
         if found not in (0, VERSION):
@@ -84,20 +91,32 @@ class Store:
         self._lock.acquire()
         try:
             self._db.execute("BEGIN IMMEDIATE")
-        except BaseException:
+        except sqlite3.Error as error:
             self._lock.release()
-            raise
+            raise StoreError(error) from error
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
-            self._db.execute("COMMIT" if kind is None else "ROLLBACK")
+            if kind is None:
+                self._db.execute("COMMIT")
+            elif self._db.in_transaction:  # a full disk has ended it already
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error as late:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise StoreError(late) from late
         finally:
             self._lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise StoreError(error) from error
 
     def _rows(self, asked: str, *given: Any) -> list[tuple]:
-        with self._lock, closing(self._db.execute(asked, given)) as found:
-            return found.fetchall()
+        try:
+            with self._lock, closing(self._db.execute(asked, given)) as found:
+                return found.fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(error) from error
 
     # Rooms -----------------------------------------------------------------------------------------------------------------
 

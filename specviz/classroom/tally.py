@@ -148,12 +148,20 @@ class Choice:
         return (self.drafted - self.accepted) / self.passes if self.passes else 0.0
 
 
-def race(answers: Answers) -> tuple[Choice, ...]:
-    """Every choice that was made, with the most tokens per target pass first; those that have not run, or cannot, are left out."""
+@dataclass(frozen=True, slots=True)
+class Race:
+    """choices: those whose texts are written, with the most tokens per target pass first; sent: students who have chosen."""
+
+    choices: tuple[Choice, ...]
+    sent: int
+
+
+def race(answers: Answers) -> Race:
+    """Of the choices that were made. One that has not run yet, or that this pair does not have, counts as sent and gives no text."""
     found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for _, _, sent in answers:
         if sent.get("passes"):
             found.setdefault((sent["method"], sent["gamma"]), []).append(sent)
     names = ("tokens", "passes", "drafted", "accepted")
     rows = [Choice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
-    return tuple(sorted(rows, key=lambda row: (-row.per_pass, row.method, row.gamma)))
+    return Race(tuple(sorted(rows, key=lambda row: (-row.per_pass, row.method, row.gamma))), len(answers))

@@ -14,7 +14,7 @@ from specviz.classroom.cells import Cells, Tally
 from specviz.classroom.certificate import certificate
 from specviz.classroom.records import SERVER, SPAN, block, seed_of
 from specviz.classroom.store import Drawn, blocks
-from specviz.classroom.tally import ClassSamples, Outcome, calibration, outcome, race, votes
+from specviz.classroom.tally import ClassSamples, Outcome, Race, calibration, outcome, race, votes
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import looks, sources
@@ -153,13 +153,15 @@ def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
     found = drawing.raced(pair, SETTINGS, ids, asked, lambda share: None)
     assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], lambda share: None) and set(found) == {1, 2, 3}
     assert all(1 <= one["tokens"] <= drawing.RACE_LENGTH and 1 <= one["passes"] <= one["tokens"] for one in found.values())
-    rows = race([("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked])
+    made = race([("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked])
+    rows = made.choices
+    assert made.sent == 3
     mine = next(row for row in rows if row.method == "draft")
     assert mine.students == 2 and mine.per_pass == (found[1]["tokens"] + found[2]["tokens"]) / (
         found[1]["passes"] + found[2]["passes"]
     )
     assert [row.per_pass for row in rows] == sorted((row.per_pass for row in rows), reverse=True)
-    assert race([("open", 1, {"method": "draft", "gamma": 1})]) == ()
+    assert race([("open", 1, {"method": "draft", "gamma": 1})]) == Race((), 1), "sent, and not written yet"
 
 
 def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(pair):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 
 import pytest
 
 from specviz.classroom import codes
 from specviz.classroom.records import HOURS, MOST_EACH, SPAN, asked_for, block, checked, room_settings, seed_of
-from specviz.classroom.store import FILE, Drawn, blocks
+from specviz.classroom.store import FILE, Drawn, StoreError, blocks
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
@@ -49,7 +48,7 @@ def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
     room = store.open(SETTINGS)
     one, two = (Drawn(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
     store.add(room.code, 1, [one], {})
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreError, match="UNIQUE"):
         store.add(room.code, 1, [two, one], {})
     assert store.draws(room.code, 1) == [one], "all of a batch or nothing of it"
 
@@ -209,3 +208,25 @@ def test_a_room_decodes_only_what_phones_can_sample(changed, name):
 def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
     drawn = [Drawn(2, 0, 10, {}), Drawn(1, 0, 100, {}), Drawn(2, 10, 10, {})]
     assert blocks(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and blocks(drawn, 200) == [(2, 0, 10), (1, 0, 100), (2, 10, 10)]
+
+
+def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_is_room_again(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    (pages,), *_ = store._rows("PRAGMA page_count")
+    store._rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
+    drawn = [Drawn(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
+    with pytest.raises(StoreError, match="full"):
+        store.add(room.code, 1, drawn, {})
+    assert store.draws(room.code, 1) == []
+    store._rows("PRAGMA max_page_count = 100000")
+    store.add(room.code, 1, drawn, {})
+    assert store.draws(room.code, 1) == drawn
+
+
+def test_a_closed_file_is_a_sentence(tmp_path):
+    store = store_in(tmp_path)
+    store.close()
+    for ask in (lambda: store.room("x" * 16), lambda: store.open(SETTINGS), lambda: store.end("x")):
+        with pytest.raises(StoreError, match="try again"):
+            ask()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from tests.browser import CHROMIUM, FLAGS, need_browser
 from tests.e2e.crowd import Visitor, opened_at_once
 from tests.stage_harness import SIZES, page_html
 from tests.web_pair import write_opening
+from tools.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,11 +35,9 @@ def opening(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def serving(opening: Path, log: Path, *flags: str):
-    """A server of its own; gives its address, and ends it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def serving(opening: Path, log: Path, *flags: str, port: int = 0):
+    """A server of its own; gives its address, and ends it. port: that of a server before; 0 for a free one."""
+    port = port or free_port()
     command = [sys.executable, "-m", "tests.e2e.serve", str(port), str(opening), *flags]
     with log.open("w") as out:
         server = subprocess.Popen(

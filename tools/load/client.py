@@ -41,6 +41,7 @@ class Client:
     modes       of the stages that were drawn       charts      drawn, each time
     lines       said while work waited              written     texts drawn since the last action
     received    messages since the last action      bytes       that came in all
+    links       that lead away from the page
     """
 
     number: int = 0
@@ -52,6 +53,7 @@ class Client:
     charts: int = 0
     lines: set[str] = field(default_factory=set)
     written: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
     received: int = 0
     bytes: int = 0
 
@@ -256,6 +258,10 @@ class Client:
             self.lines.add(one.text)
         elif kind in ("markdown", "text"):
             self.written.append(one.body)
+        elif kind == "html":
+            self.note(one.body)
+        elif kind == "link_button":
+            self.links.append(one.url)
         elif kind == "download_button" and one.deferred_file_id:
             self.deferred[key_of(one.id)] = one.deferred_file_id
         elif kind == "bidi_component":
@@ -265,6 +271,9 @@ class Client:
                 self.shown = drawn
             self.modes.append(data.get("mode"))
             self.lines.add(data.get("busy") or "")
+
+    def note(self, text: str) -> None:
+        """A piece of HTML of the page was drawn."""
 
     def _widget(self, widget: str) -> None:
         if widget:

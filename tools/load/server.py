@@ -87,12 +87,12 @@ def check_host(host: str) -> None:
 
 
 @contextmanager
-def serving(log: Path, host: str = "127.0.0.1") -> Iterator[Server]:
-    """The app on a free port, on the shipped pair; ended afterwards."""
+def serving(log: Path, host: str = "127.0.0.1", **more: str) -> Iterator[Server]:
+    """The app on a free port, on the shipped pair; ended afterwards. more: of its environment."""
     check_host(host)
     address = f"http://{host}:{(port := free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", f"--server.address={host}"]
-    with running(command, f"{address}/_stcore/health", log, READY, cwd=ROOT, env=LOADED) as process:
+    with running(command, f"{address}/_stcore/health", log, READY, cwd=ROOT, env=LOADED | more) as process:
         yield Server(address, process.pid, log)
 
 

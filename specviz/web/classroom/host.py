@@ -6,6 +6,7 @@ of the pages, and is done where theirs is (web/common/placement).
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specviz.classroom import codes, tally
 from specviz.classroom.records import KINDS, PHASES, Room, Task, block, seed_of
-from specviz.classroom.store import Drawn, Store
+from specviz.classroom.store import Drawn, Store, StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import cache, model_loading, placement
@@ -103,8 +104,12 @@ class Host:
 
 @lru_cache(maxsize=1)
 def host() -> Host:
-    """Of this server. Raises SettingsError where rooms cannot be kept."""
-    return Host(folder())
+    """Of this server. Raises StoreError where rooms cannot be kept; the folder is named in the log alone."""
+    try:
+        return Host(folder())
+    except SettingsError as error:
+        logging.getLogger(__name__).error("rooms cannot be kept: %s", error)
+        raise StoreError("its folder cannot be written to") from error
 
 
 def folder() -> Path:

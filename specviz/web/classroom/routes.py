@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from specviz.classroom import codes
 from specviz.classroom.records import Room, Task, asked_for, checked, whole
+from specviz.classroom.store import StoreError
 from specviz.errors import SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
@@ -61,6 +62,8 @@ def route(path: str, answer: Answer, method: str = "POST") -> Route:
             return _json(found)
         except Refused as error:
             return _refusal(str(error), error.status, error.again)
+        except StoreError as error:
+            return _refusal(str(error), 503, AGAIN)
         except SpecvizError as error:
             return _refusal(str(error), 400)
         except ClientDisconnect:

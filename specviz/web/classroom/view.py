@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
+from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures import classroom as figures
 from specviz.figures.common.components import styles
@@ -32,15 +33,18 @@ FIRST = 100  # samples of the first test
 
 
 def page() -> None:
-    if code := st.query_params.get("wall"):
-        wall(code)
-        return
-    desk = session.current("classroom", session.by_link(Desk, Lesson))
-    room = desk.room
-    if room is None:
-        opening(desk)
-    else:
-        steering(desk, room)
+    try:
+        if code := st.query_params.get("wall"):
+            wall(code)
+            return
+        desk = session.current("classroom", session.by_link(Desk, Lesson))
+        room = desk.room
+        if room is None:
+            opening(desk)
+        else:
+            steering(desk, room)
+    except StoreError as error:
+        notes([str(error)], "classroom-notes-store")
 
 
 # A new room ------------------------------------------------------------------------------------------------------------------
@@ -345,8 +349,8 @@ def of_votes(hall: Hall, task: Task, found: Any) -> None:
 
 
 def of_race(hall: Hall, task: Task, found: Any) -> None:
-    if found:
-        st.html(figures.race(found))
+    if found.choices:
+        st.html(figures.race(found.choices))
     said(words.raced(found))
 
 

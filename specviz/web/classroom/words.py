@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.classroom.records import METHODS, Room, Task
-from specviz.classroom.tally import Calibration, Choice, ClassSamples, Votes
+from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.settings import Settings
 from specviz.web.common.verdict import counted
 
@@ -40,7 +40,7 @@ def answered(task: Task, found: Any) -> int:
         return found.n
     if isinstance(found, Votes):
         return sum(found.before if task.phase == "before" else found.after)
-    return sum(choice.students for choice in found or ())
+    return found.sent if isinstance(found, Race) else 0
 
 
 def status(room: Room, task: Task | None, found: Any) -> str:
@@ -114,10 +114,10 @@ def voted(task: Task, found: Votes) -> str:
     return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
 
 
-def raced(found: tuple[Choice, ...]) -> str:
-    if not found:
+def raced(found: Race) -> str:
+    if not found.choices:
         return "No text has been written yet."
-    best = found[0]
+    best = found.choices[0]
     return f"Ahead: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
 
 
