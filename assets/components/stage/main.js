@@ -6,6 +6,7 @@ import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { uniformText } from "../lib/numbers.js";
+import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawUniform, makeUniform } from "./uniform.js";
 import { cursorParameter, motionOf, patience, stepped, within } from "./cursor.js";
@@ -25,6 +26,7 @@ class Stage {
     this.problem = "";
     this.track = 400;
     this.wholeText = false;
+    this.asker = new Asker(this);
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
@@ -32,11 +34,11 @@ class Stage {
     this.last = makeLast(this);
     this.svg = s("svg", { class: "scene", role: "group", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
       makeHatches("shared", "both", "bad"), this.bars.node, this.uniform.node, this.last.node, this.last.flying);
-    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form);
+    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state));
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card);
     this.mirror = makeMirror();
     this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
   }
@@ -51,6 +53,7 @@ class Stage {
       PageUp: back,
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
+      a: () => this.asker.turn(!this.asker.on),
       p: turn,
       P: turn,
       Enter: (event) => !event.repeat && this.nextRound(),
@@ -151,6 +154,7 @@ class Stage {
   }
 
   step(by) {
+    if (by > 0 && this.asker.asking) this.asker.skip();
     const to = stepped(this.payload.rounds, this.at, by);
     if (to) this.goTo(to.round, to.motion);
     else if (by > 0) this.play(false);
@@ -167,6 +171,7 @@ class Stage {
     this.playing = on;
     if (on) {
       this.timer = setTimeout(() => {
+        if (this.asker.asking) return this.play(false); // somebody has to answer
         this.step(1);
         if (this.playing) this.play(true);
       }, patience(this.motion().sentence));
@@ -229,6 +234,7 @@ class Stage {
     const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    this.asker.draw();
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
   }
@@ -236,7 +242,7 @@ class Stage {
   /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
   spoken(motion) {
     const what = this.whatIf();
-    if (!what) return motion.sentence;
+    if (!what) return this.asker.asking ? this.asker.question() : motion.sentence + this.asker.echo();
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";

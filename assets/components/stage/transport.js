@@ -9,7 +9,7 @@ export function makeHead(stage) {
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", {}, h("div", { class: "words" }, opening), h("div", { class: "asks" }, undo, live));
+  const node = h("header", {}, h("div", { class: "words" }, opening), h("div", { class: "asks" }, undo, stage.asker.toggle, live));
   const state = h("div", { class: "state" }, status, busy);
   return { node, state, opening, status, busy, notices, live, undo };
 }

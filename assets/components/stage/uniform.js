@@ -111,11 +111,12 @@ function nudge(event, stage) {
 export function drawUniform(uniform, plan, stage) {
   const frame = stage.frame;
   const chip = stage.chip();
-  const there = chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
+  const there = !stage.asker.asking && chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
   const hidden = plan.narrow && frame.kind !== "uniform";
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
-  say(uniform.title, "The random number u");
+  say(uniform.title, stage.asker.asking ? "What do you expect?" : "The random number u");
+  uniform.node.classList.toggle("asking", stage.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   say(uniform.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
   say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "a bonus token needs none" : "u: uniform between 0 and 1");

@@ -13,7 +13,7 @@ from specviz.figures.common.glyphs import name, piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model reads all its weights for every token. Checking four tokens in one pass takes about as long."),
+    ("Why", "A large model reads all its weights for every token. Checking four in one pass takes about as long."),
     ("What", "A small draft model suggests tokens. A large target model checks them all in one pass, by an exact rule."),
     ("What for", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
