@@ -210,7 +210,7 @@ def raised(right: Speed, wrong: Speed) -> int:
 
 def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
     """Two small panels: the acceptance rate, and tokens per target pass."""
-    figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per target pass"), horizontal_spacing=0.16)
+    figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per pass"), horizontal_spacing=0.16)
     for column, (value, form) in enumerate(
         ((lambda one: one.acceptance_rate, ".1%"), (lambda one: one.per_pass, ".2f")), start=1
     ):
