@@ -78,7 +78,7 @@ def has(page: Page, n: int) -> None:
 
 def steps(page: Page, go) -> None:
     """Through every moment of a first sample."""
-    while page.get_by_role("button", name="The next moment of your sample").is_visible():
+    while page.get_by_role("button", name="Next").is_visible():
         go()
 
 
@@ -96,19 +96,19 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
 
     phone.goto(f"{address}/room/")
     phone.get_by_label("The code on the wall").fill(short.lower())
-    phone.get_by_role("button", name="Open the room of this code").tap()
+    phone.get_by_role("button", name="Come in").tap()
     expect(phone.get_by_role("heading", name="You are in")).to_be_visible()
     keys.goto(link.removesuffix("/wall"))
     expect(keys.get_by_role("heading", name="You are in")).to_be_visible()
     expect(wall.get_by_text("2 students in. No task yet.")).to_be_visible()
 
     begin(teacher, "Sample")
-    phone.get_by_role("button", name="Draw 1 of your own").tap()
+    phone.get_by_role("button", name="Draw your first sample").tap()
     has(phone, 1)
-    steps(phone, phone.get_by_role("button", name="The next moment of your sample").tap)
-    phone.get_by_role("button", name="Draw 100 of your own").tap()
+    steps(phone, phone.get_by_role("button", name="Next").tap)
+    phone.get_by_role("button", name="100 more").tap()
     has(phone, 101)
-    expect(keys.get_by_role("button", name="Draw 1 of your own")).to_be_visible()
+    expect(keys.get_by_role("button", name="Draw your first sample")).to_be_visible()
     keys.keyboard.press("Tab")
     keys.keyboard.press("Enter")
     has(keys, 1)
@@ -119,13 +119,13 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
     phone.reload()
     has(phone, 101)
     phone.context.set_offline(True)
-    phone.get_by_role("button", name="Draw 10 of your own").tap()
+    phone.get_by_role("button", name="10 more", exact=True).tap()
     expect(phone.locator("#line")).to_contain_text("nothing is lost")
     phone.context.set_offline(False)
     has(phone, 111)
 
     own.stop()
-    phone.get_by_role("button", name="Draw 10 of your own").tap()
+    phone.get_by_role("button", name="10 more", exact=True).tap()
     expect(phone.locator("#line")).to_contain_text("nothing is lost")
     own.start()
     has(phone, 121)
@@ -160,7 +160,7 @@ def test_desk_wall_and_phone_have_no_serious_finding(browser, server, scheme):
     student.goto(link.removesuffix("/wall"))
     expect(student.get_by_role("heading", name="You are in")).to_be_visible()
     begin(teacher, "Sample")
-    student.get_by_role("button", name="Draw 1 of your own").click()
+    student.get_by_role("button", name="Draw your first sample").click()
     has(student, 1)
     wall.goto(link)
     expect(wall.get_by_role("img", name=re.compile("1 sample"))).to_be_visible()
