@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from specviz.figures.common.components import component
-from specviz.figures.common.narration import HEADLINE
+from specviz.figures.common.narration import OPENING
 from specviz.figures.one_round.stage import stage_payload
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
@@ -39,7 +39,7 @@ window.give({}); window.ready = true;
 
 def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
-    full = {"headline": HEADLINE, "mode": "recorded", "busy": None, "notices": []} | data
+    full = {"opening": OPENING, "mode": "recorded", "busy": None, "notices": []} | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
     return component_page("stage", full, scheme, pad)
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.collect import PROBES, Asked, Record, collect, first_seed, kept, read_record
+from specviz.audit.collect import PROBES, Asked, Job, Record, collect, first_seed, kept, read_record
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.planning import Forecast, forecast, rate
@@ -71,11 +71,15 @@ class Arm:
         profile, address = self.ready.who.profile, self.endpoint.address(self.ready.who.profile.path(self.manner))
         return Request.of(address, profile, self.manner, self.ready.ids, self.variable)
 
-    def collect(self, folder: Path, watch: Watch) -> Record:
-        """Fill the sample file. Raises as ``collect``."""
+    def job(self, folder: Path) -> Job:
+        """What ``collect`` is to do for it."""
         ready = self.ready
         assert ready is not None
-        return collect(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals, watch)
+        return Job(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals)
+
+    def collect(self, folder: Path, watch: Watch) -> Record:
+        """Fill the sample file. Raises as ``collect``."""
+        return collect([self.job(folder)], watch)[0]
 
 
 def look(
@@ -90,7 +94,7 @@ def look(
     watch(0.0, "who answers")
     who, asked = recognized(arm.endpoint), arm.asked
     profile, answer, refusals = who.profile.settled(arm.endpoint, arm.manner)
-    who, ids = Recognized(profile, who.about), all(sample.tokens is not None for sample in answer.samples)
+    who, ids = replace(who, profile=profile), all(sample.tokens is not None for sample in answer.samples)
     there, before = kept(folder / arm.file)[0], read_record(folder / arm.file)
     if there >= asked.samples and before is not None:
         traps = tuple(Trap(**trap) for trap in before.traps)

@@ -4,6 +4,9 @@ The file always holds the first answers in the order of the questions: an answer
 not matter which samples are quick, and work that is stopped, or a server that fails, leaves an unbiased part that the same command
 continues. Each request has a seed of its own, counted up from a start that only the command's seed decides, and the next one to be
 used stands in the last line.
+
+Two servers that are compared are asked in turn, a small batch each, in the order A B B A. So a machine that grows slower, or anything
+else that drifts, meets both alike. What a batch is follows from the lines of the files alone, so work that goes on does so in its place.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +26,7 @@ from typing import Any
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Recognized, Sampled, recognized
+from specviz.audit.profiles import Answered, Recognized, Sampled, changed, changes, created, listed, recognized
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.records import Schema, read_json, versions
@@ -37,8 +40,12 @@ AHEAD = 4  # answers that may wait for an earlier one, for each request at a tim
 TELL = 0.2  # seconds between two looks at whether to stop
 LOOKS = 3  # such questions in a row that must say no
 LOOK = 60.0  # seconds between two questions whether it is still the same server
+SECOND = 1.1  # seconds after which a clock of whole seconds has gone on
+DESCRIPTION = "the server's description of itself"
+TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBES = 2  # the region of the probes
+ALONE, ALONES = REGION // 4, 4  # where in that region single samples begin that show a limit; how many are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +83,16 @@ class Seen:
     """What the answers showed besides samples.
 
     ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
+    uncounted  samples of which nothing tells how many tokens they have; alone  requests of one sample that were asked because of it,
+               and had all that they should
     drafted, accepted  draft tokens, None where the server does not show them
     """
 
     requests: int = 0
     ended: int = 0
     stripped: int = 0
+    uncounted: int = 0
+    alone: int = 0
     drafted: int | None = None
     accepted: int | None = None
     retried: int = 0
@@ -133,135 +144,192 @@ def read_record(path: Path) -> Record | None:
     return SCHEMA.opened(read_json(beside(path), SCHEMA.what), lambda record: Record(**record))
 
 
-def collect(
-    endpoint: Endpoint,
-    who: Recognized,
-    manner: Manner,
-    asked: Asked,
-    path: Path,
-    traps: tuple[Any, ...] = (),
-    refusals: tuple[str, ...] = (),
-    watch: Callable[[float, str], None] = lambda share, doing: None,
-) -> Record:
-    """Fill the sample file at ``path`` up to ``asked.samples``, from where an earlier call left it.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to be filled.
 
-    who       whom ``recognized`` found, with the profile that was settled
-    traps     of the probes; refusals  fields that the server does not take: both for the record
-    watch     told the share of the samples that is there, several times a second; what it raises ends the work
-
-    Raises EndpointError where the server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
-    of other questions. What was collected until then is in the file.
+    who      whom ``recognized`` found, with the profile that was settled
+    path     of the sample file
+    traps    of the probes; refusals  fields that the server does not take: both for the record
     """
-    size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
-    if size * asked.samples > LARGEST or size > LINE:
-        allowed = (
-            f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
-        )
-        raise SettingsError("samples", asked.samples, allowed)
-    before = _earlier(path, who, manner, asked)
-    lines, last = kept(path)
-    number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
-    record = Record(
-        url=endpoint.url,
-        profile=who.profile.name,
-        about=who.about,
-        identity=before.identity if before else [],
-        manner=manner.to_record(),
-        request=dict(who.profile.body(manner, asked.first_seed, asked.choices)),
-        seed=asked.seed,
-        arm=asked.arm,
-        asked=asked.samples,
-        at_once=asked.at_once,
-        choices=asked.choices,
-        traps=[asdict(trap) for trap in traps],
-        began=before.began if before else _now(),
-        samples=lines,
-        seen=before.seen if before else {},
-        refusals=list(refusals),
-    )
-    run = _Run(endpoint, who, manner, asked, record, lines, number)
-    _save(path, record)
+
+    endpoint: Endpoint
+    who: Recognized
+    manner: Manner
+    asked: Asked
+    path: Path
+    traps: tuple[Any, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+def collect(jobs: Sequence[Job], watch: Callable[[float, str], None] = lambda share, doing: None) -> list[Record]:
+    """Fill the sample files of one server or of two, in turn, up to ``asked.samples``, from where an earlier call left them.
+
+    watch  told the share of all samples that is there, several times a second; what it raises ends the work
+
+    Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
+    of other questions. What was collected until then is in the files.
+    """
+    runs = [_Run(job) for job in jobs]
+    last = max(job.asked.samples for job in jobs)
+    every = TURN * max(job.asked.at_once * job.asked.choices for job in jobs) if len(jobs) > 1 else last
+
+    def told() -> None:
+        share = sum(run.lines for run in runs) / sum(job.asked.samples for job in jobs)
+        there = " and ".join(f"{run.lines:,}" for run in runs)
+        watch(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
+
     try:
-        with path.open("ab") as file:
-            run.fill(file, watch)
+        with ExitStack() as open_:
+            for run in runs:
+                open_.enter_context(run)
+            for number, until in enumerate(range(every, last + every, every)):
+                for run in runs if number % 2 == 0 else runs[::-1]:
+                    with _named(run, runs):
+                        run.turn(until, told)
+            for run in runs:
+                with _named(run, runs):
+                    run.same_server()
+            told()
     except OSError as error:
-        raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+        raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
     except SpecvizError:
         raise
     except BaseException:  # somebody stops the work, and should not wait for a silent server
-        endpoint.stopped.set()
+        for job in jobs:
+            job.endpoint.stopped.set()
         raise
-    finally:
-        record.samples, record.ended = run.lines, _now()
-        record.seen = run.total()
-        _save(path, record)
-    return record
+    return [run.record for run in runs]
+
+
+@contextmanager
+def _named(run: _Run, runs: Sequence[_Run]) -> Iterator[None]:
+    """Say of two servers which one failed."""
+    try:
+        yield
+    except EndpointError as error:
+        if len(runs) == 1:
+            raise
+        raise EndpointError(f"{'First' if run is runs[0] else 'Second'} server: {error}", error.status) from error
 
 
 class _Run:
-    """One call of ``collect``."""
+    """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
 
-    def __init__(
-        self, endpoint: Endpoint, who: Recognized, manner: Manner, asked: Asked, record: Record, lines: int, number: int
-    ):
-        self.endpoint, self.who, self.profile, self.manner, self.asked = endpoint, who, who.profile, manner, asked
-        self.record, self.lines, self.number = record, lines, number
-        self.seen, self.began = Seen(), time.monotonic()
-        self.earlier = dict(record.seen)
-        self.counted = asdict(endpoint.counted)
-        self.counters = None if lines >= asked.samples else self.profile.counters(endpoint)
+    def __init__(self, job: Job):
+        self.endpoint, self.who, self.manner, self.asked, self.path = job.endpoint, job.who, job.manner, job.asked, job.path
+        self.profile = job.who.profile
+        manner, asked, path = job.manner, job.asked, job.path
+        size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
+        if size * asked.samples > LARGEST or size > LINE:
+            allowed = f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
+            raise SettingsError("samples", asked.samples, allowed)
+        before = _earlier(path, job.who, manner, asked)
+        self.lines, last = kept(path)
+        self.number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
+        self.record = Record(
+            url=job.endpoint.url,
+            profile=self.profile.name,
+            about=job.who.about,
+            identity=before.identity if before else [],
+            manner=manner.to_record(),
+            request=dict(self.profile.body(manner, asked.first_seed, asked.choices)),
+            seed=asked.seed,
+            arm=asked.arm,
+            asked=asked.samples,
+            at_once=asked.at_once,
+            choices=asked.choices,
+            traps=[asdict(trap) for trap in job.traps],
+            began=before.began if before else _now(),
+            samples=self.lines,
+            seen=before.seen if before else {},
+            refusals=list(job.refusals),
+        )
+        self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
+        self.created: dict[str, Any] | None = job.who.created
+        self.looked, self.asked_alone = time.monotonic(), False
 
-    def fill(self, file: Any, watch: Callable[[float, str], None]) -> None:
-        """Write answers in the order of the requests until there are enough lines."""
-        crew = _Crew(self._answer, self.asked.at_once)
-        waiting: deque[tuple[int, _Question]] = deque()
-        looked = time.monotonic()
+    def __enter__(self) -> _Run:
+        _save(self.path, self.record)
+        self.file = self.path.open("ab")
+        self.crew = _Crew(self._answer, self.asked.at_once)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.crew.leave()
+        with suppress(OSError):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        with suppress(OSError):
+            self.file.close()
+        self.record.samples, self.record.ended = self.lines, _now()
+        self.record.seen = self.total()
+        _save(self.path, self.record)
+
+    def turn(self, until: int, told: Callable[[], None]) -> None:
+        """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
+        same server."""
+        if self.lines >= (until := min(until, self.asked.samples)):
+            return
+        began, before = time.monotonic(), self.profile.counters(self.endpoint)
         try:
-            while self.lines < self.asked.samples:
-                missing = self.asked.samples - self.lines
-                want = min(AHEAD * self.asked.at_once, -(-missing // self.asked.choices))
-                while len(waiting) < want:
-                    seed = self.asked.first_seed + self.number * self.asked.choices
-                    waiting.append((seed, crew.send(seed)))
-                    self.number += 1
-                watch(self.lines / self.asked.samples, f"{self.lines:,} of {self.asked.samples:,} samples")
-                if not waiting[0][1].done.wait(TELL):
-                    continue
-                while waiting and waiting[0][1].done.is_set():
-                    seed, one = waiting.popleft()
-                    self._write(file, seed, one.result())
-                file.flush()
-                if time.monotonic() - looked > LOOK:
-                    looked = time.monotonic()
-                    self._same_server()
-            self._same_server()
-            watch(1.0, f"{self.lines:,} samples")
+            self.fill(until, told)
+        except SpecvizError:
+            raise
+        except BaseException:
+            self.endpoint.stopped.set()
+            raise
         finally:
-            crew.leave()
-            with suppress(OSError):
-                file.flush()
-                os.fsync(file.fileno())
+            self.seen.seconds += time.monotonic() - began
+            if before is not None and (after := self.profile.counters(self.endpoint)) is not None:
+                drafted, accepted = (int(b - a) for a, b in zip(before, after, strict=True))
+                self.seen.drafted = (self.seen.drafted or 0) + drafted
+                self.seen.accepted = (self.seen.accepted or 0) + accepted
+
+    def fill(self, until: int, told: Callable[[], None]) -> None:
+        """Write answers in the order of the requests until there are enough lines."""
+        waiting: deque[tuple[int, _Question]] = deque()
+        while self.lines < until:
+            want = min(AHEAD * self.asked.at_once, -(-(until - self.lines) // self.asked.choices))
+            while len(waiting) < want:
+                seed = self.asked.first_seed + self.number * self.asked.choices
+                waiting.append((seed, self.crew.send(seed)))
+                self.number += 1
+            told()
+            if not waiting[0][1].done.wait(TELL):
+                continue
+            while waiting and waiting[0][1].done.is_set():
+                seed, one = waiting.popleft()
+                self._write(seed, one.result())
+            self.file.flush()
+            if time.monotonic() - self.looked > LOOK:
+                self.looked = time.monotonic()
+                self.same_server()
 
     def _answer(self, seed: int) -> Answered:
         body = self.profile.body(self.manner, seed, self.asked.choices)
         return self.profile.read(self.endpoint.ask(self.profile.path(self.manner, self.asked.choices), body))
 
-    def _write(self, file: Any, seed: int, answer: Answered) -> None:
+    def _write(self, seed: int, answer: Answered) -> None:
         """All samples of an answer, or none."""
         identity = list(answer.identity)
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
-            before, now = ("/".join(filter(None, one)) or "without a name" for one in (self.record.identity, identity))
+            before, after = (dict(zip(self.profile.identified, one, strict=False)) for one in (self.record.identity, identity))
+            found = changes(before, after)
             raise EndpointError(
-                f"The server's answers were of '{before}' and now are of '{now}': another model answers. "
+                f"Another model answers, or another build of the server: {changed(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
             refuse_short(sample, answer, self.manner)
+        if not counted(answer, self.manner):
+            self._alone()
+            self.seen.uncounted += min(self.asked.samples - self.lines, len(answer.samples))
         room = self.asked.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
-            file.write(_line(self.manner, sample, seed + place))
+            self.file.write(_line(self.manner, sample, seed + place))
         self.lines += min(room, len(answer.samples))
         seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
         seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
@@ -275,28 +343,51 @@ class _Run:
         if answer.accepted is not None:
             seen.accepted = (seen.accepted or 0) + answer.accepted
 
-    def _same_server(self) -> None:
+    def _alone(self) -> None:
+        """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
+        if self.asked_alone or self.asked.choices == 1:
+            return
+        self.asked_alone = True
+        first = first_seed(self.asked.seed, PROBES) + ALONE + self.asked.arm * ALONES
+        for number in range(ALONES):
+            body = self.profile.body(self.manner, first + number, 1)
+            answer = self.profile.read(self.endpoint.ask(self.profile.path(self.manner, 1), body))
+            for sample in answer.samples:
+                refuse_short(sample, answer, self.manner)
+            self.seen.alone += counted(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
+
+    def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
+        found: list[str] = []
         for _ in range(LOOKS):  # one that only fails now and then is no other server
             now = recognized(self.endpoint)
-            if (now.profile.name, now.about) == (self.who.profile.name, self.who.about):
+            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.who, now))
+            found = changes(before, after) if before != after else self._loaded_again(now)
+            if not found:
                 return
-        else:
-            changed = [key for key in {*now.about, *self.who.about} if now.about.get(key) != self.who.about.get(key)]
-            what = f" ({', '.join(sorted(changed))})" if changed else ""
-            raise EndpointError(
-                f"The server describes itself in another way than when the work began{what}. "
-                f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
-            )
+        raise EndpointError(
+            f"The server describes itself in another way than when the work began: {changed(found)}. "
+            f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+        )
+
+    def _loaded_again(self, now: Recognized) -> list[str]:
+        """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
+        if self.created is None or now.created == self.created:
+            return []
+        again = created(listed(self.endpoint))
+        if again == now.created:
+            self.endpoint.stopped.wait(SECOND)
+            again = created(listed(self.endpoint))
+        if again != now.created:
+            self.created = None
+            return []
+        return changes({"created": self.created}, {"created": now.created})
 
     def total(self) -> dict[str, Any]:
         """What was seen by this call and by those before."""
         for name, value in asdict(self.endpoint.counted).items():
             if hasattr(self.seen, name):
                 setattr(self.seen, name, value - self.counted[name])
-        self.seen.seconds = time.monotonic() - self.began
-        if self.counters is not None and (after := self.profile.counters(self.endpoint)) is not None:
-            self.seen.drafted, self.seen.accepted = (int(b - a) for a, b in zip(self.counters, after, strict=True))
         now, both = asdict(self.seen), dict(self.earlier)
         for name, value in now.items():
             if value is not None:
@@ -313,6 +404,7 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
         )
     count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
     if count is None:
+        _refuse_short_together(answer, manner)
         return
     if count > manner.max_tokens + (sample.stop in ENDED):
         raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
@@ -321,6 +413,35 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
             f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
             "its own limit, or its context, is smaller. Ask for a smaller --length."
         )
+
+
+def _refuse_short_together(answer: Answered, manner: Manner) -> None:
+    """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
+    count, where = answer.completion_tokens, f"of {plural(manner.max_tokens, 'token')}"
+    if count is None or not counted(answer, manner):
+        return
+    whole_ones = sum(sample.stop == "length" for sample in answer.samples)
+    together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
+    if count > manner.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
+        raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
+    if count < manner.max_tokens * whole_ones:
+        raise EndpointError(
+            f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
+            "its own limit, or its context, is smaller. Ask for a smaller --length."
+        )
+
+
+def counted(answer: Answered, manner: Manner) -> bool:
+    """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
+
+    A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
+    """
+    if all(sample.tokens is not None for sample in answer.samples):
+        return True
+    if answer.completion_tokens is None:
+        return False
+    limited = sum(sample.stop == "length" for sample in answer.samples)
+    return len(answer.samples) == 1 or not limited or answer.completion_tokens > manner.max_tokens + 1
 
 
 def _line(manner: Manner, sample: Sampled, seed: int) -> bytes:
@@ -345,12 +466,13 @@ def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Recor
     same = {
         "the request": (before.manner, manner.to_record()),
         "the kind of server": (before.profile, who.profile.name),
-        "the server's description of itself": (before.about, who.about),
+        DESCRIPTION: (before.about, who.about),
         "--seed": (before.seed, asked.seed),
         "--choices": (before.choices, asked.choices),
     }
-    if changed := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(changed)})"
+    if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
+        said = f": {changed(changes(before.about, who.about))}" if DESCRIPTION in other else ""
+        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
         raise SettingsError("out", str(path.parent), allowed)
     return before
 

@@ -15,7 +15,7 @@ from typing import Any
 from specviz.audit.diagnosis import Diagnosis, diagnose
 from specviz.audit.parting import Parting, parting_of_texts, parting_of_two
 from specviz.audit.precision import apart, in_other_precision
-from specviz.audit.reproduction import Request, reproduction
+from specviz.audit.reproduction import Request, reproduction, reproduction_of_two
 from specviz.audit.texts import against_texts
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import answer_of
@@ -56,6 +56,7 @@ def judge(
     command: Sequence[str],
     watch: Watch = lambda share, doing: None,
     request: Request | None = None,
+    against_request: Request | None = None,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -65,7 +66,7 @@ def judge(
     drafted   whether each server was seen to draft; None: it does not tell
     command   the words of the audit's own command line, for the report
     watch     told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
-    request   of the server, for the reproduction; None: there is none
+    request, against_request  of the servers, for the reproduction; None: there is none
 
     Raises EvidenceError or SettingsError where nothing can be tested.
     """
@@ -92,6 +93,10 @@ def judge(
         if report["verdict"] == "rejected":
             parted = parting_of_two(on.samples, against.samples)
             where = parted.where("on the second server") if parted else NOWHERE
+            if parted and request and against_request:
+                sizes = len(on.samples), len(against.samples)
+                made = reproduction_of_two(parted, on.prompt, sizes, (request, against_request))
+                again = asdict(made) | {"sentence": made.sentence}
     else:
         raise EvidenceError(
             "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
@@ -191,9 +196,20 @@ def of_servers(audit: Mapping[str, Any]) -> list[str]:
         said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
             said.append(f"The end token was left out of {plural(stripped, 'sample')}; it was added from the reason for stopping.")
+        if uncounted := server["seen"].get("uncounted"):
+            said.append(_uncounted(uncounted, server["seen"].get("alone") or 0))
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
         lines += [whose + sentence for sentence in said]
     return lines
+
+
+def _uncounted(samples: int, alone: int) -> str:
+    if alone:
+        return (
+            f"How many tokens {plural(samples, 'sample')} have is told by no count; {plural(alone, 'request')} of one sample each had as many "
+            "as were asked for."
+        )
+    return f"Whether {plural(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."
 
 
 def text(report: Mapping[str, Any]) -> str:
@@ -223,7 +239,12 @@ def text(report: Mapping[str, Any]) -> str:
             for match in found["matches"]
         ]
     if again := audit["reproduction"]:
-        lines += ["", again["sentence"], "", again["script"].rstrip()]
+        lines += ["", again["sentence"], ""]
+        if again["counts"]:
+            names = (f"first, of {again['n']:,}", f"second, of {again['m']:,}")
+            lines += [f"  {'token':<20} {names[0]:>18} {names[1]:>18}"]
+            lines += [f"  {one['text']!r:<20} {one['first']:>18,} {one['second']:>18,}" for one in again["counts"]] + [""]
+        lines += [again["script"].rstrip()]
     lines.append("")
     lines += [
         f"  {test['name']:<45} {p_in_words(test['p_value']):<12} corrected: {p_in_words(test['adjusted_p'])}"

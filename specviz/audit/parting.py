@@ -41,6 +41,7 @@ class Parting:
     p_value   of a test of the tokens after it, corrected for all prefixes (Holm 1979)
     gains     tokens that come too often, most first; loses  too rarely
     whole     whether whole texts are compared, each as one token
+    m         samples of the second server that have the prefix; None against weights
     """
 
     position: int
@@ -51,6 +52,7 @@ class Parting:
     gains: tuple[Shift, ...]
     loses: tuple[Shift, ...]
     whole: bool = False
+    m: int | None = None
 
     def where(self, reference: str = "exact") -> str:
         """In a sentence. reference: what the second number of a token is."""
@@ -108,10 +110,12 @@ def parting_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> Parting
     prefix, p_value = where
     one, two = after[prefix]
     tokens = sorted(one | two)
-    shares = [(one[token] / one.total(), two[token] / two.total()) for token in tokens]
-    gains, loses = _shifts(dict(enumerate(shares)), lambda number: str(tokens[number]))
     whole = isinstance(first[0], str)
-    return Parting(len(prefix) + 1, prefix, " ".join(map(str, prefix)), one.total(), p_value, gains, loses, whole)
+    named = dict(enumerate(tokens)) if whole else {token: token for token in tokens}
+    shares = {number: (one[token] / one.total(), two[token] / two.total()) for number, token in named.items()}
+    gains, loses = _shifts(shares, lambda number: str(named[number]))
+    text = " ".join(map(str, prefix))
+    return Parting(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, whole, two.total())
 
 
 def parting_of_texts(cells: Sequence[Mapping[str, Any]], p_value: float, text: Callable[[Sequence[int]], str]) -> Parting | None:

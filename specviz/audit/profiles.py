@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,6 +28,9 @@ SGLANG = ("version", "model_path", "tokenizer_path", "dtype", "quantization", "k
           "random_seed", "enable_deterministic_inference", "speculative_algorithm", "speculative_draft_model_path",
           "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")  # fmt: skip
 LLAMA = ("n_ctx", "speculative", "params")  # of its default settings
+MODEL = ("id", "root", "owned_by", "max_model_len", "meta")  # of each model that a server lists
+CHANGES, SHORT, LEVELS = 3, 80, 6  # changes that are named, characters of a value, and levels of a description
+LISTED, TOLD = 20, 4000  # models, and characters of one fact about a server: of more a digest is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,13 @@ class Profile:
     alone     whether requests should come one by one: seeds set a generator that all requests share, and nothing is gained
     choices   most samples of one request
     optional  fields that may be left out where a server refuses them
+    identified  what the identity of an answer holds
     seen_by   where drafting shows, in a few words; empty: nowhere
     without   optional fields that this server has refused
     """
 
     name, hottest, alone, choices, seen_by = "an OpenAI-compatible server", 2.0, False, 128, ""
+    identified = ("model", "system_fingerprint")
     optional: tuple[str, ...] = ("presence_penalty", "frequency_penalty", "seed", "top_p")
 
     def __init__(self, without: frozenset[str] = frozenset()):
@@ -195,6 +200,7 @@ class SGLang(Profile):
     """Its own ``/generate`` gives ids; OpenAI's paths, which a chat needs, give text."""
 
     name, seen_by = "SGLang", "the counts of verifying passes in its answers"
+    identified = ("model", "weight_version")
     optional = ("sampling_seed", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
 
     def path(self, manner: Manner, choices: int = 1) -> str:
@@ -363,10 +369,14 @@ class Transformers(Profile):
 
 @dataclass(frozen=True, slots=True)
 class Recognized:
-    """A server's profile, and what it says about itself that should not change while it is sampled."""
+    """A server's profile, and what it says about itself that should not change while it is sampled.
+
+    created  of each model that it lists: when it was loaded, or only what time it is now
+    """
 
     profile: Profile
     about: dict[str, Any]
+    created: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -376,33 +386,67 @@ class Recognized:
 
 def recognized(endpoint: Endpoint) -> Recognized:
     """Who answers at an address. Raises EndpointError where nothing does."""
+    models = listed(endpoint)
+    owners = {str(one.get("owned_by", "")).lower() for one in models}
+    about: dict[str, Any] = {"models": [told(one, MODEL) for one in models]}
+    profile, more = _profile(endpoint, owners)
+    return Recognized(profile, about | more, created(models))
+
+
+def listed(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """The models that a server lists, the first ones."""
     models = look(endpoint, "/models")
-    listed = models.get("data") if isinstance(models, dict) else None
-    listed = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    owners = {str(one.get("owned_by", "")).lower() for one in listed}
-    about: dict[str, Any] = {
-        "models": [{key: one[key] for key in ("id", "root", "owned_by", "max_model_len") if key in one} for one in listed[:20]]
-    }
+    found = models.get("data") if isinstance(models, dict) else None
+    return [one for one in found if isinstance(one, dict)][:LISTED] if isinstance(found, list) else []
+
+
+def created(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """When each model was loaded, as the server has it."""
+    return {str(one.get("id"))[:SHOWN]: bounded(one["created"]) for one in models if "created" in one}
+
+
+def changes(then: Any, now: Any, name: str = "", levels: int = LEVELS) -> list[str]:
+    """What differs between two descriptions, a clause each: name, old and new value. levels: below which values are shown whole."""
+    if levels and isinstance(then, Mapping) and isinstance(now, Mapping):
+        keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+        return [one for key in keys for one in changes(then.get(key), now.get(key), f"{name}.{key}".strip("."), levels - 1)]
+    if levels and isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        pairs = enumerate(zip(then, now, strict=True), 1)
+        return [one for number, (a, b) in pairs if a != b for one in changes(a, b, f"{name}[{number}]", levels - 1)]
+    old, new = ("nothing" if one in (None, "") else _short(json.dumps(one)) for one in (then, now))
+    return [f"{_short(json.dumps(name)[1:-1])} was {old} and now is {new}"]
+
+
+def changed(found: Sequence[str]) -> str:
+    """Changes as part of a sentence: the first ones."""
+    more = f"; and {len(found) - CHANGES} more" if len(found) > CHANGES else ""
+    return "; ".join(found[:CHANGES]) + more
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else text[:SHORT] + "…"
+
+
+def _profile(endpoint: Endpoint, owners: set[str]) -> tuple[Profile, dict[str, Any]]:
+    """Which kind of server it is, and what it says of itself besides its models."""
     props = look(endpoint, "root:/props")
     if isinstance(props, dict) and "default_generation_settings" in props:
-        return Recognized(LlamaCpp(), about | _of_llama(props))
+        return LlamaCpp(), _of_llama(props)
     info = look(endpoint, "root:/get_server_info") or (look(endpoint, "root:/server_info") if "sglang" in owners else None)
     if isinstance(info, dict) and ("sglang" in owners or "model_path" in info):
-        return Recognized(SGLang(), about | {key: info[key] for key in SGLANG if key in info})
-    version = look(endpoint, "root:/version")
-    if "vllm" in owners or (isinstance(version, dict) and "version" in version and not owners - {"vllm"}):
-        return Recognized(
-            VLLM(),
-            about | ({"version": str(version["version"])[:60]} if isinstance(version, dict) and "version" in version else {}),
-        )
+        return SGLang(), told(info, SGLANG)
+    answer = look(endpoint, "root:/version")
+    version = {"version": str(answer["version"])[:60]} if isinstance(answer, dict) and "version" in answer else {}
+    if "vllm" in owners or (version and not owners - {"vllm"}):
+        return VLLM(), version
     schema = look(endpoint, "root:/openapi.json")
     if isinstance(schema, dict):
         title = schema["info"].get("title", "") if isinstance(schema.get("info"), dict) else ""
         if re.search(r"llama\.cpp", str(title)):
-            return Recognized(LlamaCppPython(), about)
+            return LlamaCppPython(), version
         if isinstance(schema.get("paths"), dict) and "/load_model" in schema["paths"]:
-            return Recognized(Transformers(), about)
-    return Recognized(Profile(), about)
+            return Transformers(), version
+    return Profile(), version
 
 
 def look(endpoint: Endpoint, path: str) -> Any:
@@ -421,13 +465,27 @@ def _of_llama(props: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "version": str(props.get("build_info") or "")[:60],
         "model_path": str(props.get("model_path") or "")[:SHOWN],
-        "total_slots": props.get("total_slots"),
-        "defaults": {key: usual[key] for key in LLAMA if key in usual},
+        "total_slots": bounded(props.get("total_slots")),
+        "defaults": told(usual, LLAMA),
         "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest() if template else "",
     }
 
 
 # Reading what a server wrote: anything may be missing, or of another type.
+
+
+def told(found: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The fields of an object that are kept of it."""
+    return {key: bounded(found[key]) for key in keys if key in found}
+
+
+def bounded(found: Any) -> Any:
+    """A fact as it is, or a digest of it where it is long."""
+    try:
+        text = json.dumps(found, sort_keys=True)
+    except (RecursionError, ValueError):
+        return "too deep to be read"
+    return found if len(text) <= TOLD else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

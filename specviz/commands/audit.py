@@ -120,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
         command=command_line(options),
         watch=Progress("testing"),
         request=arms[0].request,
+        against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = described(report, records)
     write(folder / "certificate", package(report).files())
@@ -209,6 +210,7 @@ def fields(text: str, name: str) -> dict[str, Any]:
 def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
     """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
     from specviz.audit.arms import look
+    from specviz.audit.collect import collect
     from specviz.audit.planning import needed_in_words
 
     told(needed_in_words(options.tv, options.length, pair is None))
@@ -218,17 +220,19 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
         if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.length:
             allowed = f"{options.length}, the --length: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
+    if len({arm.ready.ids for arm in arms if arm.ready}) > 1:
+        first, second = ("token ids" if arm.ready and arm.ready.ids else "text" for arm in arms)
+        raise EvidenceError(
+            f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
+        )
     if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.go_on:
         raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --go-on collects them all the same.")
-    records = []
-    for arm in arms:
-        try:
-            records.append(arm.collect(folder, Progress(arm.file)))
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(KEPT.format(folder)) from stop
-        except EndpointError as error:
-            raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
-    return records
+    try:
+        return collect([arm.job(folder) for arm in arms], Progress("samples"))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(KEPT.format(folder)) from stop
+    except EndpointError as error:
+        raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
 
 
 def folder_of(url: str) -> str:

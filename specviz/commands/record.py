@@ -21,9 +21,9 @@ from specviz.commands.options import (
 from specviz.commands.output import NO_VERDICT
 from specviz.commands.progress import Progress, told
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, Schema
+from specviz.records import ASSETS, Schema, read_text
 from specviz.settings import Settings
-from specviz.trace import SCHEMA
+from specviz.trace import SCHEMA, Trace
 
 PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
 SURVEY_LENGTH = 96  # tokens of each other text of the passage
@@ -32,6 +32,7 @@ PROBES = 15  # plans: runs of the cost probes
 DRAFTS = ("storybook", "storybook-distilled")  # batches: of one shape, so that one set of passes is true of both
 BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
 TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
+SAMPLED = 2  # samples: tokens of each
 TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
 TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
 LEAST = {"rounds": 1, "runs": 1, "samples": 1, "positions": 1, "texts": 0}  # smallest value of these options
@@ -54,6 +55,7 @@ class Recording:
     gamma: int = Settings().gamma
     length: int = Settings().length
     texts: int = 24
+    samples: int = 2000
     least: dict[str, int] = field(default_factory=dict)
 
 
@@ -164,6 +166,19 @@ def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -
     return Recorded(Paying(points, pair.name, machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
 
 
+def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
+    from specviz.commands.record_samples import of_a_decoder, of_a_mistake
+    from specviz.figures.recorded_samples import RecordedSamples
+
+    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
+    asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
+    pair = load(asked)
+    exact = of_a_decoder(pair, replace(asked, length=SAMPLED), options.samples, progress.part(0, 2))
+    found = RecordedSamples(exact, of_a_mistake(pair, asked, progress.part(1, 2)))
+    return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
+
+
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
     "opening": Recording("the run of One round", opening),
     "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
@@ -171,6 +186,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
     "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
     "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
     "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=2, least={"texts": 2}),
+    "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
     "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
 }
 
@@ -186,7 +202,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Other defaults: --gamma 2 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
     add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
     add("--runs", type=int, default=6, help="how often each is timed (default: 6); batches, trees: three times as often")
-    add("--samples", type=int, default=2000, help="methods: samples of each row's first token (default: 2,000)")
+    add(
+        "--samples",
+        type=int,
+        help="methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
+    )
     add("--texts", type=int, help="passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)")
     add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
     add("--positions", type=int, default=300, help="setups: prefixes of each check (default: 300)")
@@ -195,7 +215,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     name, what = options.what, RECORDINGS[options.what]
-    for option, default in (("gamma", what.gamma), ("max_new_tokens", what.length), ("texts", what.texts)):
+    for option, default in (
+        ("gamma", what.gamma),
+        ("max_new_tokens", what.length),
+        ("texts", what.texts),
+        ("samples", what.samples),
+    ):
         if getattr(options, option) is None:
             setattr(options, option, default)
     settings = settings_of(options)

@@ -9,16 +9,22 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+TICKS = {"automargin": True, "ticklabelstandoff": 5}
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1f26;background:#fff}"
     ".figure{overflow-x:auto}.figure>div{min-width:40rem}p{max-width:80ch}"
+    "@media print{body{margin:0;zoom:.72}.figure{break-inside:avoid;overflow:visible}}"
 )
 
 
 def html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -> str:
     """Plotly figures by name, plotly's script in the page once. Titles and captions are escaped: markup in them is shown as text."""
+    for figure in (
+        figures.values()
+    ):  # fonts of other machines are wider: ticks get the room that they need, and none meets one of the other axis
+        figure.update_layout(template="plotly_white").update_xaxes(**TICKS).update_yaxes(**TICKS)
     parts = [
-        figure.update_layout(template="plotly_white").to_html(
+        figure.to_html(
             full_html=False, include_plotlyjs=not place, div_id=name, config={"displaylogo": False, "responsive": True}
         )
         for place, (name, figure) in enumerate(figures.items())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from math import log10, sqrt
+from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -11,7 +14,17 @@ from plotly.subplots import make_subplots
 from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.exactness.samples import SamplingResult
 
+if TYPE_CHECKING:
+    from specviz.evidence.tally import Tally
+
+Texts = Sequence[Sequence[int]]
+
+RULES = ("right rule", "wrong rule")
+POINTS = (*(step * 10**power for power in range(1, 6) for step in (1, 2, 5)), 1_000_000)  # samples at which the curve has one
+TEXTS, LONG = 24, 16  # longer texts whose draft tokens are counted, and their tokens
+SHOWN = 3  # of them on the page
 FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it
 SIGMAS = 3.0  # standard errors that two shares must lie apart to be called different
 
@@ -32,6 +45,20 @@ class Curve:
     mean: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     rejected: tuple[bool | None, ...] = ()
+
+    def and_after(self, tally: Tally) -> Curve:
+        """With one more point: the samples counted so far."""
+        from specviz.statistics.total_variation import total_variation, tv_null_band  # scipy, which a record does without
+
+        probs = tally.cells.masses / tally.cells.masses.sum()
+        band, (left, right) = tv_null_band(probs, tally.n), (float(total_variation(counts, probs)) for counts in tally.counts)
+        return replace(
+            self,
+            n=(*self.n, tally.n),
+            tv=(*self.tv, (left, right)),
+            mean=(*self.mean, band.mean),
+            upper=(*self.upper, band.upper),
+        )
 
     @property
     def caught(self) -> int | None:
@@ -125,6 +152,52 @@ class Speed:
         return self.tokens / self.passes if self.passes else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two texts from the same random numbers. same: what both begin with; then each one's first token of its own, and its rest."""
+
+    number: int
+    same: str
+    first: tuple[str, str]
+    rest: tuple[str, str]
+
+
+def first_differences(decode: Callable[[Sequence[int]], str], left: Texts, right: Texts) -> tuple[TextPair, ...]:
+    """The first texts that differ, SHOWN at most; the first of all where none does. decode: token ids -> text."""
+    numbered = list(enumerate(zip(left, right, strict=True), start=1))
+    chosen = list(islice((one for one in numbered if one[1][0] != one[1][1]), SHOWN)) or numbered[:1]
+    found = []
+    for number, (one, other) in chosen:
+        apart = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+        first, rest = ((decode(one[part]), decode(other[part])) for part in (slice(apart, apart + 1), slice(apart + 1, None)))
+        found.append(TextPair(number, decode(one[:apart]), first, rest))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class MistakeResult(SamplingResult):
+    """What was found so far; both decoders are tested.
+
+    pairs     longer texts from the same random numbers, the first that differ; alike  of how many texts how many were the same
+    speeds    what both accept; toy  the mistake's enumerated distance on its own small tables
+    same      samples in which both wrote the same tokens
+    """
+
+    pairs: tuple[TextPair, ...] = ()
+    alike: tuple[int, int] = (0, 0)
+    speeds: tuple[Speed, Speed] | None = None
+    toy: float = 0.0
+    curve: Curve | None = None
+    same: int = 0
+
+    def picture(self, wrong: int | None) -> Curve | None:
+        """The curve. wrong: which decoder makes the mistake; None where that is not to be seen, or where neither does."""
+        if self.curve is None or wrong is None:
+            return self.curve
+        rejected = {pair[wrong].n: pair[wrong].verdict == "rejected" for pair in self.looks}
+        return replace(self.curve, wrong=wrong, rejected=tuple(map(rejected.get, self.curve.n)))
+
+
 def raised(right: Speed, wrong: Speed) -> int:
     """1 where the wrong one accepts clearly more of its draft tokens, -1 clearly fewer, 0 where the noise is too large to say."""
     if not (right.checked and wrong.checked):
@@ -137,7 +210,7 @@ def raised(right: Speed, wrong: Speed) -> int:
 
 def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
     """Two small panels: the acceptance rate, and tokens per target pass."""
-    figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per target pass"), horizontal_spacing=0.16)
+    figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per pass"), horizontal_spacing=0.16)
     for column, (value, form) in enumerate(
         ((lambda one: one.acceptance_rate, ".1%"), (lambda one: one.per_pass, ".2f")), start=1
     ):

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
-from specviz.figures.common.narration import HEADLINE
-from specviz.figures.drafting_methods import matrix
+from specviz.figures.common.narration import OPENING
+from specviz.figures.drafting_methods import drawings, matrix
 from specviz.figures.drafting_methods import methods as methods_words
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.stage import stage_payload
@@ -62,7 +62,7 @@ def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
     trace = trace or opening()
     data = {
-        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
+        "payload": stage_payload(trace, more=False), "opening": OPENING, "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."
@@ -114,7 +114,7 @@ def drafting_methods() -> Content:
     sections = "\n".join(_comparison(choice, one) for choice, one in known.items())
     body = (
         "<h1>Drafting methods</h1>\n<p>Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes "
-        f'the target’s distribution. A bad drafting method costs only speed.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
+        f'the target’s distribution. A bad drafting method costs only speed.</p>\n{drawings.html(known[FIRST["distribution"]])}\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
         f'{NOTICES}\n{sections}\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>'
     )
     comparisons = {choice: {row.key: _method(row) for row in one.rows} for choice, one in known.items()}

@@ -43,7 +43,9 @@ class Switches:
     """What the server does wrong; each by itself. Times in seconds.
 
     dialect      vllm, sglang, llama.cpp, transformers, llama-cpp-python or generic
+    created      what it lists as the time of its model; fingerprint  called with the number of the request
     drafts       whether it counts drafted tokens; from: shortest request in which it drafts
+    usage        what it counts: the total of a request's samples, the first one alone, or none
     template     what a chat puts before the message
     least, most_mass  a min-p and a top-p that are in force before the temperature, whatever a request says
     penalty      of tokens that were there before, unless a request names it; takes_penalty: the field that names it
@@ -53,6 +55,10 @@ class Switches:
     dialect: str = "vllm"
     version: str = "0.32.0"
     model: str = MODEL
+    root: str = ""
+    meta: Any = None
+    created: Callable[[], Any] = lambda: int(time.time() * 1e6)
+    fingerprint: Callable[[int], str] = lambda number: ""
     drafts: bool = False
     drafts_from: int = 3
     greedy: bool = False
@@ -67,6 +73,7 @@ class Switches:
     mixes_seeds: bool = False
     equal_choices: bool = False
     ignores_n: bool = False
+    usage: str = "total"
     caches: bool = False
     strips_end: bool = False
     most_tokens: int = 10**9
@@ -189,7 +196,9 @@ class Handler(BaseHTTPRequestHandler):
     def about(self) -> dict[str, Any]:
         s = self.server.switches
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "llama-cpp-python": "me"}.get(s.dialect, "somebody")
-        models = {"data": [{"id": s.model, "owned_by": owner, "created": int(time.time() * 1e6), "max_model_len": 512}]}
+        model = {"id": s.model, "owned_by": owner, "created": s.created(), "max_model_len": 512}
+        model |= ({"root": s.root} if s.root else {}) | ({} if s.meta is None else {"meta": s.meta})
+        models = {"data": [model]}
         counts = [("drafts", 1), ("draft_tokens", self.server.seen.drafted), ("accepted_tokens", self.server.seen.accepted)]
         metrics = "".join(
             f"# HELP vllm:spec_decode_num_{name}_total Count.\n# TYPE vllm:spec_decode_num_{name}_total counter\n"
@@ -197,6 +206,8 @@ class Handler(BaseHTTPRequestHandler):
             for name, value in counts
         )
         found: dict[str, Any] = {"/v1/models": models}
+        if s.dialect == "generic" and s.version:
+            found |= {"/version": {"version": s.version}}
         if s.dialect == "vllm":
             found |= {"/version": {"version": s.version}, "/metrics": metrics if s.drafts else "# nothing\n"}
         if s.dialect == "sglang":
@@ -246,6 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         if s.caches and (kept := self.server.kept.get(json.dumps(body, sort_keys=True))):
             return self.send(kept)
         answer = self.answer(body, asked, s.becomes[1] if number >= s.becomes[0] else s.model)
+        answer |= {"system_fingerprint": mark} if (mark := s.fingerprint(number)) else {}
         self.server.kept[json.dumps(body, sort_keys=True)] = answer
         if s.cut(number):  # the whole work was done, and the answer is lost
             self.connection.close()
@@ -351,7 +363,8 @@ class Handler(BaseHTTPRequestHandler):
                     ]
                 }
             choices.append(one)
-        usage = {"prompt_tokens": len(ids), "completion_tokens": total}
+        count = {"total": total, "first": len(runs[0][0])}.get(s.usage)
+        usage = {"prompt_tokens": len(ids)} | ({} if count is None else {"completion_tokens": count})
         return {"model": model, "choices": choices, "usage": usage} | ({"timings": timings} if s.dialect == "llama.cpp" else {})
 
 

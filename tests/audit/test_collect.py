@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
 from specviz.audit import collect as collecting
 from specviz.audit import endpoint as waiting
-from specviz.audit.collect import PROBES, REGION, Asked, beside, collect, first_seed, read_record
+from specviz.audit.collect import PROBES, REGION, TURN, Asked, Job, beside, collect, first_seed, read_record
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
-from specviz.audit.profiles import Recognized, recognized
+from specviz.audit.profiles import Answered, Sampled, bounded, changed, changes, recognized
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reading import read
 from tests.audit.server import serving
@@ -23,22 +26,23 @@ PLAIN = Manner("Once upon a time", 4)
 
 def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, rate=None, **asked):
     """One call of ``collect``, as the command makes it."""
-    endpoint = Endpoint(server.url, silence=5.0, rate=rate)
+    return in_turn([server], [path], samples, manner, watch, rate, **asked)[0]
+
+
+def in_turn(servers, paths, samples, manner=PLAIN, watch=lambda share, doing: None, rate=None, **asked):
+    """The same for several servers: their records."""
+    jobs = []
     try:
-        who = recognized(endpoint)
-        profile, _, said = who.profile.settled(endpoint, manner)
-        return collect(
-            endpoint,
-            Recognized(profile, who.about),
-            manner,
-            Asked(samples, **{"at_once": 4} | asked),
-            path,
-            (),
-            tuple(said),
-            watch,
-        )
+        for arm, (server, path) in enumerate(zip(servers, paths, strict=True)):
+            endpoint = Endpoint(server.url, silence=5.0, rate=rate)
+            who = recognized(endpoint)
+            profile, _, said = who.profile.settled(endpoint, manner)
+            how = Asked(samples, **{"at_once": 4, "arm": arm} | asked)
+            jobs.append(Job(endpoint, replace(who, profile=profile), manner, how, path, (), tuple(said)))
+        return collect(jobs, watch)
     finally:
-        endpoint.close()
+        for job in jobs:
+            job.endpoint.close()
 
 
 def seeds(path) -> list[int]:
@@ -140,7 +144,10 @@ def test_a_file_of_another_server_is_not_continued(tmp_path):
     path = tmp_path / "s.jsonl"
     with serving() as server:
         gathered(server, path, samples=10)
-    with serving(version="0.33.0") as server, pytest.raises(SettingsError, match="the server's description of itself"):
+    with (
+        serving(version="0.33.0") as server,
+        pytest.raises(SettingsError, match=r'description of itself: version was "0.32.0" and now is "0.33.0"'),
+    ):
         gathered(server, path)
     assert read_record(path).samples == 10
 
@@ -161,7 +168,7 @@ def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_
     path = tmp_path / "s.jsonl"
     with (
         serving(becomes=(15, "other")) as server,
-        pytest.raises(EndpointError, match="of 'table' and now are of 'other'") as error,
+        pytest.raises(EndpointError, match=r'model was "table" and now is "other"\.') as error,
     ):
         gathered(server, path, at_once=1)
     kept = len(path.read_text().splitlines())
@@ -169,19 +176,66 @@ def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_
     assert len(read(path).samples) == 13  # one of the 14 settled the profile
 
 
-def test_a_server_that_describes_itself_in_another_way_is_noticed(tmp_path, monkeypatch):
+def test_a_fingerprint_that_changes_in_the_middle_ends_the_work_and_names_both(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with (
+        serving(fingerprint=lambda number: "fp_1" if number < 15 else "fp_2") as server,
+        pytest.raises(
+            EndpointError, match=r'system_fingerprint was "fp_1" and now is "fp_2"\. 13 samples of the first one are kept'
+        ),
+    ):
+        gathered(server, path, at_once=1)
+    assert len(read(path).samples) == 13 == read_record(path).samples
+
+
+CHANGED = {
+    "version of vLLM": ("vllm", {"version": "0.33.0"}, 'version was "0.32.0" and now is "0.33.0"'),
+    "build of llama.cpp": ("llama.cpp", {"version": "b2"}, 'version was "0.32.0" and now is "b2"'),
+    "version of an unknown server": ("generic", {"version": "2"}, 'version was "0.32.0" and now is "2"'),
+    "version that is gone": ("generic", {"version": ""}, 'version was "0.32.0" and now is nothing'),
+    "id": ("generic", {"becomes": (0, "table"), "model": "other"}, r'models\[1\].id was "table" and now is "other"'),
+    "root": ("vllm", {"root": "/models/new"}, r'models\[1\].root was nothing and now is "/models/new"'),
+    "meta": ("llama.cpp", {"meta": {"n_params": 8}}, r"models\[1\].meta.n_params was 7 and now is 8"),
+    "created": ("vllm", {"created": lambda: 5}, "created.table was 4 and now is 5"),
+    "kind": ("vllm", {"dialect": "generic"}, 'kind of server was "vLLM" and now is "an OpenAI-compatible server"'),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_new_are_named(what, tmp_path, monkeypatch):
+    dialect, then, sentence = CHANGED[what]
     path = tmp_path / "s.jsonl"
     monkeypatch.setattr(collecting, "LOOK", 0.0)
+    monkeypatch.setattr(collecting, "SECOND", 0.01)
 
-    with serving(slow=lambda number: 0.005) as server:
+    with serving(dialect=dialect, meta={"n_params": 7}, created=lambda: 4, slow=lambda number: 0.005) as server:
 
         def restart(share: float, doing: str) -> None:
             if share > 0.5:
-                server.switches.version = "0.33.0"
+                for name, value in then.items():
+                    setattr(server.switches, name, value)
 
-        with pytest.raises(EndpointError, match=r"describes itself in another way .*\(version\)"):
+        with pytest.raises(EndpointError, match=f"describes itself in another way than when the work began: .*{sentence}"):
             gathered(server, path, watch=restart)
     assert 20 <= read_record(path).samples <= 40
+
+
+@pytest.mark.parametrize("ticks", [1e6, 50.0])
+def test_a_time_of_loading_that_is_the_time_of_the_answer_is_no_change(ticks, tmp_path, monkeypatch):
+    """As vLLM and llama.cpp write it. The slower clock stands still between two looks in a row, and has gone on after SECOND."""
+    monkeypatch.setattr(collecting, "LOOK", 0.0)
+    monkeypatch.setattr(collecting, "SECOND", 0.05)
+    with serving(created=lambda: int(time.monotonic() * ticks), slow=lambda number: 0.02) as server:
+        assert gathered(server, tmp_path / "s.jsonl", samples=20).samples == 20
+
+
+def test_what_a_server_says_of_itself_is_kept_in_bounds_and_compared_all_the_same():
+    long, deep = {"n": ["x" * 5000]}, json.loads("[" * 900 + "]" * 900)
+    kept_of_it = [bounded(one) for one in (long, {"n": ["x" * 4999 + "y"]}, 7, deep)]
+    assert kept_of_it[0] != kept_of_it[1] and all(len(json.dumps(one)) < 4100 for one in kept_of_it) and kept_of_it[2] == 7
+    said = changed(changes({f"k{n}": "\x1b[31m" + "a" * 500 for n in range(9)}, {}))
+    assert len(changes(deep, json.loads("[" * 900 + "1" + "]" * 900))) == 1
+    assert len(said) < 800 and said.isprintable() and "and 6 more" in said
 
 
 @pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "transformers"])
@@ -193,6 +247,41 @@ def test_a_server_that_gives_fewer_tokens_is_a_sentence_and_no_sample(dialect, t
     ):
         gathered(server, path)
     assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(("most", "choices", "sentence"), [
+    (3, 4, "gave 12 tokens in 4 samples where samples of 4 tokens were asked for, and calls that the limit of 4 of them"),
+    (1, 4, "gave 1 token where a sample of 4 tokens was asked for"),  # 4 tokens could be one sample's: one is asked for alone
+    (2, 2, "gave 2 tokens where a sample of 4"),
+])  # fmt: skip
+def test_fewer_tokens_are_seen_in_texts_too_though_several_samples_share_a_count(most, choices, sentence, tmp_path):
+    path = tmp_path / "s.jsonl"
+    with serving(dialect="generic", most_tokens=most) as server, pytest.raises(EndpointError, match=sentence):
+        gathered(server, path, choices=choices)
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("usage", ["total", "first", "none"])
+def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, tmp_path):
+    """The chain ends a text with a probability of 2e-5 per token, so all samples are whole."""
+    with serving(dialect="generic", usage=usage) as server:
+        seen = gathered(server, tmp_path / "s.jsonl", choices=4).seen
+    assert (seen["uncounted"], seen["alone"]) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
+    used = [body["seed"] for body in server.seen.bodies]
+    assert len(used) == len(set(used)), "single samples have seeds of their own"
+
+
+def test_too_many_tokens_in_texts_are_seen_too():
+    answer = Answered(tuple(Sampled(None, "a", stop) for stop in ("length", "stop", "length")), completion_tokens=14)
+    with pytest.raises(EndpointError, match="gave 14 tokens in 3 samples where samples of 4 tokens were asked for"):
+        collecting.refuse_short(answer.samples[0], answer, PLAIN)
+    for count in (13, 9, 8):  # with all that the one that ended may have
+        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=count), PLAIN)
+    with pytest.raises(EndpointError, match="gave 7 tokens in 3 samples"):
+        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=7), PLAIN)
+    first = Answered((Sampled(None, "", "stop"), Sampled(None, "abcd", "length")), completion_tokens=1)
+    collecting.refuse_short(first.samples[0], first, PLAIN)
+    assert not collecting.counted(first, PLAIN), "it may be the first sample's count alone"
 
 
 @pytest.mark.parametrize("choices", [1, 3])
@@ -263,6 +352,119 @@ def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_
         with pytest.raises(SettingsError, match="would be larger than 200 MB"):
             gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=Manner("word " * 200, 4))
         assert not (tmp_path / "s.jsonl").exists()
+
+
+# Two servers -------------------------------------------------------------------------------------------------------------------
+
+
+def of_both(folder):
+    return [folder / "samples.jsonl", folder / "against.jsonl"]
+
+
+def runs_of(order: list[str]) -> list[tuple[str, int]]:
+    return [(name, len(list(same))) for name, same in groupby(order)]
+
+
+@contextmanager
+def two_that_tell(order: list[str], **switches):
+    """Two servers that write down when they were asked for a sample."""
+
+    def tells(name):
+        return lambda number: order.append(name) or 0.0
+
+    with serving(slow=tells("A"), **switches) as one, serving(slow=tells("B"), **switches) as two:
+        yield [one, two]
+
+
+def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
+    """A B B A B A A B ... in batches of TURN rounds: whatever drifts meets both alike. Each server sees no request during the other's turn."""
+    order: list[str] = []
+    with two_that_tell(order) as servers:
+        records = in_turn(servers, of_both(tmp_path), 10 * TURN, at_once=2)
+    batch = 2 * TURN
+    assert order[:2] == ["A", "B"], "the requests that settle the profiles"
+    assert runs_of(order[2:]) == [
+        ("A", batch),
+        ("B", 2 * batch),
+        ("A", 2 * batch),
+        ("B", 2 * batch),
+        ("A", 2 * batch),
+        ("B", batch),
+    ]
+    assert [record.samples for record in records] == [10 * TURN] * 2
+
+
+def test_a_slow_server_is_not_left_behind(tmp_path):
+    """However unlike their speeds: at every moment the two files differ by less than one batch."""
+    apart, paths = [], of_both(tmp_path)
+
+    def watch(share: float, doing: str) -> None:
+        apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
+
+    with serving(slow=lambda number: 0.01) as slow, serving() as quick:
+        in_turn([slow, quick], paths, 5 * TURN, watch=watch, at_once=1)
+    assert 0 < max(apart) <= TURN and apart[-1] == 0
+
+
+def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_have_been(tmp_path):
+    order: list[str] = []
+    kept, whole = tmp_path / "kept", tmp_path / "whole"
+    kept.mkdir()
+    whole.mkdir()
+
+    def stop(share: float, doing: str) -> None:
+        if share >= 0.45:
+            raise KeyboardInterrupt
+
+    with two_that_tell(order) as servers:
+        with pytest.raises(KeyboardInterrupt):
+            in_turn(servers, of_both(kept), 6 * TURN, watch=stop, at_once=1)
+        first = [path.read_bytes() for path in of_both(kept)]
+        lines = [content.count(b"\n") for content in first]
+        assert 5 * TURN <= sum(lines) < 8 * TURN and abs(lines[0] - lines[1]) <= TURN
+        assert [read_record(path).samples for path in of_both(kept)] == lines
+    order = []
+    with two_that_tell(order) as servers:
+        in_turn(servers, of_both(kept), 6 * TURN, at_once=1)
+        assert order.count("A") == 1 + 6 * TURN - lines[0] and order.count("B") == 1 + 6 * TURN - lines[1]
+        assert max(count for _, count in runs_of(order[2:])) <= 2 * TURN, "the rest is in turn too"
+        in_turn(servers, of_both(whole), 6 * TURN, at_once=1)
+    for before, path, other in zip(first, of_both(kept), of_both(whole), strict=True):
+        assert path.read_bytes() == other.read_bytes() and path.read_bytes().startswith(before)
+
+
+def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.001)
+    with (
+        serving() as good,
+        serving(fails=lambda number: 500 if number > 2 * TURN else 0) as bad,
+        pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
+    ):
+        in_turn([good, bad], of_both(tmp_path), 6 * TURN, at_once=1)
+    assert [len(read(path).samples) for path in of_both(tmp_path)] == [TURN, 2 * TURN - 1]
+
+
+def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written(tmp_path):
+    one, two = of_both(tmp_path)
+    two.write_text("something\n")
+    with serving() as server, pytest.raises(SettingsError, match="without a record of who sampled it"):
+        in_turn([server, server], [one, two], 10)
+    assert not one.exists() and not beside(one).exists()
+
+
+def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
+    """Twenty requests to each at 50 per second take at least 0.38 s: the first goes at once."""
+    with serving() as one, serving() as two:
+        began = time.monotonic()
+        in_turn([one, two], of_both(tmp_path), 20, rate=50.0, at_once=2)
+        assert time.monotonic() - began > 0.37 and [len(server.seen.bodies) for server in (one, two)] == [21, 21]
+
+
+def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
+    """Its counters know nothing of files, so they are read around each turn."""
+    with serving(drafts=True) as server:
+        records = in_turn([server, server], of_both(tmp_path), 40)
+    assert [record.seen["drafted"] for record in records] == [80, 80]
 
 
 @pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])

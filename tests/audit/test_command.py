@@ -81,6 +81,13 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
     assert len(seeds[0]) == len(seeds[1]) == 500 and not seeds[0] & seeds[1]
 
 
+def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
+    with serving() as one, serving(dialect="generic") as two:
+        code = main(["audit", one.url, "--against", two.url, "--prompt", "a b", "--length", "2", "--samples", "9", "--out", str(tmp_path / "a")])  # fmt: skip
+    assert code == 2 and "The first server gives token ids, the second text" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
@@ -88,6 +95,8 @@ def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     with serving(**of_pair(pair)) as server:
         code = main(["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--out", str(tmp_path / "a")])
         assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
+        script = json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["audit"]["reproduction"]["script"]
+        assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script
 
 
 def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
@@ -127,7 +136,10 @@ FAULTS = {
     "html": (lambda server: setattr(server.switches, "html", True), "a web page, not JSON"),
     "garbage": (lambda server: setattr(server.switches, "garbage", True), "something that is not JSON"),
     "fewer": (lambda server: setattr(server.switches, "most_tokens", 1), "gave 1 token where a sample of 2 tokens was asked for"),
-    "becomes": (lambda server: setattr(server.switches, "becomes", (0, "elsewhere")), "another model answers"),
+    "becomes": (
+        lambda server: setattr(server.switches, "becomes", (0, "elsewhere")),
+        'Another model answers, or another build of the server: model was "table" and now is "elsewhere"',
+    ),
     "stops": (lambda server: setattr(server.switches, "fails", lambda number: 404), "status 404"),
 }
 

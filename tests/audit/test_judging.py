@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -18,7 +19,7 @@ from specviz.audit.manner import Manner
 from specviz.audit.parting import Parting, Shift, parting_of_texts, parting_of_two
 from specviz.audit.precision import Precision
 from specviz.audit.profiles import VLLM, LlamaCpp, SGLang, Transformers
-from specviz.audit.reproduction import Request, needed, reproduction
+from specviz.audit.reproduction import Counted, Request, needed, needed_of_each, reproduction, reproduction_of_two
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.export.report import commands
@@ -26,6 +27,7 @@ from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving
 
 REQUEST = Request.of("http://localhost:8000/v1/completions", VLLM(), Manner(PROMPT, 3))
+SECOND = Request.of("http://localhost:8001/v1/completions", VLLM(), Manner(PROMPT, 3))
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
@@ -117,6 +119,17 @@ def test_two_files_are_compared_without_weights(pair):
     assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in judging.text(wrong)
     assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
     assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.text(same)
+    assert wrong["audit"]["reproduction"] is None, "no server is known"
+    named = judging.judge(other, against=off, request=REQUEST, against_request=SECOND, **asked)
+    again, said = named["audit"]["reproduction"], judging.text(named)
+    counts = {one["token"]: (one["first"], one["second"]) for one in again["counts"]}
+    seen = [Counter(sample[0] for sample in file.samples) for file in (other, off)]
+    assert counts == {token: (seen[0][token], seen[1][token]) for token in counts} and again["token"] in counts
+    assert (again["n"], again["m"]) == (1500, 1500) and again["samples"] == again["reaching"] > 0
+    assert again["sentence"] in said and again["script"].rstrip() in said
+    assert all(server.address in again["script"] for server in (REQUEST, SECOND))
+    assert json.loads(json.dumps(named, allow_nan=False)) == named and not [x for x in check(named) if x.state == ALTERED]
+    assert same["audit"]["reproduction"] is None
     with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
         judging.judge(on, **asked)
 
@@ -129,6 +142,7 @@ def test_two_servers_part_at_the_earliest_prefix_that_differs():
     assert [(one.text, one.seen, one.exact) for one in found.gains] == [("3", 1.0, 0.0)]
     assert [(one.text, one.seen, one.exact) for one in found.loses] == [("4", 0.0, 1.0)]
     assert parting_of_two(first, first) is None and parting_of_two(first[:4], second[:4]) is None
+    assert (found.m, found.gains[0].token, found.loses[0].token) == (100, 3, 4)
     texts = parting_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
     assert (texts.position, texts.prefix) == (1, ()) and [one.text for one in texts.gains] == [" c"]
 
@@ -177,11 +191,16 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
     }
     servers = [
         {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
-        {"traps": [], "seen": {"stripped": 0}},
+        {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
     ]
     said = judging.text(right | {"audit": right["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
     assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
+    servers[1]["seen"]["uncounted"] = 40
+    unseen = judging.of_servers({"servers": servers})[-1]
+    assert unseen.startswith("Second server: Whether 40 samples have as many tokens as were asked for could not be seen")
+    servers[1]["seen"]["alone"] = 4
+    assert "4 requests of one sample each had as many as were asked for" in judging.of_servers({"servers": servers})[-1]
     alone = judging.text(right | {"audit": right["audit"] | {"servers": servers[:1]}})
     assert "\nThe filters are on" in alone and "First server" not in alone
 
@@ -257,3 +276,65 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
     hits = sum(ids[:2] == (*prefix, token) for ids in samples)
     assert 0 < hits <= share < 40
     assert done.stdout.strip() == f"{hits} of {share}: {hits / share:.3f}, the model's own distribution says 0.600"
+
+
+# The reproduction of two servers ------------------------------------------------------------------------------------------------
+
+
+def power_of_two(n: int, one: float, two: float) -> float:
+    """Probability that the script's test of level 0.001 rejects with n samples of each rate, summed over all pairs of counts."""
+    hits = np.arange(n + 1)
+    mean, per = np.add.outer(hits, hits) / (2 * n), 2.0 / n
+    apart = np.maximum(0.0, abs(np.subtract.outer(hits, hits)) / n - per / 2)
+    spread = np.sqrt(np.where((mean > 0) & (mean < 1), mean * (1 - mean) * per, 1.0))
+    chance = np.multiply.outer(stats.binom.pmf(hits, n, one), stats.binom.pmf(hits, n, two))
+    return float(chance[2 * stats.norm.sf(apart / spread) <= 0.001].sum())
+
+
+@pytest.mark.parametrize(("exact", "seen"), ((0.6, 0.9), (0.1, 0.875), (0.448, 0.561), (0.01, 0.05), (0.0, 0.3), (0.132, 0.0)))
+def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(exact, seen):
+    """Computed over all pairs of counts. With half as many the power is far from 99%; two equal servers are told apart once in 1,000."""
+    n = needed_of_each(Shift(1, "a", seen, exact))
+    assert power_of_two(n, exact, seen) > 0.98 and power_of_two(n // 2, exact, seen) < 0.9
+    assert max(power_of_two(n, one, one) for one in (exact, seen)) < 0.0011
+
+
+def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_many_are_asked():
+    parted = replace(PARTING, m=100)
+    made = reproduction_of_two(parted, PROMPT, (1000, 1000), (REQUEST, SECOND))
+    swapped = reproduction_of_two(replace(parted, n=100, m=400), PROMPT, (1000, 1000), (REQUEST, SECOND))
+    assert made.token == 439 and made.reaching == needed_of_each(SHIFT) and made.samples == swapped.samples
+    assert 10 * made.reaching < made.samples < 20 * made.reaching
+    assert made.counts[0] == Counted(439, " there", 360, 60)
+    assert "90.0% of the samples of the first server and in 60.0% of the second" in made.sentence
+
+
+def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_what_it_counted(tmp_path):
+    """Run as it stands. The servers give the same ids to the same seed, so counts and p-value are known without the script."""
+    manner, n = Manner("Once upon a time", 3), 40
+    with serving() as one, serving(dialect="llama.cpp", top_k=2) as two:
+        samples, requests = [], []
+        for number, (server, profile) in enumerate(((one, VLLM()), (two, LlamaCpp()))):
+            endpoint, path = Endpoint(server.url, silence=10.0), profile.path(manner)
+            asked = [profile.body(manner, seed) for seed in range(1 + number * n, n + 1 + number * n)]
+            samples.append([profile.read(endpoint.ask(path, body)).samples[0].tokens for body in asked])
+            requests.append(Request.of(endpoint.address(path), profile, manner))
+            endpoint.close()
+            server.seen.bodies.clear()
+        prefix = Counter(ids[:1] for ids in samples[1]).most_common(1)[0][0]
+        reached = [sum(ids[:1] == prefix for ids in arm) for arm in samples]
+        token = Counter(ids[1] for ids in samples[1] if ids[:1] == prefix).most_common(1)[0][0]
+        parted = Parting(2, prefix, "b", reached[0], 1e-9, (Shift(token, "a", 0.2, 0.8),), (), False, reached[1])
+        made = reproduction_of_two(parted, PROMPT, (n, n), (requests[0], requests[1]))
+        script = made.script.replace(f", {made.samples}, [0, 0]", f", {n}, [0, 0]")
+        assert script != made.script
+        (tmp_path / "again.py").write_text(script)
+        done = subprocess.run([sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True, timeout=60)
+        assert [body["seed"] for body in one.seen.bodies] == list(range(1, n + 1))
+        assert [body["seed"] for body in two.seen.bodies] == list(range(n + 1, 2 * n + 1))
+    hits = [sum(ids[:2] == (*prefix, token) for ids in arm) for arm in samples]
+    lines = [f"server {k + 1}: {hits[k]} of {reached[k]}: {hits[k] / reached[k]:.3f}" for k in (0, 1)]
+    table = [[hits[k], reached[k] - hits[k]] for k in (0, 1)]
+    p_value = stats.chi2_contingency(table, correction=True).pvalue
+    said = done.stdout.splitlines()
+    assert min(reached) > 2 and said[:2] == lines and said[2] == f"one rate for both: p = {p_value:.2g}, rejected below 0.001"

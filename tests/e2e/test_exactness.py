@@ -6,10 +6,12 @@ import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from specviz.web.common.recorded_samples import recorded_samples
 from tests.browser import at_rest, resize
 from tests.e2e.conftest import laptop, serving
 from tests.e2e.crowd import Visitor, opened_at_once
@@ -53,7 +55,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(drawn):
     assert "too few to tell" in drawn.verdicts["1 sample"]
     assert "100 samples, no difference seen" in drawn.verdicts["101 samples"]
     assert re.search(r"total variation distance of 0\.\d+", drawn.verdicts["101 samples"])
-    assert "next test comes at 100,000" in drawn.verdicts["10,101 samples"]
+    assert drawn.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
     expect(drawn.get_by_text("Same distribution, different texts.")).to_be_visible()
     assert drawn.mistakes == []
 
@@ -64,6 +66,7 @@ def test_pictures_have_words_and_a_table_behind_them(drawn):
     expect(drawn.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
     drawn.get_by_text("When this page tests").click()
     expect(drawn.get_by_text("at no other time", exact=False)).to_be_visible()
+    expect(drawn.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
     expect(drawn.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
 
 
@@ -72,6 +75,22 @@ def test_no_width_scrolls_sideways(drawn, width, scheme):
     drawn.emulate_media(color_scheme=scheme)
     resize(drawn, width)
     assert drawn.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1366, 1920])
+def test_paper_holds_whole_charts_and_nothing_to_click(drawn, width):
+    """A landscape A4 between its margins is 1,039 px wide; charts keep the width that they have on the screen."""
+    resize(drawn, width)
+    drawn.emulate_media(media="print")
+    try:
+        charts = drawn.locator(".js-plotly-plot .main-svg")
+        edges = charts.evaluate_all("charts => charts.map((one) => one.getBoundingClientRect()).map(({ width }) => width)")
+        assert len(edges) >= 2 and max(edges) <= 1039
+        assert drawn.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
+        for name in ("Export", "Settings", "10,000"):
+            expect(drawn.get_by_role("button", name=name, exact=True)).to_be_hidden()
+    finally:
+        drawn.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1366, "light")])
@@ -85,6 +104,18 @@ def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, wid
     box = drawn.get_by_test_id("stPopoverBody").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= width
     drawn.keyboard.press("Escape")
+
+
+def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):
+    asked = recorded_samples().exactness.settings
+    page.goto(f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}")
+    expect(page.locator(".st-key-exactness-verdict")).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
+    expect(page.locator(".st-key-exactness-notes-from")).to_contain_text("Recorded on")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".st-key-exactness-stop")).to_have_count(0)
+    page.get_by_text("When this page tests").click()
+    expect(page.get_by_text("at no other time", exact=False)).to_be_visible(timeout=PATIENT)
+    assert page.mistakes == []
 
 
 @pytest.mark.slow  # the same on Break it is fast

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -79,6 +80,28 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     page.get_by_role("button", name="Undo").click()
     assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
     page.wait_for_url(lambda url: parameters(url) == {"seed": "7"})
+
+
+def test_a_wrong_end_of_the_sentence_is_worked_out_on_the_bars_and_the_right_one_completes_it(open_token):
+    """Redrawn from p: mat 0.15 + 0.27 * 0.40. From q: mat 0.15 + 0.27 * 0.15. From the residual: mat 0.15 + 0.25."""
+    page = open_token()
+    told = page.locator(".complete .told")
+    expect(told).to_have_text("")
+    expect(page.locator(".answer")).to_be_hidden()
+    for end, said in (
+        ("p, the target’s distribution.", "“mat” would come out with probability 0.26, and p is 0.40"),
+        ("q, the draft’s distribution.", "“mat” would come out with probability 0.19, and p is 0.40"),
+    ):
+        choice = page.locator(".complete").get_by_role("button", name=end)
+        choice.press("Enter")
+        expect(told).to_contain_text(said)
+        expect(choice).to_have_attribute("aria-pressed", "true")
+    page.locator(".complete").get_by_role("button", name="what p has more of than q.").click()
+    expect(told).to_contain_text("for “mat”, 0.15 + 0.25 = 0.40")
+    expect(page.locator(".complete .asked")).to_have_text(re.compile("drawn from what p has more of than q.$"))
+    expect(page.locator(".complete button:visible")).to_have_count(0)
+    page.get_by_label("starting distributions").select_option("equal")
+    expect(told).to_contain_text("nothing is ever rejected")
 
 
 def test_a_finger_drags_a_bar(open_token, browser):

@@ -18,7 +18,7 @@ NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</scr
 
 def open_page(page: Page, address: str) -> Page:
     page.goto(address)
-    page.locator(".stage .headline").wait_for(timeout=PATIENT)
+    page.locator(".stage .opening").wait_for(timeout=PATIENT)
     return page
 
 
@@ -76,7 +76,7 @@ def opened(browser, server) -> Page:
 
 def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the_next_one(opened):
     page = opened
-    assert page.evaluate("document.querySelector('.st-key-onward-one_round').getBoundingClientRect().top <= innerHeight")
+    assert page.evaluate("document.querySelector('.st-key-terms-one_round').getBoundingClientRect().bottom <= innerHeight")
     for name in ("Step →", "Go live", "Your own text"):
         expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
     assert status(page).startswith("recorded round")

@@ -19,6 +19,7 @@ def open_plans(page: Page, server: str) -> Page:
     page.goto(f"{server}/speed")
     expect(page.get_by_role("heading", name="Over temperature")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+    page.get_by_text("Predict for a text of your own").click()
     return page
 
 
@@ -79,5 +80,5 @@ def test_a_plan_is_stopped_and_made(page, server):
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded for the text|Your prediction"))
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text("Your prediction: 16 continuations", timeout=2 * PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
     assert page.mistakes == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.common.narration import number
+from specviz.figures.common.narration import OPENING, number
 from specviz.figures.one_round.stage import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, sentence, standings, step_through
@@ -50,20 +50,53 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
 ADDRESS = "http://stage.test/?seed=7"
 
 
-@pytest.mark.parametrize("how", ["ArrowRight", "p", "Step"])
-def test_the_first_step_shows_the_finished_opening_from_its_beginning(open_stage, how):
+def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
+    payload = stage_payload(traces.story())
+    page = open_stage(payload, address=ADDRESS)
+    assert sentence(page) == payload["rounds"][0]["motions"][0]["sentence"]
+    assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "What for"]
+    assert page.locator(".opening dd").all_inner_texts() == [said for _, said in OPENING]
+
+
+@pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
+def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
     payload = stage_payload(traces.story())
     told = [motion["sentence"] for motion in payload["rounds"][0]["motions"]]
-    page = open_stage(payload, cursor=(0, motion_index(payload, "tally")), address=ADDRESS)
-    assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
-    assert sentence(page) == f"{told[-1]} Press Step to see it from its beginning."
-    page.get_by_role("button", name="Step").click() if how == "Step" else page.keyboard.press(how)
+    page = open_stage(payload, address=ADDRESS)
+    for at in (1, 2):
+        page.keyboard.press(forth)
+        assert sentence(page) == told[at]
+    page.keyboard.press(back)
+    assert sentence(page) == told[1]
+    page.get_by_role("button", name="Back").focus()
+    page.keyboard.press(" ")  # presses the button
     assert sentence(page) == told[0]
-    assert page.locator("select").input_value() == "0"
-    page.keyboard.press("End")
-    assert sentence(page) == told[-1]
+
+
+def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
+    payload = stage_payload(traces.story())
+    at = motion_index(payload, "uniform", node=2)
+    page = open_stage(payload, cursor=(0, at), address=ADDRESS)
+    page.locator(".disc").focus()
+    page.keyboard.press("Shift+ArrowDown")
+    assert sentence(page) != payload["rounds"][0]["motions"][at]["sentence"]
     page.keyboard.press("ArrowRight")
-    assert sentence(page) == payload["rounds"][1]["motions"][0]["sentence"]
+    assert sentence(page) == payload["rounds"][0]["motions"][at + 1]["sentence"]
+
+
+def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
+    """The server refused, or had nothing to compute: the page gives the same run again, without having been busy."""
+    payload = stage_payload(traces.story())
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)), address=ADDRESS)
+    before = standings(page)
+    page.locator(".disc").focus()
+    for _ in range(4):
+        page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Enter")
+    assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["uniform"]
+    assert standings(page) != before
+    page.evaluate("window.give({notices: ['It could not be computed.']})")
+    assert standings(page) == before
 
 
 @pytest.mark.parametrize(("address", "mode"), [(f"{ADDRESS}&at=1.15", "recorded"), (ADDRESS, "live")])
@@ -96,7 +129,18 @@ def test_nodes_are_updated_and_not_made_anew(open_stage):
     page.keyboard.press("End")
     page.evaluate("window.give({notices: ['A sentence.']})")
     assert page.evaluate("window.first === window.stage.querySelector('.chip') && window.bar.isConnected")
-    assert page.locator(".notices").inner_text() == "A sentence."
+    assert page.locator(".notices p").all_inner_texts() == ["A sentence."]
+
+
+def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
+    page = open_stage(stage_payload(traces.story()))
+    before = page.locator(".scene").bounding_box()
+    page.evaluate("window.give({notices: ['One. '.repeat(60), 'Two. '.repeat(60)]})")
+    assert page.locator(".notices p").count() == 2 and page.locator(".scene").bounding_box() == before
+    page.get_by_role("button", name="×").click()
+    assert not page.locator(".notices").is_visible()
+    page.evaluate("window.give({})")
+    assert not page.locator(".notices").is_visible()
 
 
 def test_the_address_follows_the_motion_and_keeps_everything_else(open_stage):
@@ -148,9 +192,9 @@ def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
 
 
-def test_without_a_run_the_headline_and_going_live_stand_alone(open_stage):
+def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     page = open_stage(None)
-    assert page.locator(".headline").inner_text().startswith("A small draft model suggests tokens.")
+    assert page.locator(".opening dd").first.inner_text() == OPENING[0][1]
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Go live").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]

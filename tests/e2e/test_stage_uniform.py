@@ -48,7 +48,7 @@ def test_u_is_a_slider_for_the_keyboard(open_stage):
     disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
     for _ in range(3):
-        page.keyboard.press("PageDown")
+        page.keyboard.press("Shift+ArrowDown")
     assert disc.get_attribute("aria-valuetext") == "0.41: accepted"
     page.keyboard.press("Enter")
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.41]
@@ -71,7 +71,7 @@ def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
     page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
     page.locator(".uniformForm input").fill("0.12345")
     page.keyboard.press("Enter")
-    page.locator(".headline").click()
+    page.locator(".opening").click()
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.12345]
 
 

@@ -16,7 +16,7 @@ from specviz.static_site.document import PAGES
 
 LIVE = "https://live.example.org/sv/"
 SHOWN = {  # what stands on a page once its script has run
-    "one_round": ".chip", "one_token": ".slot", "whole_text": ".lane .token", "drafting_methods": ".leaf", "evidence": ".matrix td",
+    "one_round": ".chip", "one_token": ".slot", "whole_text": ".lane .token", "questions": ".option", "drafting_methods": ".leaf", "evidence": ".matrix td",
     "glossary": "dt", "sources": "cite",
 }  # fmt: skip
 WIDTHS = (390, 768, 1366, 1920)
@@ -118,7 +118,7 @@ def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model
     disc = page.locator(".disc")
     recorded = disc.get_attribute("aria-valuenow")
     disc.focus()
-    page.keyboard.press("End")
+    page.keyboard.press("Shift+ArrowUp")
     expect(disc).not_to_have_attribute("aria-valuenow", recorded)
     assert "the models" not in page.locator(".sentence").inner_text()
     page.keyboard.press("Enter")

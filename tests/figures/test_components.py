@@ -13,7 +13,7 @@ from specviz.figures.common.theme import MEANINGS, read_meanings
 from tests import written_cases
 
 NAMES = sorted(path.parent.name for path in COMPONENTS.glob("*/main.js"))
-ENTRIES = [f"{name}/main.js" for name in NAMES]
+ENTRIES = [*(f"{name}/main.js" for name in NAMES), "room/page.js"]  # the last is the students' page
 SITE = sorted(
     f"site/{path.name}" for path in (COMPONENTS / "site").glob("*.js")
 )  # pages of the static edition, and what they share
@@ -127,4 +127,8 @@ def test_the_table_that_the_javascript_is_held_to_is_what_python_writes():
 def test_style_sheets_reach_pages_through_one_function_alone():
     root = COMPONENTS.parents[1]
     files = [*root.glob("specviz/web/**/*.py"), *root.glob("pages/*.py"), root / "app.py"]
-    assert [path.name for path in files if "<style" in path.read_text(encoding="utf-8")] == ["frame.py"]
+    assert [path.name for path in files if "<style" in path.read_text(encoding="utf-8")] == [
+        "view.py",
+        "student.py",
+        "frame.py",
+    ]  # the wall, a page of its own, all others

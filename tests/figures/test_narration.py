@@ -130,7 +130,7 @@ def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
 
 def test_the_tally_counts_tokens_of_one_target_pass():
     assert told(traces.story())[-1].sentence.startswith("3 tokens from 1 target pass: 2 accepted and 1 replacement.")
-    assert told(traces.story())[-1].sentence.endswith("Target-only sampling would have needed 3 passes.")
+    assert "Target-only sampling would have needed 3 passes." in told(traces.story())[-1].sentence
     assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens from 1 target pass: 4 accepted and 1 bonus token.")
 
 

@@ -25,10 +25,10 @@ test("a key in a field, on a widget or on a grid is not ours", () => {
   }
 });
 
-test("our own range keeps our keys", () => {
+test("our own widgets leave us our keys", () => {
   const event = press("ArrowRight", ["input"]);
-  assert.equal(isElsewhere(event, event.target), false);
-  assert.equal(isElsewhere(event, {}), true);
+  assert.equal(isElsewhere(event, [{}, event.target]), false);
+  assert.equal(isElsewhere(event, [{}]), true);
 });
 
 test("a browser's shortcut, a key that was used, and a half-typed character are not ours", () => {
@@ -40,6 +40,7 @@ test("a browser's shortcut, a key that was used, and a half-typed character are 
 test("Enter presses a focused button; arrows on it are ours", () => {
   assert.equal(isElsewhere(press("Enter", ["button"])), true);
   assert.equal(isElsewhere(press("Enter", ["a"])), true);
+  assert.equal(isElsewhere(press(" ", ["button"])), true);
   assert.equal(isElsewhere(press("Enter")), false);
   assert.equal(isElsewhere(press("ArrowRight", ["button"])), false);
 });

@@ -5,7 +5,8 @@ import test from "node:test";
 
 import { GRID, account, onGrid, withEntry } from "../../assets/components/token/account.js";
 import { barParameters } from "../../assets/components/token/controls.js";
-import { planPlot, topOf } from "../../assets/components/token/parts.js";
+import { fitting, planPlot, topOf } from "../../assets/components/token/parts.js";
+import { furthest, redrawn } from "../../assets/components/token/complete.js";
 import { edge, fourRules, threshold } from "../../assets/components/token/rules.js";
 import cases from "../token_cases.json" with { type: "json" };
 import written from "../written_cases.json" with { type: "json" };
@@ -112,4 +113,30 @@ test("bars reach from the base to below the numbers over them, and the axis stay
   assert.ok(Math.abs(plot.base - 0.5 * plot.unit - plot.head) < 1e-9);
   assert.ok(plot.middle(4) + plot.wide / 2 < 400);
   assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => topOf([{ p, q }])), [0.25, 0.5, 0.75, 1, 1]);
+});
+
+test("a replacement drawn from p or q is wrong wherever something is rejected, and the residual never is", () => {
+  let told = 0;
+  for (const one of cases) {
+    const { rows, beta } = account(slotsOf(one));
+    for (const from of ["p", "q"]) {
+      const out = redrawn(rows, beta, from);
+      near(out.reduce((a, b) => a + b, 0), 1, 8 * ROUNDING, "it is a distribution");
+      const { index, got, p } = furthest(rows, beta, from);
+      out.forEach((x, i) => assert.ok(Math.abs(x - one.p[i]) <= Math.abs(got - p) + ROUNDING));
+      near(got, out[index], 0, "the token that moves most");
+      if (from === "q" && beta < 0.999) assert.ok(Math.abs(got - p) > 1e-6, "redrawing from q is not exact"), (told += 1);
+    }
+    near(Math.max(...rows.map((row) => Math.abs(row.accepted + (1 - beta) * row.share - row.p))), 0, 4.5e-16, "from the residual");
+  }
+  assert.ok(told > 10);
+});
+
+test("numbers over neighboring bars never meet: a long one is said to be small, or left to the table", () => {
+  assert.equal(fitting(0.0027, 60), "0.0027");
+  assert.equal(fitting(0.0027, 39), "<0.01");
+  assert.equal(fitting(0.0027, 20), "");
+  assert.equal(fitting(0.49, 39), "0.49");
+  assert.equal(fitting(0.052, 30), "", "no number is cut");
+  assert.equal(fitting(0, 8), "0");
 });

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -102,6 +103,18 @@ def test_the_pictures_show_the_records_numbers():
     )
     assert "With 4 texts, it takes 3.00 and" in figures.passes_conclusion(found)
     assert [line["texts"] for line in figures.rows(found, KEY)] == [1, 4]
+
+
+def test_lines_of_many_texts_fill_the_height_so_that_their_names_stand_beside_them():
+    figure = figures.passes(BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text()))
+    low, high = figure.layout.yaxis.range
+    lines = {trace.name: trace.y for trace in figure.data if not trace.name.startswith("as slow")}
+    assert all(low < value < high for line in lines.values() for value in line)
+    names = {one.text: one.y for one in figure.layout.annotations}
+    assert names.keys() == lines.keys()
+    assert max(abs(names[name] - line[-1]) for name, line in lines.items()) < 0.1 * (high - low), "25 px of 250"
+    ends = sorted(names.values())
+    assert min(b - a for a, b in pairwise(ends)) >= 0.04 * (high - low), "11 px of 250"
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():

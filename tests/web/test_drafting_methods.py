@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.figures.drafting_methods import block_gain
+from specviz.figures.drafting_methods import block_gain, drawings
 from specviz.figures.drafting_methods import matrix as figures_matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.estimate import Estimate
@@ -296,3 +297,15 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
         shown.runs,
         shown.rows[0].first.n,
     )
+
+
+def test_every_method_has_a_drawing_of_its_own_and_one_line():
+    drawn = {key: drawings.drawing(key) for key in ENTRIES}
+    assert list(drawings.DRAWINGS) == list(ENTRIES) and len(set(drawn.values())) == len(drawn)
+    for key, svg in drawn.items():
+        root = ElementTree.fromstring(svg)
+        assert len(root) >= 3 and "class=" not in svg, f"{key}: every shape is painted"
+    assert drawn["draft"].count(drawings.DRAFT) == 4 and drawings.DRAFT not in drawn["target"] + drawn["oracle"]
+    made = drawings.html(recorded()["1"])
+    assert made.count("<li>") == made.count("<img ") == len(recorded()["1"].rows)
+    assert "A smaller model drafts a chain of tokens.</p>" in made and "accepts more than a small tree" not in made

@@ -16,12 +16,13 @@ from specviz.figures.common.labels import REST
 from specviz.figures.common.theme import PERCENT
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.controls import from_fields
 from specviz.web.common.queue import Queue
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import ExactnessResult, Question, another
+from specviz.web.exactness.state import Question, another
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from specviz.evidence import looks, sources
+from specviz.evidence.tally import SIZES, Look
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares, SeedPValues
+from specviz.figures.exactness.samples import ExactnessResult
 from specviz.web.common.queue import Queue, Stopped
-from specviz.web.common.sampling import SIZES
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import ExactnessResult
 from tests.pages import FreeTicket
 from tests.pages import exact_exam as exam
 
@@ -31,9 +31,9 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
     assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
     assert clicks.result.arms[0].counts == tuple(bench.counts[0].tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
-    assert [found.plan.n for (found,) in clicks.result.looks] == [100, 1000]
+    assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
     first = sources.draw("speculative", sources.SHARED, pair, question.settings, bench.ids, 0, 100)
-    assert clicks.result.looks[0][0].counts.tolist() == bench.looks[0].counts(first).tolist()
+    assert clicks.result.looks[0][0].counts == tuple(bench.looks[0].counts(first).tolist())
     other = sources.reference(pair, question.settings, bench.ids, 1000)
     assert bench.counts[1].tolist() == bench.cells.counts(other).tolist()
 
@@ -45,7 +45,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         said = words.verdict(one)
         assert (said.mark, one.result.n) == ("consistent", 10_000)
         assert f"total variation distance of {one.result.looks[-1][0].detectable_tv:.2g}" in said.seen
-        assert "several texts" in said.seen and "next test comes at 100,000" in said.seen
+        assert "several texts" in words.more(one) and "next test comes at 100,000" in words.more(one)
         number, left, right = one.result.texts
         assert left != right and number <= 10_000
 
@@ -106,7 +106,7 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     assert "only one outcome" in one.result.notes[0]
     said = words.verdict(one)
     assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.seen
-    counts = one.result.looks[0][0].counts.copy()
+    counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
     assert looks.judge(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
@@ -124,13 +124,13 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     work.prepared(one, FreeTicket())
     cold = sources.draw("target", sources.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000)
     found = looks.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
-    rejected = ((found,),)
+    rejected = ((Look.of(found),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.verdict(one).mark == "rejected"
     one.begin_anew()
     work.draw(one, FreeTicket(), 1000)
     one.result = replace(one.result, looks=rejected + one.result.looks)
-    assert words.verdict(one).words.startswith("Not exact: 10,000 samples")
+    assert words.verdict(one).words.startswith("No, not exact: 10,000 samples")
 
 
 def test_the_plan_ends_at_its_last_test():

@@ -16,14 +16,15 @@ from specviz.evidence import looks
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
 from specviz.evidence.partition import Partition
+from specviz.evidence.tally import SIZES, Look
 from specviz.figures import mistakes as figures
 from specviz.figures.exactness.evidence import CellShares
-from specviz.figures.mistakes import Curve, Speed
+from specviz.figures.mistakes import Curve, MistakeResult, Speed
 from specviz.settings import Settings
 from specviz.web.common import cache
-from specviz.web.common.sampling import MOST_SLOW, SIZES
+from specviz.web.common.sampling import MOST_SLOW
 from specviz.web.mistakes import words
-from specviz.web.mistakes.state import HIDDEN, Case, MistakeResult
+from specviz.web.mistakes.state import HIDDEN, Case
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 
@@ -37,7 +38,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
     seen = first_paint("mistakes", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Sample until it is detected", "Sample to 100"} <= set(seen["buttons"])
+    assert {"Find the wrong decoder", "Sample until it is detected"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
@@ -123,7 +124,7 @@ def answered(counts: tuple[int, ...], **changes) -> MistakeResult:
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(looks.judge(1, cells, np.array(counts), ""), **changes)
     arm = CellShares.of("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
-    return MistakeResult((arm, arm), looks=((found, found),), same=10)
+    return MistakeResult((arm, arm), looks=((Look.of(found),) * 2,), same=10)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from specviz.evidence import looks, sources
+from specviz.evidence.tally import SIZES
 from specviz.figures import mistakes as figures
+from specviz.figures.mistakes import POINTS, TextPair
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped
-from specviz.web.common.sampling import MOST_SLOW, SIZES
+from specviz.web.common.sampling import MOST_SLOW
 from specviz.web.mistakes import words, work
-from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, TextPair, Trial
+from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
@@ -46,7 +48,7 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
 
 
 def test_every_test_is_at_a_point_of_the_curve():
-    assert set(SIZES) <= set(work.POINTS)
+    assert set(SIZES) <= set(POINTS)
 
 
 @pytest.mark.parametrize("mistake", ("R5", "R18", "R4"))
@@ -57,7 +59,7 @@ def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, m
     assert not any(right.verdict == "rejected" for right, _ in one.result.looks), "the right rule passes"
     said = words.verdict(one)
     assert (said.mark, said.words) == ("rejected", f"Detected: {one.result.n:,} samples were enough.")
-    assert one.result.picture(one.question, True).caught == one.result.n
+    assert one.result.picture(1).caught == one.result.n
     assert "The correct one passes" in said.seen
 
 
@@ -132,7 +134,7 @@ def hidden(answer: str) -> Trial:
 def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one = hidden("B")
     work.draw(one, FreeTicket(), 1000)
-    curve = one.result.picture(one.question, one.revealed)
+    curve = one.result.picture(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.verdict(one)
     assert one.question.known.name not in said.words + said.seen + words.speed_sentence(one)
@@ -150,4 +152,4 @@ def test_where_neither_is_wrong_both_pass(ready):
     assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)
     one.take_guess("neither")
     assert words.verdict(one).words == "Right: both follow the target’s distribution."
-    assert one.result.picture(one.question, True).wrong is None
+    assert one.result.picture(one.question.wrong_arm).wrong is None

@@ -88,8 +88,8 @@ def test_the_first_paint_needs_neither_torch_nor_weights(opening):
     done = run_fresh(NO_TORCH, str(opening))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
-    assert seen.pop("motions") == seen["cursor"]["motion"] + 1
-    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": seen["cursor"], "heavy": []}
+    assert seen.pop("motions") > 1
+    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": {"round": 0, "motion": 0}, "heavy": []}
 
 
 def test_heavy_libraries_are_imported_once_in_one_thread(app):

@@ -52,11 +52,10 @@ def opened(recording, pair, query: dict) -> OneRoundState:
     return finish(state, pair)
 
 
-def test_a_visitor_meets_a_finished_recorded_round(state):
+def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
     assert (state.shown.mode, state.request, state.notices) == ("recorded", None, [])
-    motions = state.shown.payload["rounds"][0]["motions"]
-    assert state.shown.cursor == {"round": 0, "motion": len(motions) - 1}
-    assert motions[-1]["kind"] == "tally"
+    assert state.shown.cursor == {"round": 0, "motion": 0}
+    assert state.shown.payload["rounds"][0]["motions"][0]["kind"] == "draft"
 
 
 def test_the_plain_address_is_the_recorded_run(recording, pair, state):

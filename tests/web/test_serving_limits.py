@@ -13,8 +13,9 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
-from specviz.web.common import cache, measurement_page, warmup
+from specviz.web.common import cache, measurement_page, two_texts, warmup
 from specviz.web.common.queue import Queue, Stopped, Ticket
+from specviz.web.common.two_texts import Line
 from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
 from tests.pages import FreeTicket, first_paint
@@ -226,3 +227,22 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     )
     words = export.command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words
+
+
+def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
+    seen = recorded().near_ties.seen("bf16")
+    told = ties.story(seen)
+    one = min(seen.parted, key=lambda pair: pair.margins[0])
+    assert (told.place, told.gap, told.names) == (one.place + 1, min(p.margins[0] for p in seen.parted), ("float32", "bfloat16"))
+    assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
+    assert f"{told.gap:.2g} apart in float32; {seen.typical:.2g} is usual" in told.in_words
+    same = replace(one, second=one.first)
+    assert ties.story(replace(seen, pairings=(same,))) is None and ties.story(None) is None, "no texts part"
+
+
+def test_the_page_opens_with_the_story_and_what_models_wrote_is_text():
+    seen = opened_page({})
+    assert any("Which of these two texts is exact?" in line for line in seen["said"])
+    assert two_texts.html([Line("<a>", "right", "<b>", "<c>", " <d>", "&")]) == (
+        "<div class='two-texts'><p class='right'><span>&lt;a&gt;</span><q><i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;</q></p></div>"
+    )

@@ -11,11 +11,11 @@ import pytest
 from specviz.errors import TraceError
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
-from specviz.figures.speed import surface
+from specviz.figures.speed import surface, timeline
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
-from specviz.theory import wall_clock_factor
+from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.common.queue import Queue, Stopped, Ticket
 from specviz.web.speed import export, view, work
 from specviz.web.speed.sections import of_batches
@@ -46,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == (4 if shown.costs is None else 5) and "Predict for this text" in seen["buttons"]
+    assert seen["figures"] == (5 if shown.costs is None else 6) and "Predict for this text" in seen["buttons"]
     assert any(one.startswith("Recorded for the text bedtime.txt") and "cores" in one for one in seen["text"])
 
 
@@ -153,6 +153,30 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     edge = named[surface.ALONE]
     assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
     assert "the chosen pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
+
+
+@pytest.mark.parametrize(("alpha", "c", "gamma"), ((0.8, 0.1, 3), (0.0, 1.0, 16), (1.0, 0.0, 1), (0.67, 0.13, 4)))
+def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_formulas_tokens(alpha, c, gamma):
+    spot = surface.Spot(alpha, c)
+    steps, passes = timeline.timeline(gamma, spot).data
+    rounds, end = timeline.starts(gamma, spot), timeline.span(gamma, spot)
+    alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.ALONE]
+    drafted = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.DRAFTED]
+    assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
+    assert alone == list(range(int(end))) and drafted == pytest.approx([begin + gamma * c for begin in rounds])
+    assert rounds[1:] == pytest.approx([place + 1.0 for place in drafted[:-1]]), "a round begins when the pass before has ended"
+    assert set(passes.text) == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
+    said = timeline.in_words(gamma, spot)
+    assert f"takes {gamma * c + 1:.2f} target passes and yields {expected_tokens(alpha, gamma):.2f} tokens" in said
+    assert f"makes {int(end) * wall_clock_factor(alpha, gamma, c):.1f} tokens instead of {int(end)}" in said
+
+
+def test_why_a_block_costs_about_one_pass_is_told_with_the_measured_cost():
+    found = batches()
+    cost = found.cost(1, 4)
+    assert f"a pass over 5 tokens takes {cost.value:.2f} ({cost.low:.2f} to {cost.high:.2f}) times" in timeline.one_pass(4, found)
+    assert "a pass over 9 tokens" in timeline.one_pass(16, found), "the largest gamma that was measured"
+    assert timeline.one_pass(1, None).endswith("applied to.")
 
 
 def test_what_the_surface_says_follows_from_the_formula():

@@ -3,17 +3,17 @@
 const BUSY_WITH = ["input", "textarea", "select", "[contenteditable='']", "[contenteditable='true']",
   ...["slider", "tab", "grid", "gridcell", "radio", "combobox", "listbox", "menu"].map((role) => `[role=${role}]`)].join(", ");
 
-/** Keys of something else: a field that is typed in, a focused widget, a shortcut of the browser. ``own`` is a field whose keys are ours. */
-export function isElsewhere(event, own = null) {
+/** Keys of something else: a field that is typed in, a focused widget, a shortcut of the browser. ``own`` are widgets whose keys are ours. */
+export function isElsewhere(event, own = []) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return true;
   const target = event.composedPath()[0];
-  if (own !== null && target === own) return false;
+  if (own.includes(target)) return false;
   if (typeof target?.closest !== "function") return false; // the document itself
-  return Boolean(target.closest(BUSY_WITH)) || (event.key === "Enter" && Boolean(target.closest("button, a, summary, [role=button]")));
+  return Boolean(target.closest(BUSY_WITH)) || (["Enter", " "].includes(event.key) && Boolean(target.closest("button, a, summary, [role=button]")));
 }
 
 /** Acts on the page's key presses, ``acts`` being {key: function of the event}; returns what ends it. */
-export function listenToKeys(acts, { own = null, ready = () => true } = {}) {
+export function listenToKeys(acts, { own = [], ready = () => true } = {}) {
   const onKey = (event) => {
     if (!Object.hasOwn(acts, event.key) || !ready() || isElsewhere(event, own)) return;
     event.preventDefault();

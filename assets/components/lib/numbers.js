@@ -35,9 +35,9 @@ export function digits(x) {
   return x === 0 ? "0" : x === 1 ? "1" : x < 0.00005 ? "<0.0001" : x.toFixed(4);
 }
 
-/** A float as it is: 0, 5.6e-17, and every digit of 0.30000000000000004. */
-export function exactly(x) {
-  return x === 0 ? "0" : String(x);
+/** A probability as a person would write it, with at most six digits: 0.4, 0.0712345. What rounding leaves is a difference of its own. */
+export function brief(x) {
+  return String(Number(x.toPrecision(6)));
 }
 
 /** A difference that is never rounded away. */

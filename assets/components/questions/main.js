@@ -151,6 +151,18 @@ class QuestionsView {
     });
   }
 
+  /** What the presenter's second window says. */
+  notes() {
+    const { question, at, questions } = this;
+    const right = question.options.find((option) => option.right);
+    return {
+      place: `Question ${at + 1} of ${questions.length}`,
+      now: question.asks,
+      ask: `Let the class vote first. Right: ${right.text} ${right.why}`,
+      next: questions[at + 1]?.asks ?? "This is the last question.",
+    };
+  }
+
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < 800);
   }

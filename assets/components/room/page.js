@@ -7,7 +7,7 @@ import { VIEWS } from "./views.js";
 
 const HIDDEN = 4; // times as long between two looks while nobody sees the page
 
-const place = document.getElementById("place"), title = document.getElementById("title"), who = document.getElementById("who");
+const stand = document.getElementById("place"), title = document.getElementById("title"), who = document.getElementById("who");
 const line = document.getElementById("line"), notice = document.getElementById("notice"), seen = document.getElementById("class");
 
 function makeRoom(code) {
@@ -22,9 +22,9 @@ function makeRoom(code) {
     if (key !== shown) {
       shown = key;
       say(notice, "");
-      const inside = place.contains(document.activeElement);
+      const inside = stand.contains(document.activeElement);
       view = task === null ? { node: h("p", {}, said.ended ? "Thank you." : "Look at the wall: the first task comes when your teacher begins it."), update() {} } : VIEWS[task.kind](said, act);
-      place.replaceChildren(view.node);
+      stand.replaceChildren(view.node);
       if (inside) title.focus();
     }
     view.update({ ...said, walk });
@@ -35,14 +35,14 @@ function makeRoom(code) {
   async function act(what, sent) {
     if (busy) return;
     busy = true;
-    place.setAttribute("aria-busy", "true");
+    stand.setAttribute("aria-busy", "true");
     const unsent = { what, sent: { task: said.task.number, ...sent } };
     memory.keep({ unsent });
     try {
       await deliver(unsent);
     } finally {
       busy = false;
-      place.removeAttribute("aria-busy");
+      stand.removeAttribute("aria-busy");
     }
   }
 
@@ -64,7 +64,7 @@ function makeRoom(code) {
     if (error.status === 404) {
       over = true;
       say(title, "No room here");
-      place.replaceChildren();
+      stand.replaceChildren();
     }
   }
 
@@ -117,7 +117,7 @@ function makeDoor() {
       field.select();
     }
   });
-  place.replaceChildren(form);
+  stand.replaceChildren(form);
   field.focus();
 }
 

@@ -47,7 +47,7 @@ export function drawBars(panel, plan, probs, bars, frame) {
   show(panel.axis, bars.length > 0);
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
   say(panel.sub, frame.uniforms ? uniformsSub(bars) : probs ? probs.place : "");
-  say(panel.foot, frame.uniforms ? uniformsFoot(bars) : footOf(probs, frame, plan.narrow));
+  say(panel.foot, frame.uniforms ? uniformsFoot(bars) : footOf(probs, frame, plan));
   const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
@@ -69,8 +69,9 @@ function uniformsFoot(bars) {
   return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
 }
 
-function footOf(probs, frame, narrow) {
+function footOf(probs, frame, { narrow, tight }) {
   if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
+  if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green = exactly the blue bars.`;
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
   if (narrow) return `Striped: what both give, ${number(probs.beta)} in all.`;

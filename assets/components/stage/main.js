@@ -6,6 +6,7 @@ import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { uniformText } from "../lib/numbers.js";
+import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawUniform, makeUniform } from "./uniform.js";
 import { cursorParameter, motionOf, patience, stepped, within } from "./cursor.js";
@@ -15,16 +16,17 @@ import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
 import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
 
-const HEADROOM = 124; // the page's bar above, and the folded controls below
+const GAP = 12; // px between the rows, --space-more
+const HEADROOM = 140; // the page's bar above, and the folded controls below
 
 class Stage {
   constructor() {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.problem = "";
-    this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
     this.wholeText = false;
+    this.asker = new Asker(this);
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
@@ -32,22 +34,26 @@ class Stage {
     this.last = makeLast(this);
     this.svg = s("svg", { class: "scene", role: "group", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
       makeHatches("shared", "both", "bad"), this.bars.node, this.uniform.node, this.last.node, this.last.flying);
-    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form);
+    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card);
     this.mirror = makeMirror();
-    this.forgetKeys = listenToKeys(this.keys(), { own: this.bar.range, ready: () => Boolean(this.payload) });
+    this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
   }
 
   keys() {
-    const turn = () => this.play(!this.playing);
+    const turn = () => this.play(!this.playing), forth = () => this.step(1), back = () => this.step(-1);
     return {
-      ArrowRight: () => this.step(1),
-      ArrowLeft: () => this.step(-1),
+      ArrowRight: forth,
+      PageDown: forth, // a clicker's
+      " ": forth,
+      ArrowLeft: back,
+      PageUp: back,
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
+      a: () => this.asker.turn(!this.asker.on),
       p: turn,
       P: turn,
       Enter: (event) => !event.repeat && this.nextRound(),
@@ -69,11 +75,11 @@ class Stage {
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, motion: 0 };
       this.at = within(this.payload.rounds, wanted.round, wanted.motion);
-      this.opening = first && data.mode === "recorded" && !new URL(window.location.href).searchParams.has("at") && this.atEnd();
       if (!first) this.mirrorCursor();
-    } else if (before?.busy && !data.busy) {
+    } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
     }
+    if (!data.busy) this.asked = false;
     this.payload = data.payload;
     this.node.classList.remove("waiting");
     this.resize();
@@ -90,6 +96,9 @@ class Stage {
 
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
+
+  /** Whether nobody has stepped yet: then the page says why one drafts at all. */
+  isFirst() { return this.at.round === 0 && this.at.motion === 0; }
 
   atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
@@ -130,12 +139,12 @@ class Stage {
   }
 
   ask(event) {
+    this.asked = true;
     this.send("ask", { ...event, at: { ...this.at } });
   }
 
   goTo(round, motion) {
     const at = within(this.payload.rounds, round, motion);
-    this.opening = false;
     if (at.round === this.at.round && at.motion === this.at.motion) return;
     this.drag = null;
     this.problem = "";
@@ -145,7 +154,7 @@ class Stage {
   }
 
   step(by) {
-    if (this.opening && by > 0) return this.goTo(this.at.round, 0);
+    if (by > 0 && this.asker.asking) this.asker.skip();
     const to = stepped(this.payload.rounds, this.at, by);
     if (to) this.goTo(to.round, to.motion);
     else if (by > 0) this.play(false);
@@ -157,12 +166,12 @@ class Stage {
   }
 
   play(on) {
-    if (on && this.opening) this.goTo(this.at.round, 0);
     clearTimeout(this.timer);
     const changed = this.playing !== on;
     this.playing = on;
     if (on) {
       this.timer = setTimeout(() => {
+        if (this.asker.asking) return this.play(false); // somebody has to answer
         this.step(1);
         if (this.playing) this.play(true);
       }, patience(this.motion().sentence));
@@ -177,9 +186,9 @@ class Stage {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const others = this.node.offsetHeight - this.scene.offsetHeight;
-    const free = window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
+    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
+    const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
     this.plan = planScene(width, height);
     sized(this.svg, width, height);
     this.draw();
@@ -200,6 +209,10 @@ class Stage {
     drawSoFar(this.text, this);
     const motion = this.motion();
     this.node.dataset.motion = motion.kind;
+    if (this.node.classList.toggle("first", this.isFirst()) !== this.wasFirst) {
+      this.wasFirst = this.isFirst();
+      if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
+    }
     this.node.classList.toggle("dragging", Boolean(this.drag));
     this.frame = frameOf(motion.kind, this.round().ending);
     drawChips(this.text, this);
@@ -221,6 +234,7 @@ class Stage {
     const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    this.asker.draw();
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
   }
@@ -228,11 +242,23 @@ class Stage {
   /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
   spoken(motion) {
     const what = this.whatIf();
-    if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
+    if (!what) return this.asker.asking ? this.asker.question() : motion.sentence + this.asker.echo();
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";
     return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
+  }
+
+  /** What the presenter's second window says. */
+  notes() {
+    if (!this.payload) return null;
+    const { motions } = this.round(), to = stepped(this.payload.rounds, this.at, 1);
+    return {
+      place: `Round ${this.at.round + 1}, step ${this.at.motion + 1} of ${motions.length}`,
+      now: this.sentence.textContent,
+      ask: this.payload.notes[this.motion().kind] ?? "",
+      next: to ? this.payload.rounds[to.round].motions[to.motion].sentence : "The recorded rounds end here.",
+    };
   }
 
   close() {

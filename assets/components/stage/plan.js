@@ -7,12 +7,13 @@ export function planScene(width, height) {
   const gap = 16;
   if (width < NARROW) {
     const whole = { x: 0, y: 0, w: width, h: height };
-    return { narrow: true, width, height, bars: whole, uniform: whole, last: whole };
+    return { narrow: true, tight: true, width, height, bars: whole, uniform: whole, last: whole };
   }
   const uniform = Math.max(224, Math.round(width * 0.18));
   const bars = Math.round((width - uniform - 2 * gap) * 0.58);
   return {
     narrow: false,
+    tight: width < 1120, // longer words beside and under the bars do not fit
     width,
     height,
     bars: { x: 0, y: 0, w: bars, h: height },

@@ -23,7 +23,8 @@ export function makeLast(stage) {
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 54);
+  const typed = mayType(frame, stage) && !plan.narrow;
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : typed ? 92 : 54); // the field stands under the names
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(panel.node, !plan.narrow || frame.landed);
@@ -44,10 +45,11 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
 
 function titleLast(panel, frame, bonus, known, stage) {
   const { narrow } = stage;
+  const { tight } = stage.plan;
   say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
-  const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  const order = narrow ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
-  say(panel.sub, bonus ? (narrow ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
+  const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
+  const order = tight ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
+  say(panel.sub, bonus ? (tight ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
@@ -72,12 +74,16 @@ function makeDrawForm(stage) {
   return field;
 }
 
+/** Whether the number of the draw can be typed: there is one, and a pair that can say what it lands on. */
+function mayType(frame, stage) {
+  return frame.drawn && stage.round().ending !== null && !stage.data.alone;
+}
+
 function drawDrawForm({ drawing }, plan, frame, stage) {
-  const { ending } = stage.round();
-  const there = frame.drawn && ending !== null && !stage.data.alone;
+  const { ending } = stage.round(), there = mayType(frame, stage);
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 33), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.last.h - 42), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));

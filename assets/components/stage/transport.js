@@ -3,20 +3,21 @@
 import { button, h, say, show } from "../lib/dom.js";
 
 export function makeHead(stage) {
-  const headline = h("h2", { class: "headline" });
+  const opening = h("dl", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
-  const notices = h("div", { class: "notices", role: "status" });
+  const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", {}, h("div", { class: "words" }, headline, h("div", { class: "state" }, status, busy)), h("div", { class: "asks" }, undo, live));
-  return { node, headline, status, busy, notices, live, undo };
+  const node = h("header", {}, h("div", { class: "words" }, opening), h("div", { class: "asks" }, undo, stage.asker.toggle, live));
+  const state = h("div", { class: "state" }, status, busy);
+  return { node, state, opening, status, busy, notices, live, undo };
 }
 
 export function drawHead(head, stage) {
   const { payload, data } = stage;
   const round = payload ? stage.round() : null;
-  say(head.headline, data.headline ?? "");
+  if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
   const ms = Object.entries(round?.ms ?? {}).map(([key, value]) => `${key} ${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`);
   const edits = payload?.edits ?? [];
   const parts = payload ? [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])] : [];
@@ -33,7 +34,8 @@ export function drawHead(head, stage) {
   const wanted = (data.notices ?? []).join("\n");
   if (head.noticed === wanted) return;
   head.noticed = wanted;
-  head.notices.replaceChildren(...(data.notices ?? []).map((sentence) => h("p", {}, sentence)));
+  const close = button("×", "close these notes", () => head.notices.replaceChildren(), "small");
+  head.notices.replaceChildren(...(wanted ? [close, ...data.notices.map((sentence) => h("p", {}, sentence))] : []));
 }
 
 export function makeTransport(stage) {
@@ -51,7 +53,7 @@ export function makeTransport(stage) {
   const count = h("div", { class: "count" });
   const total = h("div", { class: "total" });
   const keys = h("p", { class: "keys" });
-  keys.append("keys: ", ...[["→", " step  "], ["←", " back  "], ["Home", " "], ["End", "  "], ["P", " play  "], ["Enter", " next round"]]
+  keys.append("keys: ", ...[["←", " "], ["→", " step  "], ["F", " presenter view  "], ["S", " notes"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
   const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, stops, range), last);
   const node = h("div", { class: "transport" },
@@ -92,7 +94,7 @@ export function drawTransport(bar, stage) {
     mark.classList.toggle("now", i === at.motion);
   }
   spaceLabels(bar, at.motion, stage.track);
-  bar.step.disabled = end && lastRound && !stage.opening;
+  bar.step.disabled = end && lastRound;
   bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
   bar.last.disabled = end;
   bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);

@@ -20,7 +20,7 @@ export function makeUniform(stage) {
     bar: s("text", { class: "threshold" }),
     shows: s("text", { class: "shows" }),
   };
-  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
+  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
     s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
   panel.node.append(...Object.values(parts), disc);
   const uniform = { ...panel, ...parts, disc, ...makeUniformForm(stage) };
@@ -89,19 +89,17 @@ function listenToUniform(uniform, stage) {
   disc.addEventListener("blur", () => !uniform.held && stage.drag?.byKey && stage.release(stage.drag.u));
 }
 
-const NUDGES = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 };
+const NUDGES = { ArrowUp: 0.01, ArrowDown: -0.01 };
 
-/** Where a key moves u; null for all other keys. */
-export function nudged(u, key) {
-  if (key === "Home") return 0;
-  if (key === "End") return 0.999;
-  return Object.hasOwn(NUDGES, key) ? Math.min(0.999, Math.max(0, Number((u + NUDGES[key]).toFixed(3)))) : null;
+/** Where a key moves u, ten times as far with Shift; null for all other keys: they step the stage, as everywhere on it. */
+export function nudged(u, key, far = false) {
+  return Object.hasOwn(NUDGES, key) ? Math.min(0.999, Math.max(0, Number((u + NUDGES[key] * (far ? 10 : 1)).toFixed(3)))) : null;
 }
 
-/** Keys on the focused random number: arrows move it, Enter lets go, Escape puts it back. */
+/** Keys on the focused random number: arrows up and down move it, Enter lets go, Escape puts it back. */
 function nudge(event, stage) {
   if (!stage.canDrag()) return;
-  const moved = nudged(stage.drag ? stage.drag.u : stage.chip().u, event.key);
+  const moved = nudged(stage.drag ? stage.drag.u : stage.chip().u, event.key, event.shiftKey);
   if (moved !== null) stage.dragTo(moved, true);
   else if (event.key === "Enter" && stage.drag) stage.release(stage.drag.u);
   else if (event.key === "Escape") stage.dropDrag();
@@ -113,11 +111,12 @@ function nudge(event, stage) {
 export function drawUniform(uniform, plan, stage) {
   const frame = stage.frame;
   const chip = stage.chip();
-  const there = chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
+  const there = !stage.asker.asking && chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
   const hidden = plan.narrow && frame.kind !== "uniform";
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
-  say(uniform.title, "The random number u");
+  say(uniform.title, stage.asker.asking ? "What do you expect?" : "The random number u");
+  uniform.node.classList.toggle("asking", stage.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   say(uniform.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
   say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "a bonus token needs none" : "u: uniform between 0 and 1");

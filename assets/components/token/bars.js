@@ -91,7 +91,8 @@ function drawHalf(half, slot, probs, x, wide, plot, touched, level) {
 function listenToBar({ reach }, probs, index, view, svg) {
   const valueAt = (event) => {
     const { plot } = view.held;
-    const y = event.clientY - svg.getBoundingClientRect().top;
+    const { top, height } = svg.getBoundingClientRect();
+    const y = (event.clientY - top) * (svg.clientHeight / height); // a presenter's page is scaled
     return Math.round((plot.base - y + view.held.offset) / plot.unit / STEP) * STEP;
   };
   reach.addEventListener("pointerdown", (event) => {

@@ -1,6 +1,6 @@
 // Three controls in sight, the rest in a fold; the address; what screen readers hear.
 
-import { button, h, say } from "../lib/dom.js";
+import { button, h, say, show } from "../lib/dom.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
 import { GRID } from "./account.js";
 import { fill, wordOf } from "./parts.js";
@@ -13,15 +13,17 @@ export function makeHead(view) {
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
-  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "answer" }, view.texts.answer));
+  const answer = h("p", { class: "answer off" }, view.texts.answer); // the end of the sentence would be told before it is asked
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), answer);
   const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo, reset));
-  return { node, presets, undo, reset, about };
+  return { node, presets, undo, reset, about, answer };
 }
 
 export function drawHead(head, view) {
   const { preset, from, p } = view.state;
   head.presets.value = from ? "" : preset;
-  head.undo.disabled = !p;
+  show(head.undo, Boolean(p));
+  show(head.reset, Boolean(p || from || preset !== view.payload.presets[0].id));
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
   const invented = place ? "" : " Invented distributions.";

@@ -5,6 +5,7 @@ import { h, say } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";
 import { GRID, account, onGrid, withEntry } from "./account.js";
 import { drawBars, makeBars } from "./bars.js";
+import { drawComplete, makeComplete } from "./complete.js";
 import { barParameters, drawHead, drawMore, makeHead, makeMore, twin } from "./controls.js";
 import { drawMaths, makeMaths } from "./maths.js";
 import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./out.js";
@@ -22,6 +23,7 @@ class TokenView {
     this.mirror = makeMirror();
     this.notices = h("div", { class: "notices", role: "status" });
     this.head = makeHead(this);
+    this.complete = makeComplete(this);
     this.bars = makeBars(this);
     this.proposal = makeDraftToken(this);
     this.out = makeOut(this);
@@ -32,7 +34,7 @@ class TokenView {
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
+      this.notices, this.head.node, this.head.about, this.complete.node, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
   }
 
@@ -156,6 +158,7 @@ class TokenView {
     this.slots = this.standing();
     this.sums = account(this.slots);
     drawHead(this.head, this);
+    drawComplete(this.complete, this);
     const { top } = drawBars(this.bars, this, bars, high);
     drawDraftToken(this.proposal, this, proposal, this.narrow ? 62 : high - 40, this.narrow);
     drawOut(this.out, this, out, high, top);

@@ -1,7 +1,7 @@
 // The maths with the current numbers in it, for the token that was touched last.
 
 import { h } from "../lib/dom.js";
-import { digits, exactly } from "../lib/numbers.js";
+import { brief, digits } from "../lib/numbers.js";
 import { wordOf } from "./parts.js";
 import { fourRules } from "./rules.js";
 
@@ -33,5 +33,5 @@ function oneToken(slot, row, beta) {
   const { p, q } = row;
   const keep = q > 0 ? `${digits(q)} · min(1, ${digits(p)}/${digits(q)})` : "0";
   const rest = row.left > 0 ? `${digits(1 - beta)} · ${digits(row.left)}/${digits(1 - beta)}` : "0";
-  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.accepted)} + ${digits(row.replaced)} = ${exactly(row.sum)}, and p = ${exactly(p)}`]];
+  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.accepted)} + ${digits(row.replaced)} = ${brief(row.sum)}, and p = ${brief(p)}`]];
 }

@@ -4,7 +4,7 @@ import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { difference, number, ofHundred, settled } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
-import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
+import { drawAxis, fill, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
 
 export function makeDraftToken(view) {
   const parts = {
@@ -101,7 +101,6 @@ function drawStack(stack, slot, row, i, plot) {
   standRect(stack.left, x, wide, row.accepted, row.sum, plot);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
   move(stack.value, plot.middle(i), plot.base - slot.p * plot.unit - 8);
-  const written = number(row.sum);
-  say(stack.value, 6.4 * written.length > plot.step + 2 ? "" : written);
+  say(stack.value, fitting(row.sum, plot.step - 4));
   nameUnder(stack.name, slot, plot.middle(i), plot);
 }

@@ -2,10 +2,18 @@
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
+import { number } from "../lib/numbers.js";
 
 /** A sentence of the payload with its {places} filled in. */
 export function fill(sentence, values) {
   return sentence.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
+}
+
+const LETTER = 7.2; // px of a bold digit over a bar
+
+/** A probability over a bar with ``room`` px: as everywhere, or that it is small, or nothing; what does not fit stands in the table. */
+export function fitting(x, room) {
+  return [number(x), ...(x > 0 && x < 0.01 ? ["<0.01"] : [])].find((text) => LETTER * text.length <= room) ?? "";
 }
 
 /** A token in a sentence. */

@@ -2,7 +2,7 @@
 
 import { h, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
-import { difference, digits, exactly, number } from "../lib/numbers.js";
+import { brief, difference, digits, number } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
 import { fill, makeCard } from "./parts.js";
 import { fourRules } from "./rules.js";
@@ -43,8 +43,8 @@ export function drawSums(card, view) {
     const keep = slots[i].glyphs === null && slots[i].overlap !== undefined ? "each its own" : row.q > 0 ? digits(Math.min(1, row.p / row.q)) : "–";
     const written = {
       token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, accepted: digits(row.accepted), share: digits(row.share),
-      replaced: digits(row.replaced), sum: view.plan.exact ? exactly(row.sum) : digits(row.sum),
-      p: view.plan.exact ? exactly(row.p) : digits(row.p), difference: difference(row.difference),
+      replaced: digits(row.replaced), sum: view.plan.exact ? brief(row.sum) : digits(row.sum),
+      p: view.plan.exact ? brief(row.p) : digits(row.p), difference: difference(row.difference),
     };
     for (const [j, [key]] of COLUMNS.entries()) say(cells[j], written[key]);
   }

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from specviz.figures.common.glyphs import name, piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
-HEADLINE = (
-    "A small draft model suggests tokens. A large target model checks them. The text follows exactly the target’s distribution."
+OPENING = (  # what a first visitor reads before the first step
+    ("Why", "A large model reads all its weights for every token. Checking four in one pass takes about as long."),
+    ("What", "A small draft model suggests tokens. A large target model checks them all in one pass, by an exact rule."),
+    ("What for", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -106,13 +108,26 @@ class _Teller:
 
     def draft_token(self, i: int, decision: Decision) -> str:
         start = f"The {ordinal(i)} draft token" if self.many > 1 else "The only draft token"
-        return f"{start} is {self.name(decision.token)}: the draft model gives it probability {number(decision.q)}."
+        said = f"{start} is {self.name(decision.token)}: the draft model gives it probability {number(decision.q)}."
+        if decision.u_draft is None:
+            return said
+        if i == 0:
+            return f"{said} It was drawn at random from the draft’s distribution, so it need not be the likeliest token."
+        return f"{said} Others were likelier; the draw decides." if self.likelier(i, decision) else said
+
+    def likelier(self, i: int, decision: Decision) -> bool:
+        """Whether the draft gives another token more than the one that was drawn."""
+        probs = self.round.distributions[i] if i < len(self.round.distributions) else None
+        return probs is not None and probs.q is not None and max(probs.q) > decision.q
 
     def one_pass(self) -> str:
         if self.many == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
         what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
-        return f"One target pass checks {what}: the target model computes its own distribution at every position."
+        return (
+            f"One target pass checks {what}: its own distribution at each of them, and one more after the last. "
+            "It takes about as long as a pass over one token."
+        )
 
     def look(self, decision: Decision) -> str:
         word, q, p = self.name(decision.token), number(decision.q), number(decision.p)
@@ -179,7 +194,7 @@ class _Teller:
         if self.many == 0:
             return f"{draw}."
         accepted = "The draft token was accepted" if self.many == 1 else f"All {self.many} draft tokens were accepted"
-        return f"{accepted}, so the same pass gives one more token. {draw}, the bonus token."
+        return f"{accepted}, so the target’s last distribution, after them all, gives one more token. {draw}, the bonus token."
 
     def stop(self) -> str:
         if self.round.ending.kind == "length":
@@ -194,4 +209,5 @@ class _Teller:
             parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
         made_of = f": {' and '.join(parts)}" if parts else ""
         alone = "1 pass too" if count == 1 else f"{count} passes"
-        return f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
+        said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
+        return f"{said} The gain in speed is these tokens, against the time that the draft steps took." if self.many else said

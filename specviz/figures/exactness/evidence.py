@@ -13,8 +13,9 @@ from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS, PERCENT
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
-CELLS = 18  # most cells of a picture
+CELLS, LEAST = 18, 0.002  # most cells of a picture, and the smallest probability of one
 BINS = 10
+SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of each
 FEW = 5  # with fewer cells every one gets its bar
 DWARF = 2.5  # a pooled bar longer than this many times the next one is left to the table
 

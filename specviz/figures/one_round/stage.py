@@ -10,6 +10,7 @@ from typing import Any
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.common.narration import checked, motions, number, ordinal, rejected_at
+from specviz.figures.one_round.notes import NOTES
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform
 from specviz.trace import Decision, Distribution, Round, Trace
@@ -35,6 +36,7 @@ def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
         "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
         "rounds": rounds,
+        "notes": NOTES,
         "more": open_ended(trace) if more is None else more,
     }
 

@@ -22,7 +22,6 @@ from specviz.records import ASSETS, read_file
 from specviz.serving import setups
 from specviz.serving.setups import SetupComparison
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.trace import Trace
 
 HEADLINE = "What would you expect?"
@@ -355,6 +354,8 @@ def tree(one: MethodComparison) -> Question:
 
 def samples() -> Question:
     """How many samples a distance needs; the formula of statistics/power.py."""
+    from specviz.statistics.power import detectable_tv, draws_needed  # scipy, which a page of another run can do without
+
     need = draws_needed(OFF, CELLS - 1)
     enough = _two_digits(need)
     few, some, many = enough // 100, enough // 10, 100 * enough

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame, hatched
+from specviz.figures.common.glyphs import piece, whole
 from specviz.figures.common.labels import label, safe
 from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
@@ -17,6 +19,7 @@ from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
 BINS = 14
+BEFORE, AFTER = 14, 10  # tokens of a story
 MARGIN = "gap between the two largest logits"
 
 
@@ -118,6 +121,48 @@ def tokens(one: GreedyPair) -> tuple[str, str]:
 
 def named(one: GreedyPair, token: int) -> str:
     return label((token,), True, one.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The closest tie of a comparison, told.
+
+    names   the two ways to serve the target; before  the last words that both wrote; tokens, after  what each then wrote
+    place   of the different token, from 1; gap  of the two largest logits there, in the first way; usual  the median
+    """
+
+    names: tuple[str, str]
+    before: str
+    tokens: tuple[str, str]
+    after: tuple[str, str]
+    place: int
+    gap: float
+    usual: float
+
+    @property
+    def in_words(self) -> str:
+        first, second = self.names
+        return (
+            f"The same weights at temperature 0, without a draft. At token {self.place} the two largest logits are only {self.gap:.2g} apart in {first}; "
+            f"{self.usual:.2g} is usual. Rounding to {second} reverses them, and from there on the texts differ. Both are right: each follows its own "
+            f"target. Speculative decoding follows the one that is served, and cannot know the other."
+        )
+
+
+def story(seen: NearTieSummary | None) -> Story | None:
+    """The parting where the reference's two largest logits are closest; None where no texts part."""
+    if seen is None or not seen.parted:
+        return None
+    one, arm = min(seen.parted, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    place = one.place
+
+    def text(ids: Sequence[int]) -> str:
+        return whole(b"".join(piece(one.pieces, token) for token in ids))
+
+    after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
+    written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))
+    before = text((*one.begins, *one.first.tokens[:place])[-BEFORE:])
+    return Story((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.typical)
 
 
 def _end(one: GreedyPair, count: int = 8) -> str:

@@ -45,8 +45,14 @@ def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
     frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
-    names(figure, {name: values[-1] for name, values in lines.items()}, sizes[-1], kind)
+    values = [value for line in lines.values() for value in line]
+    low, high = (
+        0.9 * min(values),
+        1.25 * max(values),
+    )  # the dotted line leaves the picture: with all of it the others would lie on each other
+    names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
     figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
+    figure.update_yaxes(range=[low, high])
     return figure
 
 

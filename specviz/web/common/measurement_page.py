@@ -44,17 +44,21 @@ def prompt_and_choice(name: str, state: Findings, field: str, label: str, titles
 
 def run(
     name: str, state: Findings, question: Any, problems: list[str], offer: Callable[[Any], download.Offer],
-    label: str, work: Work, about: str,
+    label: str, work: Work, about: str, place: Any = None,
 ) -> None:  # fmt: skip
-    """What follows the fields: what is wrong with them, the export, the button that measures, and its progress."""
+    """What follows the fields: what is wrong with them, the export, the button that measures, and its progress.
+
+    place  where the button and its progress stand, such as the fold that holds the fields; None: here
+    """
     state.choose(question)
     notes(problems, f"{name}-notes-fields")
     session.keep_link(state)
     download.fold(name, lambda: offer(state))
-    with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
-        session.ask(st, state, label, f"{name}-run", work, state.question, type="primary")
-        st.caption(about)
-    session.watch(name)
+    with st.container() if place is None else place:
+        with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
+            session.ask(st, state, label, f"{name}-run", work, state.question, type="primary")
+            st.caption(about)
+        session.watch(name)
     notes(state.notices, f"{name}-notes-live")
 
 

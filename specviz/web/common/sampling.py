@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from specviz.errors import SpecvizError
-from specviz.figures.common.labels import label
-from specviz.figures.exactness.evidence import CELLS, CellShares
+from specviz.evidence.tally import SIZES, Tally, possible
+from specviz.figures.exactness.evidence import CELLS, LEAST, CellShares
+from specviz.figures.exactness.samples import SamplingResult, labels_of, shares
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
 from specviz.web.common import cache, model_loading, placement
@@ -30,37 +29,16 @@ from specviz.web.hosting import limits, metrics
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
-    from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
     from specviz.models.pairs.loading import LoadedPair
 
     Sampler = Callable[[int, Watch], Sequence[Samples]]
     Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
 
-SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in evidence/looks.py; a test compares them
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 SHARD = 250_000  # most samples of a shard: memory, and how often the pictures are drawn again
 MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, by models of at most so many parameters
-LEAST = 0.002  # probability of a cell of the pictures
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingResult:
-    """What was found so far.
-
-    arms   the samples of both decoders; None until the exact distribution is known
-    looks  the answers of each test, in the order of the plan: one for each decoder that is tested
-    notes  sentences about what is unusual here
-    """
-
-    arms: tuple[CellShares, CellShares] | None = None
-    looks: tuple[tuple[Answer, ...], ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def n(self) -> int:
-        return self.arms[0].n if self.arms else 0
 
 
 class SamplingState(PageState):
@@ -79,17 +57,40 @@ class SamplingState(PageState):
         self.result: Any = self.empty
         self.bench: Any = None
 
+    def recorded(self) -> Any:
+        """What was recorded for the question, with its result; None where there is none."""
+        return None
+
+    @property
+    def own(self) -> bool:
+        """Whether what is shown is of the visitor's own samples, or of none."""
+        return bool(self.result.n) or self.recorded() is None
+
+    @property
+    def shown(self) -> Any:
+        """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
+        return self.result if self.own else self.recorded().result
+
+    @property
+    def models(self) -> Mapping[str, Any]:
+        """What an export says of the models behind what is shown."""
+        return self.bench.models if self.own else self.recorded().models
+
     def prepare(self, prepared: Work) -> None:
-        """Ask for the exact distribution and its cells, once."""
-        if self.ticket is None:
+        """Ask for the exact distribution and its cells, once; a record holds them already."""
+        if self.ticket is None and self.recorded() is None:
             said = self.said
             self.submit(prepared)
             self.said = said + self.said
 
     @property
     def next_test(self) -> int | None:
-        """Samples at the test that comes next; None after the last."""
-        return next((n for n in SIZES if self.result.n < n <= self.question.most), None)
+        """Samples at the test of the visitor's own that comes next; None after the last."""
+        return self.test_after(self.result.n)
+
+    def test_after(self, n: int) -> int | None:
+        """Samples at the first test after ``n``; None after the last."""
+        return next((size for size in SIZES if n < size <= self.question.most), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,7 @@ def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCe
             looks.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
         )
         cells = possible(shown)
-        pieces = pair.pieces({token for name in cells.names for token in name})
-        labels = (label(*cell, pieces) for cell in zip(cells.names, cells.whole.tolist(), strict=True))
-        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), tuple(labels))
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), labels_of(cells, pair.pieces))
 
     return EXACT.of(as_key(replace(settings, seed=0)), computed)
 
@@ -127,7 +126,7 @@ def as_key(settings: Settings) -> str:
     return json.dumps(settings.to_record(), sort_keys=True)
 
 
-class Bench:
+class Bench(Tally):
     """The open pair, the cells of pictures and tests, and the counts of both decoders. tested: how many of them, from the first."""
 
     def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
@@ -138,34 +137,12 @@ class Bench:
         importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")
         exact = exact_cells(self.pair, settings, ticket)
-        self.names, self.n, self.ids = names, 0, exact.ids
-        self.cells, self.looks, self.labels = exact.shown, exact.looks, exact.labels
-        self.counts = [np.zeros(len(self.cells.names), dtype=np.int64) for _ in names]
-        self.look_counts = [[np.zeros(len(one.names), dtype=np.int64) for one in self.looks] for _ in range(tested)]
+        super().__init__(names, tested, exact.shown, exact.looks)
+        self.ids, self.labels = exact.ids, exact.labels
 
     def picture(self) -> tuple[CellShares, ...]:
         """Both decoders so far."""
-        fixed = self.labels, self.cells.whole.tolist(), self.cells.masses
-        return tuple(
-            CellShares.of(name, *fixed, counts.tolist(), self.n) for name, counts in zip(self.names, self.counts, strict=True)
-        )
-
-    def add(self, arms: Sequence[Samples]) -> tuple[tuple[Answer, ...], ...]:
-        """Count a shard of each decoder in. Returns the answers of a test that is due after it."""
-        from specviz.evidence.looks import judge
-
-        for counts, samples in zip(self.counts, arms, strict=True):
-            counts += self.cells.counts(samples)
-        for look_counts, samples in zip(self.look_counts, arms, strict=False):
-            for size, cells, counts in zip(SIZES, self.looks, look_counts, strict=True):
-                if self.n < size:
-                    counts += cells.counts(samples)
-        self.n += len(arms[0])
-        return tuple(
-            tuple(judge(look, self.looks[look], one[look], name) for name, one in zip(self.names, self.look_counts, strict=False))
-            for look, size in enumerate(SIZES)
-            if size == self.n
-        )
+        return shares(self, self.labels)
 
     def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
@@ -184,14 +161,6 @@ class Bench:
         with suppress(SpecvizError):
             return draftable_in_words(described_along(self.pair, settings, [(self.ids, self.ids[-1:])]))
         return ""
-
-
-def possible(cells: Partition) -> Partition:
-    """Without cells that the target never writes; the tests find a sample there. The first cell stays, for all other texts."""
-    keep = cells.masses > 0.0
-    keep[0] = True
-    names = tuple(compress(cells.names, keep))
-    return replace(cells, names=names, masses=cells.masses[keep], whole=cells.whole[keep])
 
 
 def draw(

@@ -230,8 +230,8 @@ def visitor() -> str:
 
 
 def asked() -> dict[str, str]:
-    """The address's parameters without the place, which the stage changes by itself."""
-    return {key: value for key, value in st.query_params.to_dict().items() if key != "at"}
+    """The address's parameters without those that the browser changes by itself: the place on the stage, the presenter view."""
+    return {key: value for key, value in st.query_params.to_dict().items() if key not in ("at", "present")}
 
 
 def _went_back() -> bool:

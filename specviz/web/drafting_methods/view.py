@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.figures.common.components import component
 from specviz.figures.drafting_methods import block_gain as gain_words
-from specviz.figures.drafting_methods import matrix
+from specviz.figures.drafting_methods import drawings, matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.measure.methods import MethodComparison, MethodRow
@@ -49,12 +49,14 @@ _component = st.components.v2.component("specviz_tree", **component("tree"))
 def page() -> None:
     state = measurement_page.current("drafting_methods", MethodsState, MethodsQuestion)
     head("drafting_methods", "Drafting methods", LEDE)
+    top = st.container(key="drafting_methods-drawings")
     question, problems = measurement_page.prompt_and_choice("drafting_methods", state, "choice", "Sampling", SAMPLING)
     measurement_page.run("drafting_methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
     one = state.underway or state.shown
     if one is None:
         st.caption("The comparison appears here once it has run.")
         return
+    top.html(drawings.html(one))
     notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
     table(state, one)
     said(" ".join(filter(None, (figures.conclusion(one), figures.paying(one)))), "drafting_methods-said")

@@ -17,14 +17,14 @@ def offer(exam: Exam) -> Offer:
         from specviz.export.report import package as of_report
 
         return ready(of_report(exam.report))
-    return Offer("is-it-exact") if exam.result.arms is None else ready(exact_package(exam))
+    return Offer("is-it-exact") if exam.shown.arms is None else ready(exact_package(exam))
 
 
 def exact_package(exam: Exam) -> Package:
-    result, question, verdict = exam.result, exam.question, words.verdict(exam)
+    result, question, verdict = exam.shown, exam.question, words.verdict(exam)
     tests = [as_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = facts(
-        question.settings, exam.bench.models, "exactness", question.link(), [words.command(exam)], decoder=question.source, n=result.n,
+        question.settings, exam.models, "exactness", question.link(), [words.command(exam)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip

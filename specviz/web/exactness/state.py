@@ -7,26 +7,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.figures.exactness.evidence import SeedPValues
+from specviz.evidence.tally import SIZES
+from specviz.figures.exactness.samples import DECODERS, ExactnessResult
+from specviz.figures.recorded_samples import OfADecoder, same_samples
 from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
 from specviz.web.common.pairs import known_pair
-from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
+from specviz.web.common.recorded_samples import recorded_samples
+from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SamplingState
 from specviz.web.hosting.options import options
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses
 FILE, SERVER = "file", "server"
 SOURCES = {
-    "speculative": "Speculative decoding",
-    "target": "Target-only sampling",
+    **DECODERS,
     "assisted": "Assisted generation (transformers)",
     FILE: "A file of samples",
     SERVER: "A running server",
 }
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address
-SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of each
 
 
 def offered() -> list[str]:
@@ -83,20 +84,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactnessResult(SamplingResult):
-    """What was found so far; the second decoder is target-only sampling under another seed, which is not tested.
-
-    texts     (number of the sample from 1, text of the source, target-only text), the latest that differ
-    p_values  of many seeds, once they were asked for
-    engine    samples that ran through the engine and its caches; the others were drawn on shared distributions
-    """
-
-    texts: tuple[int, str, str] | None = None
-    p_values: SeedPValues | None = None
-    engine: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Upload:
     """A file as one visitor's browser sent it. id: of this upload."""
 
@@ -133,6 +120,15 @@ class Exam(SamplingState):
     """
 
     empty = ExactnessResult()
+
+    def recorded(self) -> OfADecoder | None:
+        found, asked = recorded_samples(), self.question
+        same = (
+            found is not None
+            and asked.source == found.exactness.source
+            and same_samples(asked.settings, found.exactness.settings)
+        )
+        return found.exactness if same else None
 
     def begin_anew(self) -> None:
         super().begin_anew()

@@ -6,18 +6,17 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.figures.exactness import evidence
+from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.common.verdict import RULE, counted
+from specviz.web.common.verdict import RULE, counted, told
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     FILE,
     LENGTHS,
-    SEED_SAMPLES,
-    SEEDS,
     SERVER,
     SERVER_SAMPLES,
     SOURCES,
@@ -40,6 +39,7 @@ LEDE = (
 def page() -> None:
     exam = session.current("exactness", session.by_link(Exam, Question))
     head("exactness", "Is it exact?", LEDE)
+    top = st.container(key="exactness-top")
     question, problems = fields(exam)
     exam.choose(question)
     notes(problems, "exactness-notes-fields")
@@ -58,10 +58,12 @@ def page() -> None:
         return
     buttons(exam)
     notes(exam.notices, "exactness-notes-live")
-    notes(exam.result.notes, "exactness-notes-distribution")
-    said = words.verdict(exam)
-    elements.verdict("exactness", said.mark, said.words, said.seen)
-    if exam.result.arms is None:
+    notes(exam.shown.notes, "exactness-notes-distribution")
+    with top:
+        said = words.verdict(exam)
+        elements.verdict("exactness", said.mark, said.words, said.seen)
+        notes(told(exam), "exactness-notes-from")
+    if exam.shown.arms is None:
         st.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     pictures(exam, session.theme())
@@ -70,13 +72,10 @@ def page() -> None:
 
 
 def fields(exam: Exam) -> tuple[Question, list[str]]:
-    """Three fields in sight, the others folded: the question they ask, and sentences where one cannot be used."""
+    """Two fields in sight, the others folded: the question they ask, and sentences where one cannot be used."""
     asked = exam.question
     form = Form("exactness", exam.turn, as_fields(asked.settings))
-    text, length, source = st.columns([6, 1.5, 2.5])
-    form.raw["length"] = length.selectbox(
-        "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
-    )
+    text, source = st.columns([7, 3])
     form.raw["source"] = source.selectbox(
         "Samples of", offered(), index=offered().index(asked.source), format_func=SOURCES.get, **form.key("source")
     )
@@ -90,6 +89,9 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         form.prompt(text)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
+        form.raw["length"] = st.selectbox(
+            "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
+        )
         form.sampling()
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
@@ -131,6 +133,7 @@ def uploads(exam: Exam) -> list[Upload]:
 def buttons(exam: Exam) -> None:
     n, most = exam.result.n, exam.question.most
     with st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
+        st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
             hint = "This decoder writes one text at a time and would need hours." if count > most else None
             if st.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
@@ -142,7 +145,7 @@ def buttons(exam: Exam) -> None:
 
 
 def pictures(exam: Exam, kind: str) -> None:
-    result = exam.result
+    result = exam.shown
     end = evidence.axis_end(*result.arms)
     if result.texts:
         st.markdown(
@@ -159,7 +162,8 @@ def pictures(exam: Exam, kind: str) -> None:
 
 
 def seeds(exam: Exam, kind: str) -> None:
-    found = exam.result.p_values
+    known = exam.recorded()
+    found = exam.result.p_values or (known.result.p_values if known else None)
     with st.container(key="exactness-flat"):
         st.markdown("## One run may pass by chance. What about many?")
         if exam.question.source == "assisted":
@@ -180,12 +184,16 @@ def seeds(exam: Exam, kind: str) -> None:
 
 
 def folds(exam: Exam) -> None:
-    from specviz.evidence.looks import rule  # torch comes with it, which is there once there are pictures
-
-    result = exam.result
+    result = exam.shown
     seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
     tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
-    with st.expander("When this page tests, and what it could detect"):
+    fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
+    if not fold.open:
+        return
+    from specviz.evidence.looks import rule  # torch comes with it, which a recorded page does without
+
+    with fold:
+        st.markdown(words.more(exam))
         st.markdown(RULE)
         elements.dataframe(words.tests_table(result, rule()))
         st.caption(words.TABLE)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specviz.export.manifest import proposer_options
+from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common.verdict import Verdict, counted, detectable, next_test, rejection, tail, too_early, verify_command
-from specviz.web.exactness.state import SOURCES, ExactnessResult, Exam, Question
+from specviz.web.exactness.state import SOURCES, Exam, Question
 
 if TYPE_CHECKING:
-    from specviz.evidence.experiment import Answer
+    from specviz.evidence.tally import Look
 
 ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
 TABLE = (
@@ -25,20 +26,26 @@ def verdict(exam: Exam) -> Verdict:
     """The answer so far. One rejection at any test stays."""
     if early := too_early(exam, "The blue marks are the exact distribution. Sample, and watch the bars approach them."):
         return early
-    answers = [answer for (answer,) in exam.result.looks]
-    found = next((one for one in answers if one.verdict == "rejected"), answers[-1])
-    samples = counted(found.plan.n)
+    looks = [look for (look,) in exam.shown.looks]
+    found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
+    samples, who = counted(found.n), SOURCES[exam.question.source]
     if found.verdict == "rejected":
-        return Verdict(
-            "rejected", f"Not exact: {samples} do not follow the target’s distribution.", f"{rejection(found)} {_pooled(found)}"
-        )
-    if not found.partition.tells:
+        return Verdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", rejection(found))
+    if not found.tells:
         return Verdict("untold", f"{samples} cannot decide: all texts share one cell.", next_test(exam))
-    words = f"{SOURCES[exam.question.source]} is consistent with the target’s exact distribution: {samples}, no difference seen."
-    return Verdict("consistent", words, " ".join(filter(None, (detectable(found), _pooled(found), next_test(exam)))))
+    return Verdict(
+        "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {detectable(found)}"
+    )
 
 
-def _pooled(found: Answer) -> str:
+def more(exam: Exam) -> str:
+    """What the verdict leaves open: differences inside a cell, and the test that comes next; empty before the first test."""
+    if not (looks := exam.shown.looks):
+        return ""
+    return " ".join(filter(None, (_pooled(looks[-1][0]), next_test(exam))))
+
+
+def _pooled(found: Look) -> str:
     if found.pooled < 5e-4:
         return ""
     share = "All cells hold" if found.pooled > 0.9995 else f"{found.pooled:.0%} of the probability lies in cells that hold"
@@ -47,13 +54,13 @@ def _pooled(found: Answer) -> str:
 
 def tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[dict[str, object]]:
     """The plan as rows, with what each test found."""
-    answers = [answer for (answer,) in result.looks] + [None] * (len(plan) - len(result.looks))
+    looks = [look for (look,) in result.looks] + [None] * (len(plan) - len(result.looks))
     return [
         {"samples": f"{one['n']:,}", "level of each test": f"{one['level']:.2g}", "most cells": one["cells"],
          "detects a distance of": f"{(found.detectable_tv if found else one['sees']):.2g}",
          "chi-square p": p_in_a_table(found.tests[0].p_value) if found else "",
          "G p": p_in_a_table(found.tests[1].p_value) if found else "", "found": found.verdict if found else "not reached"}
-        for found, one in zip(answers, plan, strict=True)
+        for found, one in zip(looks, plan, strict=True)
     ]  # fmt: skip
 
 
@@ -93,7 +100,7 @@ def engine_sentence(result: ExactnessResult, question: Question) -> str:
 def command(exam: Exam) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = exam.question.settings, exam.question.source, Settings()
-    options: list[Any] = ["--length", settings.length, "--samples", max(exam.result.n, 10_000)]
+    options: list[Any] = ["--length", settings.length, "--samples", max(exam.shown.n, 10_000)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]

@@ -9,26 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from specviz.errors import EvidenceError, SpecvizError
+from specviz.errors import EvidenceError
+from specviz.evidence.tally import SIZES
 from specviz.export.manifest import proposing, sampling_options
-from specviz.figures.exactness.evidence import SeedPValues
+from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS, SeedPValues
+from specviz.figures.exactness.samples import ExactnessResult, latest_difference
 from specviz.models.pairs.names import as_options
 from specviz.web.common import cache, model_loading, placement, sampling
 from specviz.web.common.queue import Ticket
-from specviz.web.common.sampling import SHARD, SIZES, Bench, as_key
-from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SERVER, SOURCES, ExactnessResult, Exam, ServerAsked, Upload, offered
+from specviz.web.common.sampling import SHARD, Bench, as_key
+from specviz.web.exactness.state import SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
+    from specviz.settings import Settings
 
 THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a second
-TEXTS = 200  # latest samples that are searched for two different texts
 AT_ONCE, SILENCE = 8, 60.0  # requests to a server at a time; seconds for an answer
 TV_OF_SERVER = 0.02
 TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
@@ -82,7 +82,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == sources.ENGINE else 0
-        return {"texts": _texts(bench, arms) or result.texts, "engine": result.engine + through}
+        return {"texts": latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
 
     sampling.draw(exam, ticket, count, most, SIZES, both, more)
 
@@ -94,38 +94,24 @@ def drawn(bench: Bench, work: Any, cut: Any, watch: Watch) -> Samples:
     return placement.do(shards.drawn, bench.pair, work.settings, (work, cut), watch, str(cut))
 
 
-def _texts(bench: Bench, arms: Sequence[Samples]) -> tuple[int, str, str] | None:
-    """The latest sample of which the two arms wrote different texts."""
-    from specviz.decoding.samples import NONE
-
-    for back in range(1, min(TEXTS, len(arms[0])) + 1):
-        rows = [samples.tokens[-back] for samples in arms]
-        if not np.array_equal(*rows):
-            written = [bench.pair.decode([token for token in row.tolist() if token != NONE]) for row in rows]
-            return arms[0].first + len(arms[0]) - back + 1, *written
-    return None
-
-
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepared(exam, ticket)
     from specviz.evidence import shards, sources
-    from specviz.evidence.partition import exact_partition
-    from specviz.statistics.goodness import chi_square
+    from specviz.evidence.many_seeds import p_values
 
     settings, source = exam.question.settings, exam.question.source
     mode = sources.ENGINE if sources.engine_alone(source, settings) else sources.SHARED
-    target, _ = bench.pair.open(settings)
-    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / samples, bench.pair.eos_token_ids)
-    if (cells.masses > 0).sum() < 2:
-        raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
-    probs, values = cells.masses / cells.masses.sum(), []
-    for number in range(seeds):
-        ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
+    values: list[float] = []
+
+    def draw(own: Settings) -> Samples:
+        ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
         limits.samples().grant(ticket.visitor, samples)
-        own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
         asked = shards.Work(source, mode, own, bench.ids), shards.Cut(0, samples)
-        values.append(chi_square(cells.counts(drawn(bench, *asked, lambda share: ticket.tick())), probs).p_value)
+        return drawn(bench, *asked, lambda share: ticket.tick())
+
+    for value in p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
+        values.append(value)
         if len(values) % 40 == 0 or len(values) == seeds:
             exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.of(values, samples)))
     ticket.tick(1.0)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.figures.mistakes import Curve, Speed
+from specviz.evidence.tally import SIZES, Look
+from specviz.figures.mistakes import RULES, MistakeResult
+from specviz.figures.recorded_samples import OfAMistake, same_samples
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import known_pair
-from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
-
-if TYPE_CHECKING:
-    from specviz.evidence.experiment import Answer
+from specviz.web.common.recorded_samples import recorded_samples
+from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SamplingState
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one
@@ -64,6 +63,12 @@ class Case:
         return (None, 1) if answer == "neither" else (stream.choice(HIDEABLE), GUESSES.index(answer))
 
     @property
+    def wrong_arm(self) -> int | None:
+        """The decoder that makes a mistake; None where neither does."""
+        mistake, arm = self.wrong
+        return arm if mistake else None
+
+    @property
     def answer(self) -> str:
         """The guess that is right."""
         mistake, arm = self.wrong
@@ -83,7 +88,7 @@ class Case:
 
     @property
     def names(self) -> tuple[str, str]:
-        return ("Decoder A", "Decoder B") if self.hidden else ("right rule", "wrong rule")
+        return ("Decoder A", "Decoder B") if self.hidden else RULES
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same trial."""
@@ -106,47 +111,19 @@ class Case:
             return cls(settings), [*said, f"The link's mistake was left out: {error}"]
 
 
-@dataclass(frozen=True, slots=True)
-class TextPair:
-    """Two texts from the same random numbers. same: what both begin with; then each one's first token of its own, and its rest."""
-
-    number: int
-    same: str
-    first: tuple[str, str]
-    rest: tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class MistakeResult(SamplingResult):
-    """What was found so far; both decoders are tested.
-
-    pairs     longer texts from the same random numbers, the first that differ; alike  of how many texts how many were the same
-    speeds    what both accept; toy  the mistake's enumerated distance on its own small tables
-    same      samples in which both wrote the same tokens
-    """
-
-    pairs: tuple[TextPair, ...] = ()
-    alike: tuple[int, int] = (0, 0)
-    speeds: tuple[Speed, Speed] | None = None
-    toy: float = 0.0
-    curve: Curve | None = None
-    same: int = 0
-
-    def picture(self, case: Case, revealed: bool) -> Curve | None:
-        """The curve, with what a visitor may see of it."""
-        if self.curve is None:
-            return None
-        mistake, arm = case.wrong
-        if not (revealed and mistake):
-            return self.curve
-        rejected = {pair[arm].plan.n: pair[arm].verdict == "rejected" for pair in self.looks}
-        return replace(self.curve, wrong=arm, rejected=tuple(map(rejected.get, self.curve.n)))
-
-
 class Trial(SamplingState):
     """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
     empty = MistakeResult()
+
+    def recorded(self) -> OfAMistake | None:
+        found, asked = recorded_samples(), self.question
+        same = (
+            found is not None
+            and asked.mistake == found.mistakes.mistake
+            and same_samples(asked.settings, found.mistakes.settings)
+        )
+        return found.mistakes if same else None
 
     def begin_anew(self) -> None:
         super().begin_anew()
@@ -159,10 +136,14 @@ class Trial(SamplingState):
         return not self.question.hidden or self.guess is not None
 
     @property
-    def detected(self) -> Answer | None:
+    def detected(self) -> Look | None:
+        """The first test of the visitor's own samples that rejected the mistake."""
+        return self.rejection_in(self.result)
+
+    def rejection_in(self, result: MistakeResult) -> Look | None:
         """The first test that rejected the mistake."""
         mistake, arm = self.question.wrong
-        return next((pair[arm] for pair in self.result.looks if mistake and pair[arm].verdict == "rejected"), None)
+        return next((pair[arm] for pair in result.looks if mistake and pair[arm].verdict == "rejected"), None)
 
     def take_guess(self, guess: str) -> None:
         """The first guess counts."""

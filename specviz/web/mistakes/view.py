@@ -15,7 +15,7 @@ from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.common.verdict import RULE, verify_command
+from specviz.web.common.verdict import RULE, told, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 
@@ -25,6 +25,7 @@ LEDE = "What does a wrong rule look like, and after how many samples is it detec
 def page() -> None:
     trial = session.current("mistakes", session.by_link(Trial, Case))
     head("mistakes", "Break it", LEDE)
+    quiz(trial)
     case, problems = fields(trial)
     trial.choose(case)
     notes(problems, "mistakes-notes-fields")
@@ -32,31 +33,32 @@ def page() -> None:
     session.keep_link(trial)
     download.fold("mistakes", lambda: export.offer(trial))
     if not case.hidden:
-        st.container(key="mistakes-about").markdown(words.about(case, trial.result.toy))
+        st.container(key="mistakes-about").markdown(words.about(case, trial.shown.toy))
     buttons(trial)
     notes(trial.notices, "mistakes-notes-live")
-    notes(trial.result.notes, "mistakes-notes-distribution")
+    notes(trial.shown.notes, "mistakes-notes-distribution")
     verdict(trial)
-    if trial.result.arms is None:
+    if trial.shown.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    if trial.result.pairs:
+    if trial.shown.pairs:
         st.markdown(words.texts_title(trial))
-        st.html(words.texts_html(case, trial.result.pairs))
-    curve = trial.result.picture(case, trial.revealed)
+        st.html(words.texts_html(case, trial.shown.pairs))
+    curve = trial.shown.picture(case.wrong_arm if trial.revealed else None)
     pictures(trial, curve, session.theme())
     folds(trial, curve)
 
 
 def fields(trial: Trial) -> tuple[Case, list[str]]:
-    """Two fields in sight, the seed folded: the case they ask for, and sentences where one cannot be used."""
+    """The mistake in sight, text and seed folded: the case they ask for, and sentences where one cannot be used."""
     case, names = trial.question, [HIDDEN, *MISTAKES]
     form = Form("mistakes", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
-    which, text = st.columns([4, 6])
-    mistake = which.selectbox("Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake"))
-    form.prompt(text)
+    mistake = st.container(key="mistakes-which").selectbox(
+        "Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake")
+    )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
+        form.prompt(st)
         form.text(st, "seed", "Seed")
         st.caption(
             "Temperature, cuts, gamma and length are chosen to show the mistake. To share this comparison, copy the address of the page."
@@ -70,14 +72,35 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
     return case, problems
 
 
+def quiz(trial: Trial) -> None:
+    """The way into the game: a mistake that the visitor is to find."""
+    if trial.question.hidden:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="mistakes-quiz"):
+        st.button(
+            "Find the wrong decoder", key="mistakes-hide", on_click=another, args=(trial,), disabled=trial.busy, type="primary"
+        )
+        st.markdown(
+            "Two decoders, and perhaps one of them makes a mistake. Sample both, then say which. Or choose a mistake and watch:"
+        )
+
+
 def buttons(trial: Trial) -> None:
     case, n, coming = trial.question, trial.result.n, trial.next_test
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
-        if not case.hidden:
-            session.ask(st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, type="primary",
-                        disabled=bool(trial.detected) or not coming)  # fmt: skip
-        label = f"Sample to {coming:,}" if coming else "All samples drawn"
-        session.ask(st, trial, label, "mistakes-next", work.to_next_test, disabled=not coming)
+        if not case.hidden and not trial.detected:
+            session.ask(st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, disabled=not coming)
+        else:
+            label = f"Sample to {coming:,}" if coming else "All samples drawn"
+            session.ask(
+                st,
+                trial,
+                label,
+                "mistakes-next",
+                work.to_next_test,
+                disabled=not coming,
+                type="primary" if case.hidden else "secondary",
+            )
         if case.hidden and trial.revealed:
             st.button("Another hidden one", key="mistakes-another", on_click=another, args=(trial,), disabled=trial.busy)
         st.caption(f"{words.conditions(case)}" + (f" · {n:,} samples of each so far" if n else ""))
@@ -85,15 +108,17 @@ def buttons(trial: Trial) -> None:
 
 
 def another(trial: Trial) -> None:
-    """Another hidden mistake: another seed, in fields of its own."""
+    """A hidden mistake under another seed, in fields of its own."""
     trial.enter()
-    trial.choose(replace(trial.question, settings=replace(trial.question.settings, seed=secrets.randbelow(1_000_000))))
+    settings = replace(trial.question.settings, seed=secrets.randbelow(1_000_000))
+    trial.choose(replace(trial.question, settings=settings, mistake=HIDDEN))
     trial.turn += 1
 
 
 def verdict(trial: Trial) -> None:
     said = words.verdict(trial)
     place = elements.verdict("mistakes", said.mark, said.words, said.seen)
+    notes(told(trial), "mistakes-notes-from")
     if trial.revealed:
         return
     with place.container(horizontal=True):
@@ -103,7 +128,7 @@ def verdict(trial: Trial) -> None:
 
 
 def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
-    result = trial.result
+    result = trial.shown
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.markdown("**How far from the exact distribution?**")
@@ -125,7 +150,7 @@ def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
 
 
 def folds(trial: Trial, curve: figures.Curve) -> None:
-    result, case = trial.result, trial.question
+    result, case = trial.shown, trial.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
          "target passes": one.passes}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.figures.mistakes import Curve, raised
-from specviz.web.common.sampling import SIZES
+from specviz.evidence.tally import SIZES
+from specviz.figures.mistakes import Curve, TextPair, raised
+from specviz.web.common import two_texts
+from specviz.web.common.two_texts import Line
 from specviz.web.common.verdict import Verdict, detectable, next_test, rejection, tail, too_early
-from specviz.web.mistakes.state import Case, TextPair, Trial
+from specviz.web.mistakes.state import Case, Trial
 
 if TYPE_CHECKING:
-    from specviz.evidence.experiment import Answer
+    from specviz.evidence.tally import Look
 
 UNSEEN = {
     "enumerated": "Sampling hardly shows this one on real text. *Enumeration* detects it: the rule's outcomes on small tables are added up one by one.",
@@ -66,40 +67,40 @@ def about(case: Case, toy: float) -> str:
 
 def verdict(trial: Trial) -> Verdict:
     """What the tests have found so far."""
-    case, result = trial.question, trial.result
+    case, result, rejected = trial.question, trial.shown, trial.rejection_in(trial.shown)
     if not trial.revealed:
         return Verdict("waiting", *_game(trial))
     if case.hidden:
         return _revealed(trial)
     if early := too_early(trial, "Sample, and watch the two distances separate."):
         return early
-    if trial.detected:
-        return Verdict("rejected", _detected(trial), _why(trial))
+    if rejected:
+        return Verdict("rejected", _detected(rejected), _why(trial, rejected))
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
         return Verdict("untold", words, _unseen(case) or f"Try another text. {next_test(trial)}")
     found = result.looks[-1][1]
-    words = f"Not detected yet: {found.plan.n:,} samples of the wrong rule show no difference."
-    seen = detectable(found) if found.partition.tells else "All texts share one cell here, so nothing can be decided."
+    words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
+    seen = detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
     return Verdict("untold", words, " ".join(filter(None, (seen, _unseen(case) or _inside(found), next_test(trial)))))
 
 
-def _detected(trial: Trial) -> str:
-    return f"Detected: {trial.detected.plan.n:,} samples were enough."
+def _detected(found: Look) -> str:
+    return f"Detected: {found.n:,} samples were enough."
 
 
-def _why(trial: Trial) -> str:
+def _why(trial: Trial, found: Look) -> str:
     """The test that detected the mistake, the one before it, and what the tests say of the correct decoder."""
-    found, looks, right = trial.detected, trial.result.looks, 1 - trial.question.wrong[1]
-    said, place = rejection(found), SIZES.index(found.plan.n)
+    looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
+    said, place = rejection(found), SIZES.index(found.n)
     if place:
         said += f" The test before, at {SIZES[place - 1]:,} samples, detected nothing."
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The correct one was rejected too: a false alarm, which happens in 1 of 1,000 runs."
-    return f"{said} The correct one passes: {looks[-1][right].plan.n:,} samples, no difference seen."
+    return f"{said} The correct one passes: {looks[-1][right].n:,} samples, no difference seen."
 
 
-def _inside(found: Answer) -> str:
+def _inside(found: Look) -> str:
     if found.pooled < 0.2:
         return ""
     return f"{found.pooled:.0%} of the probability lies in cells that hold several texts. Differences inside a cell show only in `verify`; its command is below."
@@ -124,7 +125,7 @@ def _revealed(trial: Trial) -> Verdict:
     said = f"You guessed after {trial.guessed_at:,} samples. "
     if case.known:
         not_yet = "The tests have not detected it yet. Draw more samples to see when they do."
-        said += f"{case.known.wrong} {reported(case.known)} {_detected(trial) if trial.detected else not_yet}"
+        said += f"{case.known.wrong} {reported(case.known)} {_detected(trial.detected) if trial.detected else not_yet}"
     return Verdict("consistent" if good else "rejected", f"{'Right' if good else 'No'}: {truth}.", said)
 
 
@@ -144,7 +145,7 @@ def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
 
 def speed_sentence(trial: Trial) -> str:
     """The lesson of the second picture."""
-    speeds, case = trial.result.speeds, trial.question
+    speeds, case = trial.shown.speeds, trial.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
     mistake, arm = case.wrong
     if not trial.revealed or not mistake:
@@ -162,7 +163,7 @@ def speed_sentence(trial: Trial) -> str:
 
 
 def cells_sentence(trial: Trial) -> str:
-    arm = trial.result.arms[trial.question.wrong[1]]
+    arm = trial.shown.arms[trial.question.wrong[1]]
     if not arm.outside:
         return "So far sampling noise explains every bar of the wrong rule."
     many = len(arm.outside)
@@ -170,7 +171,7 @@ def cells_sentence(trial: Trial) -> str:
 
 
 def texts_title(trial: Trial) -> str:
-    alike, of = trial.result.alike
+    alike, of = trial.shown.alike
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
@@ -180,21 +181,10 @@ def texts_title(trial: Trial) -> str:
 
 
 def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
-    """The texts side by side. Everything that a model or a person wrote is escaped."""
-    rows = []
-    for one in pairs:
-        for arm, (name, kind) in enumerate(zip(case.names, ("right", "wrong"), strict=True)):
-            mark = _marked(one.first[arm], kind) if one.first[0] != one.first[1] else ""
-            before = f"<i>{_shown(tail(case.settings.prompt))}</i>{_shown(one.same)}"
-            rows.append(f"<p class='{kind}'><span>{one.number} · {name}</span><q>{before}{mark}{_shown(one.rest[arm])}</q></p>")
-    return f"<div class='mistakes-texts'>{''.join(rows)}</div>"
-
-
-def _marked(token: str, kind: str) -> str:
-    """The first different token; its spaces stay before the mark."""
-    word = token.lstrip(" ")
-    return f"{' ' * (len(token) - len(word))}<b class='{kind}'>≠ {_shown(word) or '(end)'}</b>"
-
-
-def _shown(text: str) -> str:
-    return escape(text.replace("\n", "↵"))
+    """The texts side by side."""
+    before = tail(case.settings.prompt)
+    return two_texts.html(
+        Line(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
+        for one in pairs
+        for name, kind, token, rest in zip(case.names, ("right", "wrong"), one.first, one.rest, strict=True)
+    )

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from specviz.figures.mistakes import Curve, Speed
+from specviz.figures.mistakes import LONG, POINTS, TEXTS, Curve, MistakeResult, Speed, first_differences
 from specviz.web.common import placement, sampling
 from specviz.web.common.cache import Answers
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, Bench, as_key
-from specviz.web.mistakes.state import Case, MistakeResult, TextPair, Trial
+from specviz.web.mistakes.state import Case, Trial
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
     from specviz.evidence.mutants.side_by_side import Side
 
-    Texts = Sequence[Sequence[int]]
-
-POINTS = (*(step * 10**power for power in range(1, 6) for step in (1, 2, 5)), 1_000_000)  # of the curve
 SLOW_SHARD = 250  # samples through the engine between two pictures
-TEXTS, LONG = 24, 16  # texts whose draft tokens are counted, and their tokens
-SHOWN = 3  # texts on the page
 WRITTEN = Answers(64)
 
 
@@ -60,7 +54,7 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
     return MistakeResult(
         bench.picture(),
         notes=bench.notes(case.settings),
-        pairs=() if case.hidden else _pairs(bench, *texts),
+        pairs=() if case.hidden else first_differences(bench.pair.decode, *texts),
         alike=(sum(left == right for left, right in zip(*texts, strict=True)), TEXTS),
         speeds=tuple(speeds),
         toy=0.0 if case.hidden else MUTANTS[case.mistake].toy_tv,
@@ -72,7 +66,6 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, case = prepared(trial, ticket), trial.question
     from specviz.evidence.mutants import side_by_side
-    from specviz.statistics.total_variation import total_variation, tv_null_band
 
     def sample(size: int, watch: Watch) -> list[Samples]:
         return [of_arm(arm, size, lambda share, arm=arm: watch((arm + share) / 2.0)) for arm in (0, 1)]
@@ -84,10 +77,7 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     def more(result: MistakeResult, arms: Sequence[Samples]) -> dict[str, Any]:
         curve, same = result.curve, int((arms[0].tokens == arms[1].tokens).all(1).sum())
         if bench.n in POINTS:
-            probs = bench.cells.masses / bench.cells.masses.sum()
-            band, tv = tv_null_band(probs, bench.n), tuple(total_variation(counts, probs) for counts in bench.counts)
-            curve = replace(curve, n=(*curve.n, bench.n), tv=(*curve.tv, tv), mean=(*curve.mean, band.mean),
-                            upper=(*curve.upper, band.upper))  # fmt: skip
+            curve = curve.and_after(bench)
         return {"curve": curve, "same": result.same + same}
 
     sampling.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)
@@ -114,18 +104,3 @@ def _side(case: Case, arm: int) -> Side:
     makes = "mistake" if arm == wrong and mistake else "honest" if case.hidden else "nothing"
     seed = (case.settings.seed + arm) % 2**63 if case.hidden else case.settings.seed
     return Side(case.names[arm], replace(case.settings, seed=seed), mistake, makes)
-
-
-def _pairs(bench: Bench, left: Texts, right: Texts) -> tuple[TextPair, ...]:
-    """The first texts that differ; the first of all where none does."""
-    numbered = list(enumerate(zip(left, right, strict=True), start=1))
-    chosen = list(islice((one for one in numbered if one[1][0] != one[1][1]), SHOWN)) or numbered[:1]
-    return tuple(_pair(bench, number, *both) for number, both in chosen)
-
-
-def _pair(bench: Bench, number: int, left: Sequence[int], right: Sequence[int]) -> TextPair:
-    apart = next((place for place, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
-    first, rest = (
-        tuple(bench.pair.decode(ids[part]) for ids in (left, right)) for part in (slice(apart, apart + 1), slice(apart + 1, None))
-    )
-    return TextPair(number, bench.pair.decode(left[:apart]), first, rest)

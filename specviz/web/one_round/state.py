@@ -78,9 +78,7 @@ class OneRoundState(PageState):
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
         payload = stage_payload(recording) if recording else NOTHING
-        # at the last motion of the first round: what a visitor meets is a round with its outcome
-        last = len(payload["rounds"][0]["motions"]) - 1 if payload["rounds"] else 0
-        self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "motion": last})
+        self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "motion": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
         self.offer: RunRequest | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures.common.components import component
-from specviz.figures.common.narration import HEADLINE
+from specviz.figures.common.narration import OPENING
 from specviz.figures.one_round.stage import read_cursor
 from specviz.web.common import cache, chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
@@ -51,7 +51,7 @@ def stage(state: OneRoundState) -> None:
     """
     data = {
         "payload": state.shown.payload,
-        "headline": HEADLINE,
+        "opening": OPENING,
         "cursor": state.shown.cursor,
         "mode": state.shown.mode,
         "busy": state.waiting,

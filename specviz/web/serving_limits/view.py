@@ -13,11 +13,12 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
-from specviz.web.common import measurement_page, pairs, session
+from specviz.web.common import measurement_page, pairs, session, two_texts
 from specviz.web.common.elements import PLOT, dataframe, escaped, machine, notes, picture, said, tables
 from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
+from specviz.web.common.two_texts import Line
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
@@ -25,6 +26,7 @@ LEDE = (
     "What does exactness not cover? It is relative to the target as served. Quantization, number types and logits processors change "
     "the target’s distribution. Speculative decoding follows the changed one, provided that verification and target-only sampling use the same."
 )
+STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
 ABOUT = "Measures every row on your text, and writes its greedy text in every number type."
 SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED = figures.COLUMNS
 
@@ -32,6 +34,7 @@ SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPE
 def page() -> None:
     state = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
     head("serving_limits", "Serving limits", LEDE)
+    top = st.container(key="serving_limits-story")
     arms = {key: arm.name for key, arm in COMPARISONS.items()}
     question, problems = measurement_page.prompt_and_choice("serving_limits", state, "arm", "Near ties between", arms)
     measurement_page.run("serving_limits", state, question, problems, export.offer, "Measure every setup", work.run_all, ABOUT)
@@ -39,6 +42,8 @@ def page() -> None:
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
+    with top:
+        one_story(one)
     conclusion = figures.conclusion(one)
     notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
     table(one)
@@ -51,6 +56,17 @@ def page() -> None:
     if one is not state.underway or one.near_ties.comparisons:
         near_ties(one, state.question.arm, kind)
     folds(one)
+
+
+def one_story(one: SetupComparison) -> None:
+    """One text, served in two ways: what the page is about, before its numbers."""
+    told = next(filter(None, (ties.story(one.near_ties.seen(arm)) for arm in STORIES)), None)
+    if told is None:
+        return
+    st.markdown("## Which of these two texts is exact?")
+    lines = zip(told.names, told.tokens, told.after, strict=True)
+    st.html(two_texts.html(Line(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines))
+    said(told.in_words, "serving_limits-said-story", plain=True)
 
 
 def measured_on(state: SetupsState, one: SetupComparison) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SettingsError
-from specviz.figures.speed import batch, positions, surface
+from specviz.figures.speed import batch, positions, surface, timeline
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as study_figures
 from specviz.models.pairs.sharing import draftable_in_words
@@ -31,8 +31,12 @@ from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
 
 LEDE = (
-    "How much faster is speculative decoding, and can it be predicted? Each token of the target’s own text would have been an accepted draft "
-    "token with probability min(1, q/p). So tokens per target pass can be counted for every gamma without running the decoder."
+    "Three numbers set the speed: how often a draft token is accepted (alpha), what a draft step costs (c), and how many draft tokens a round "
+    "has (gamma). Move them, and see when drafting pays."
+)
+COUNTED = (
+    "## Can it be predicted?\nEach token of the target’s own text would have been an accepted draft token with probability min(1, q/p). So tokens "
+    "per target pass can be counted for every gamma without running the decoder."
 )
 ABOUT = (
     "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
@@ -52,11 +56,17 @@ WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per dep
 def page() -> None:
     state = measurement_page.current("speed", SpeedState, SpeedQuestion)
     head("speed", "How fast?", LEDE)
-    question, problems = fields(state)
+    top = st.container(key="speed-sandbox")
+    st.container(key="speed-second").markdown(COUNTED)
+    fold = st.expander("Predict for a text of your own, another drafting method or temperature")
+    with fold:
+        question, problems = fields(state)
     state.choose(question)
     question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
-    measurement_page.run("speed", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT)
+    measurement_page.run("speed", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT, fold)
     plan, kind = state.shown, session.theme()
+    with top:
+        gamma, spot = sandbox(question, plan, kind, state.turn)
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
@@ -69,7 +79,7 @@ def page() -> None:
         with st.expander("How close is the formula to the paper’s own table?"):
             dataframe(figures.published())
             st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
-    tabs(state, plan, kind)
+    tabs(state, plan, kind, gamma, spot)
 
 
 def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
@@ -178,7 +188,7 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
         picture(drawn(figures.factors, plan, kind), "speed", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
-def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
+def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
     """All tabs, and in the open one its section."""
     question, choice, known = state.question, state.question.choice, study()
     shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=sections.tabs(state.turn), on_change="rerun")
@@ -187,7 +197,7 @@ def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
             continue
         with tab:
             if name == "what-if":
-                what_if(question, plan, kind, state.turn)
+                what_if(question, plan, kind, gamma, spot)
             elif name == "many":
                 many(batches(), choice, kind)
             elif known is None or not known.measured((choice.draft,)):
@@ -257,9 +267,8 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     tables("The numbers behind the pictures", batch.rows(known, key))
 
 
-def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> None:
-    """The surface with its three sliders, which begin where the running pair stands."""
-    st.caption(surface.FORMULA)
+def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface.Spot]:
+    """Three sliders, which begin where the running pair stands, over the rounds that follow from them. Returns what they say."""
     start, places = sections.what_if(question, plan, batches()), st.columns(3, gap="large")
 
     def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
@@ -267,9 +276,20 @@ def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: in
         return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
 
     alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
-    c = slider(1, "c: draft step over target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
+    c = slider(1, "c: draft step, as a share of a target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
-    spot, pair = surface.Spot(alpha, c), sections.running(question.choice, plan, batches(), gamma)
+    spot = surface.Spot(alpha, c)
+    alt = timeline.in_words(gamma, spot)
+    picture(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
+    said(f"{alt} {surface.in_words(gamma, spot)}", "speed-said-sandbox")
+    st.caption(escaped(timeline.one_pass(gamma, batches())))
+    return gamma, spot
+
+
+def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
+    """The surface, with the point of the sliders and that of the running pair."""
+    st.caption(f"{surface.FORMULA} The circle is where the sliders at the top stand.")
+    pair = sections.running(question.choice, plan, batches(), gamma)
     picture(surface.surface(gamma, spot, pair, kind), "speed", "surface", surface.in_words(gamma, spot))
     row = plan and plan.row(gamma)
     said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")

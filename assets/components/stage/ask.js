@@ -1,0 +1,142 @@
+// Ask me first: before a draft token is decided, the learner says accepted or rejected and how probable. What was said stays in this browser.
+
+import { brier, calibration, leastBrier, readForecasts } from "../lib/calibration.js";
+import { button, h, place, s, say, show } from "../lib/dom.js";
+import { number } from "../lib/numbers.js";
+
+const KEPT = "specviz-forecasts";
+const CURVE = { size: 132, left: 34, top: 8 }; // px
+
+export class Asker {
+  constructor(stage) {
+    this.stage = stage;
+    this.on = false;
+    this.forecasts = load();
+    this.said = new Map(); // of this visit: which draft token -> {said, verdict}, null for one that was skipped
+    this.toggle = button("Ask me first", "say what you expect before a draft token is decided (A)", () => this.turn(!this.on), "asker");
+    this.toggle.setAttribute("aria-pressed", "false");
+    this.choices = [["accepted", "✓ accepted"], ["rejected", "✕ rejected"]].map(([verdict, words]) => {
+      const node = button(words, `I expect it to be ${verdict}`, () => this.choose(verdict), "choice");
+      node.dataset.is = verdict;
+      return { verdict, node };
+    });
+    this.range = h("input", { type: "range", min: "0", max: "100", step: "1", "aria-label": "probability that it is accepted, in per cent" });
+    this.range.addEventListener("input", () => { this.moved = true; this.drawForm(); });
+    this.output = h("output", {});
+    this.draw_ = button("Draw u →", "draw the random number and see", () => this.answer(), "primary");
+    this.form = h("form", { class: "asked", "aria-label": "what do you expect?" },
+      h("div", { class: "choices", role: "group", "aria-label": "accepted or rejected" }, ...this.choices.map(({ node }) => node)),
+      h("label", { class: "chance" }, h("span", {}, "probability of acceptance"), this.range, this.output), this.draw_);
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.score = h("p", { class: "score" });
+    this.meaning = h("p", { class: "meaning" });
+    this.curve = s("svg", { class: "curve", role: "img" });
+    this.anew = button("Forget these", "forget what this browser has kept of your answers", () => this.forget(), "next");
+    this.card = h("section", { class: "calibrated", "aria-label": "Your calibration" }, this.curve, h("div", {}, this.score, this.meaning, this.anew));
+  }
+
+  turn(on) {
+    this.on = on;
+    this.toggle.setAttribute("aria-pressed", String(on));
+    this.stage.play(false);
+    this.stage.resize();
+  }
+
+  key() { return `${this.stage.payload.id} ${this.stage.at.round}.${this.stage.motion().node}`; }
+
+  /** Whether the draft token at hand waits for an answer. */
+  get asking() {
+    const { stage } = this;
+    return this.on && stage.motion().kind === "look" && stage.chip()?.u != null && !this.said.has(this.key());
+  }
+
+  /** What the sentence asks meanwhile; it does not tell the answer. */
+  question() {
+    const chip = this.stage.chip();
+    return `The draft gives ${chip.name} ${number(chip.q)}, the target ${number(chip.p)}. Will it be accepted, and how probable is that?`;
+  }
+
+  /** What is added to the sentence once u is drawn; empty where nothing was said. */
+  echo() {
+    const { stage } = this;
+    const said = stage.motion().kind === "uniform" ? this.said.get(this.key()) : null;
+    return said ? ` You said ${said.verdict}, and ${number(said.said)} for accepted; the rule accepts it with probability ${number(stage.chip().threshold)}.` : "";
+  }
+
+  choose(verdict) {
+    this.verdict = verdict;
+    if (!this.moved) this.range.value = verdict === "accepted" ? "75" : "25";
+    this.drawForm();
+  }
+
+  answer() {
+    if (!this.verdict) return;
+    const chip = this.stage.chip(), said = Number(this.range.value) / 100;
+    this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.fate === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
+    keep(this.forecasts);
+    this.said.set(this.key(), { said, verdict: this.verdict });
+    this.stage.step(1);
+  }
+
+  /** A step without an answer. */
+  skip() { this.said.set(this.key(), null); }
+
+  forget() {
+    this.forecasts = [];
+    keep(this.forecasts);
+    this.stage.resize();
+  }
+
+  draw() {
+    const { asking } = this;
+    if (asking && this.asked !== this.key()) {
+      this.asked = this.key();
+      this.verdict = null;
+      this.moved = false;
+      this.range.value = "50";
+    }
+    show(this.form, asking);
+    if (asking) {
+      const { narrow, uniform } = this.stage.plan;
+      place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 76, width: uniform.w - 40 });
+      this.drawForm();
+    }
+    show(this.card, this.on && this.forecasts.length > 0);
+    if (this.on && this.forecasts.length > 0) this.drawCard();
+  }
+
+  drawForm() {
+    for (const { verdict, node } of this.choices) node.setAttribute("aria-pressed", String(verdict === this.verdict));
+    say(this.output, `${this.range.value}%`);
+    this.range.setAttribute("aria-valuetext", `${this.range.value} per cent`);
+    this.draw_.disabled = !this.verdict;
+  }
+
+  drawCard() {
+    const { forecasts } = this, score = brier(forecasts), least = leastBrier(forecasts), n = forecasts.length;
+    say(this.score, `Brier score ${number(score)} after ${n} answer${n === 1 ? "" : "s"}.`);
+    say(this.meaning, `It is the mean squared distance between what you said and what happened. Always one half gives 0.25; who knows the rule’s own probability can expect ${number(least)}. `
+      + "The curve: of the draft tokens that you gave so much, how many were accepted? On the line they agree.");
+    const { size, left, top } = CURVE;
+    const x = (p) => left + size * p, y = (p) => top + size * (1 - p);
+    const points = calibration(forecasts);
+    this.curve.setAttribute("viewBox", `0 0 ${left + size + 12} ${top + size + 34}`);
+    place(this.curve, { width: left + size + 12, height: top + size + 34 });
+    this.curve.setAttribute("aria-label", points.map((one) => `said ${number(one.said)}, happened ${number(one.happened)} (${one.count})`).join("; "));
+    this.curve.replaceChildren(
+      s("rect", { class: "frame", x: left, y: top, width: size, height: size }), s("line", { class: "even", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
+      s("polyline", { class: "path", points: points.map((one) => `${x(one.said).toFixed(1)},${y(one.happened).toFixed(1)}`).join(" ") }),
+      ...points.map((one) => s("circle", { class: "point", cx: x(one.said).toFixed(1), cy: y(one.happened).toFixed(1), r: Math.min(9, 3 + Math.sqrt(one.count)).toFixed(1) })),
+      s("text", { x: left - 6, y: y(1) + 10, class: "end" }, "1"), s("text", { x: left - 6, y: y(0), class: "end" }, "0"),
+      s("text", { x: left + size / 2, y: top + size + 28, class: "middle" }, "you said"), s("text", { class: "middle", transform: `translate(12 ${top + size / 2}) rotate(-90)` }, "happened"),
+      s("text", { x: x(0), y: top + size + 14, class: "middle" }, "0"), s("text", { x: x(1), y: top + size + 14, class: "middle" }, "1"));
+  }
+}
+
+function load() {
+  try { return readForecasts(window.localStorage.getItem(KEPT) ?? "[]"); } catch { return []; }
+}
+
+function keep(forecasts) {
+  try { window.localStorage.setItem(KEPT, JSON.stringify(forecasts)); } catch { /* a browser that keeps nothing: they last as long as the page */ }
+}

@@ -1,0 +1,60 @@
+"""The samples with which Is it exact? and Break it open: recorded once, with what the tests found in them. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.figures.exactness.samples import ExactnessResult
+from specviz.figures.mistakes import MistakeResult
+from specviz.records import Schema, build, plain
+from specviz.settings import Settings
+
+SCHEMA = Schema("samples", 1, "The record of samples")
+
+
+@dataclass(frozen=True, slots=True)
+class OfADecoder:
+    """Samples of Is it exact?
+
+    settings  under which they were drawn; source  the decoder; models  as an export names them; date  when
+    """
+
+    settings: Settings
+    source: str
+    models: Mapping[str, Any]
+    date: str
+    result: ExactnessResult
+
+
+@dataclass(frozen=True, slots=True)
+class OfAMistake:
+    """Samples of Break it. mistake: its id; the rest as above."""
+
+    settings: Settings
+    mistake: str
+    models: Mapping[str, Any]
+    date: str
+    result: MistakeResult
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSamples:
+    """One of each."""
+
+    exactness: OfADecoder
+    mistakes: OfAMistake
+
+    def to_json(self) -> str:
+        return SCHEMA.text(plain(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> RecordedSamples:
+        """Raises TraceError for anything else."""
+        return SCHEMA.read(text, lambda record: build(cls, record))
+
+
+def same_samples(asked: Settings, recorded: Settings) -> bool:
+    """Whether both fix the same samples. On which device and in which precision is the machine's; a seed gives the same ones on most."""
+    return replace(asked, device=recorded.device, dtype=recorded.dtype) == recorded

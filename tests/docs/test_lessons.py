@@ -1,0 +1,89 @@
+"""The lesson plans: their links lead to pages and situations that there are, their minutes add up, their solutions are right."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from specviz.evidence.mutants.mistakes import MISTAKES
+from specviz.figures.one_round.stage import read_cursor
+from specviz.figures.one_token.link import read_state
+from specviz.figures.questions.questions import questions, shipped
+from specviz.measure.methods import ENTRIES
+from specviz.statistics.power import detectable_tv, draws_needed
+from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
+from specviz.web.common import links
+from specviz.web.common.frame import FIRST, PAGES
+from specviz.web.mistakes.state import HIDDEN
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LESSONS = sorted(DOCS.glob("lesson-*.md"))
+RECORDED = shipped()
+
+
+def app_links(text: str) -> list[tuple[str, dict[str, str]]]:
+    """Page and parameters of every link into the app."""
+    found = [urlsplit(address) for address in re.findall(r"\((http://localhost:8501/[^)]*)\)", text)]
+    return [(one.path.strip("/") or FIRST, {key: values[0] for key, values in parse_qs(one.query).items()}) for one in found]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
+    found = app_links(lesson.read_text(encoding="utf-8"))
+    assert len(found) >= 8
+    for page, query in found:
+        assert page in PAGES and links.unknown_keys(query) == [], (page, query)
+        if "at" in query:
+            at = read_cursor(query["at"])
+            assert at["round"] < len(RECORDED.opening.rounds)
+        if page == "one_token":
+            assert read_state(query, [])[1] == []
+        if page == "questions":
+            assert 1 <= int(query["question"]) <= len(questions(RECORDED))
+        assert query.get("mistake", HIDDEN) in (HIDDEN, *MISTAKES)
+        assert query.get("row", "draft") in ENTRIES
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_the_minutes_of_a_plan_follow_each_other_and_fill_the_lesson(lesson):
+    found = [tuple(map(int, row)) for row in re.findall(r"^\| (\d+) to (\d+) \|", lesson.read_text(encoding="utf-8"), re.M)]
+    assert found[0][0] == 0 and found[-1][1] == int(lesson.stem.split("-")[1])
+    assert all(a[1] == b[0] and a[0] < a[1] for a, b in pairwise(found))
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_has_what_a_teacher_looks_for(lesson):
+    text = lesson.read_text(encoding="utf-8")
+    for part in ("**Aims.**", "**Prior knowledge.**", "**Before.**", "## Plan", "## Misconceptions", "**Solutions.**"):
+        assert part in text, part
+
+
+def test_the_solutions_of_20_minutes():
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.3])
+    overlap, residual = np.minimum(p, q), np.maximum(p - q, 0.0)
+    assert overlap.sum() == pytest.approx(0.7)
+    assert residual / residual.sum() == pytest.approx([1, 0, 0])
+
+
+def test_the_solutions_of_45_minutes():
+    assert expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
+    assert wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
+    assert round(3000 * (0.07 / 0.02) ** 2) == 36_750
+    assert detectable_tv(14, 3000) == pytest.approx(0.07, abs=0.003), "of 15 tokens, as in question 6"
+    assert 0.5 + 0.5 * 0.5 == 0.75
+
+
+def test_the_solutions_of_90_minutes():
+    factors = [wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 6)]
+    assert factors == pytest.approx([1.50, 1.74, 1.85, 1.87, 1.84], abs=0.006)
+    assert best_gamma({gamma: wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 17)}) == 4
+    assert draws_needed(0.01, 14) == pytest.approx(4 * 34_000, rel=0.01)
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "lesson-90.md").read_text(encoding="utf-8"), re.S)
+    exec(code, {})
+    distances = [abs(a + (1 - a) * a - a) for a in np.linspace(0, 1, 101)]
+    assert max(distances) == pytest.approx(0.25) and int(np.argmax(distances)) == 50

@@ -1,0 +1,178 @@
+"""The presenter view in a real browser: type for the last row, a clicker's keys, and a second window that moves along."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.figures.one_round.notes import NOTES
+from specviz.figures.one_round.stage import stage_payload
+from specviz.figures.one_token.link import read_state
+from specviz.figures.one_token.token import token_payload
+from specviz.figures.questions.questions import payload, shipped
+from tests.stage_harness import component_page, page_html
+
+RECORDED = shipped()
+STAGE = stage_payload(RECORDED.opening)
+ADDRESS = "http://present.test/?seed=7"
+SMALLEST = """() => {
+  const found = [];
+  const walk = (root) => {
+    for (const node of root.querySelectorAll("*")) {
+      if (node.shadowRoot) walk(node.shadowRoot);
+      const shown = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+      const view = node.closest(".presenting"), box = node.getBoundingClientRect(), style = getComputedStyle(node);
+      if (!shown || !view || !box.width || style.visibility === "hidden" || Number(style.opacity) === 0 || node.closest(".aloud")) continue;
+      const size = parseFloat(style.fontSize) * new DOMMatrix(getComputedStyle(view).transform).a;
+      found.push([size, node.textContent.trim().slice(0, 40)]);
+    }
+  };
+  walk(document);
+  return found;
+}"""
+
+
+def shown(name: str) -> str:
+    """A component's page with what the app gives it."""
+    if name == "stage":
+        return page_html(STAGE)
+    if name == "questions":
+        return component_page("questions", {"payload": payload(RECORDED), "question": None, "ending": "", "notices": []})
+    given = token_payload(RECORDED.opening)
+    return component_page("token", {"payload": given, "state": read_state({}, [])[0], "notices": []})
+
+
+@pytest.fixture
+def present(open_html, browser):
+    """Opens a component on a projector, in a browser that has kept nothing."""
+    context = browser.new_context(reduced_motion="reduce")
+
+    def opener(name: str = "stage", address: str = f"{ADDRESS}&present=1"):
+        page = open_html(shown(name), address, "1920", where=context)
+        page.evaluate("document.activeElement.blur()")
+        return page
+
+    yield opener
+    context.close()
+
+
+def notes_of(page):
+    with page.expect_popup() as opened:
+        page.keyboard.press("s")
+    return opened.value
+
+
+@pytest.mark.parametrize("name", ["stage", "token", "questions"])
+def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
+    page = present(name)
+    steps = len(STAGE["rounds"][0]["motions"]) if name == "stage" else 8 if name == "questions" else 1
+    for _ in range(steps):
+        if name == "questions":
+            page.keyboard.press("1")
+        found = page.evaluate(SMALLEST)
+        assert len(found) > 10 and min(found)[0] >= 24.0, min(found)
+        page.keyboard.press("ArrowRight")
+
+
+def test_the_stage_fits_the_projector_at_every_step(present):
+    page = present()
+    for _ in STAGE["rounds"][0]["motions"]:
+        tall = page.evaluate(
+            "[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]"
+        )
+        assert tall[0] <= tall[1]
+        page.keyboard.press("ArrowRight")
+
+
+def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(present):
+    page = present(address=ADDRESS)
+    node = page.locator("section.stage")
+    expect(node).not_to_have_class("presenting")
+    page.keyboard.press("f")
+    assert page.url == f"{ADDRESS}&present=1"
+    expect(page.locator(".presenting .transport")).to_be_hidden()
+    page.keyboard.press("Escape")
+    assert page.url == ADDRESS
+    expect(page.locator(".transport")).to_be_visible()
+    page.keyboard.press("b")
+    assert page.locator("body > div[aria-hidden=true]").count() == 0, "black is for the presenter view alone"
+
+
+def test_black_covers_everything_and_goes_again(present):
+    page = present()
+    page.keyboard.press("b")
+    black = page.locator("body > div[aria-hidden=true]")
+    assert black.evaluate("node => document.elementFromPoint(900, 500) === node")
+    page.keyboard.press(".")
+    expect(black).to_have_count(0)
+
+
+def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_together(present):
+    page = present()
+    notes = notes_of(page)
+    motions = STAGE["rounds"][0]["motions"]
+    expect(notes.locator(".place")).to_have_text(f"Round 1, step 1 of {len(motions)}")
+    expect(notes.locator(".ask")).to_have_text(NOTES[motions[0]["kind"]])
+    expect(notes.locator(".next")).to_have_text(motions[1]["sentence"])
+    page.keyboard.press("ArrowRight")
+    expect(notes.locator(".now")).to_have_text(motions[1]["sentence"])
+    notes.keyboard.press("ArrowRight")
+    expect(page.locator("section.stage > .sentence")).to_have_text(motions[2]["sentence"])
+    expect(notes.locator(".place")).to_have_text(f"Round 1, step 3 of {len(motions)}")
+
+
+def test_a_reload_in_the_middle_finds_its_notes_again(present):
+    page = present()
+    notes = notes_of(page)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**&at=1.2*")
+    page.reload()
+    page.wait_for_function("window.ready")
+    expect(notes.locator(".now")).to_contain_text("Press a key there")
+    page.keyboard.press("ArrowRight")
+    expect(notes.locator(".now")).not_to_contain_text("Press a key there")
+    assert len(page.context.pages) == 2
+
+
+def test_notes_that_were_closed_stay_closed_until_they_are_asked_for(present):
+    page = present()
+    notes_of(page).close()
+    page.wait_for_function("sessionStorage.getItem('specviz-notes') === null")
+    page.keyboard.press("ArrowRight")
+    assert len(page.context.pages) == 1
+    notes_of(page)
+
+
+def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
+    page = present("questions")
+    notes = notes_of(page)
+    right = next(one for one in payload(RECORDED)["questions"][0]["options"] if one["right"])
+    expect(notes.locator(".ask")).to_contain_text(right["text"])
+    expect(page.locator(".explained")).to_be_hidden()
+
+
+def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
+    page = present("token")
+    bar = page.locator(".reach").first
+    box = bar.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    before = float(bar.get_attribute("aria-valuenow"))
+    top = page.locator(".half").first
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 60, steps=4)
+    page.mouse.up()
+    after = float(bar.get_attribute("aria-valuenow"))
+    assert after > before
+    unscaled = page.evaluate("new DOMMatrix(getComputedStyle(stage.querySelector('section.stage')).transform).a")
+    assert unscaled > 1.8 and top.count() == 1
+    page.mouse.move(x, y - 60)
+    page.mouse.down()
+    page.mouse.move(x, y, steps=4)
+    page.mouse.up()
+    assert float(bar.get_attribute("aria-valuenow")) == pytest.approx(before, abs=0.011), "back to where it was"
+
+
+def test_every_kind_of_motion_has_its_note():
+    kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["motions"]}
+    assert kinds <= set(NOTES)

@@ -1,0 +1,91 @@
+"""The samples that Is it exact? and Break it open with: those of the question asked first, what the page would draw, told as recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.commands import record_samples
+from specviz.errors import TraceError
+from specviz.figures.recorded_samples import OfADecoder, OfAMistake, RecordedSamples, same_samples
+from specviz.settings import Settings
+from specviz.web.common import cache
+from specviz.web.common.recorded_samples import recorded_samples
+from specviz.web.common.verdict import told
+from specviz.web.exactness import words as exact_words
+from specviz.web.exactness import work as exact_work
+from specviz.web.exactness.state import Exam, Question
+from specviz.web.mistakes import words as mistake_words
+from specviz.web.mistakes import work as mistake_work
+from specviz.web.mistakes.state import HIDDEN, Case, Trial
+from tests.pages import FreeTicket, first_paint
+
+FIRST = Settings.from_record(cache.recording().settings)
+
+
+def exam(**changes) -> Exam:
+    return Exam(replace(Question.of_link({}, FIRST)[0], **changes))
+
+
+def trial(**changes) -> Trial:
+    return Trial(replace(Case.of_link({}, FIRST)[0], **changes))
+
+
+@pytest.mark.parametrize("page", ("exactness", "mistakes"))
+def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torch(page):
+    seen = first_paint(page, {}, '"waits": app.session_state["PAGE"].busy'.replace("PAGE", page))
+    assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
+    assert seen["figures"] >= 2
+    assert any(line.startswith("Recorded on ") and "you draw take their place" in line for line in seen["text"]), seen["text"]
+    verdict = {"exactness": "Yes, as far as 100,000 samples can tell.", "mistakes": "Detected: 1,000 samples were enough."}[page]
+    assert any(verdict in line for line in seen["said"])
+
+
+def test_what_is_recorded_is_the_question_that_the_pages_open_with():
+    assert not exam().own and exam().shown.n >= 10_000 and told(exam())
+    assert not trial().own and trial().rejection_in(trial().shown) and trial().detected is None
+    assert "sha" in " ".join(exam().models) and exam().models == trial().models
+
+
+def test_of_any_other_question_nothing_recorded_is_shown():
+    settings = exam().question.settings
+    for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"length": 3}, {"top_k": 5}):
+        other = exam(settings=replace(settings, **change))
+        assert other.own and other.shown.n == 0 and told(other) == []
+    assert exam(source="target").own
+    assert trial(mistake="R4").own and trial(mistake=HIDDEN).own
+    assert same_samples(replace(settings, device="cpu", dtype="float32"), settings), "the machine's choice fixes no other samples"
+
+
+def test_own_samples_take_the_place_of_the_recorded_ones():
+    one = exam()
+    one.result = replace(one.shown, arms=tuple(replace(arm, n=3) for arm in one.shown.arms), looks=())
+    assert one.own and one.shown.n == 3 and told(one) == []
+    assert "too few" in exact_words.verdict(one).words
+
+
+def test_the_record_is_read_back_as_it_was_written_and_a_damaged_one_is_refused():
+    found = recorded_samples()
+    assert RecordedSamples.from_json(found.to_json()) == found
+    with pytest.raises(TraceError, match="lacks counts"):
+        RecordedSamples.from_json(found.to_json().replace('"counts"', '"cuonts"'))
+
+
+def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
+    """On the tiny pair, 1,000 samples of the decoder, and of the mistake until it is detected."""
+
+    def quiet(share: float, doing: str) -> None:
+        pass
+
+    one = Exam(Question(Settings(prompt="Once upon", seed=7, gamma=2, length=2)))
+    exact_work.draw(one, FreeTicket(), 1000)
+    exact_work.many_seeds(one, FreeTicket())
+    made = record_samples.of_a_decoder(pair, one.question.settings, 1000, quiet)
+    assert isinstance(made, OfADecoder) and made.result == one.result
+    other = Trial(Case(Settings(prompt="Once upon", seed=7)))
+    mistake_work.until_detected(other, FreeTicket())
+    found = record_samples.of_a_mistake(pair, Settings(prompt="Once upon", seed=7), quiet)
+    assert isinstance(found, OfAMistake) and found.settings == other.question.settings
+    assert replace(found.result, notes=()) == replace(other.result, notes=())
+    assert mistake_words.verdict(other).words.startswith("Detected")
