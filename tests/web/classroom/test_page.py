@@ -193,3 +193,13 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
     assert {words: first for words, (first,) in stays.items()} == {
         "samples of a class": False, "a decoder to vote on": False, "a race": False, "a situation": True,
     }  # fmt: skip
+
+
+def test_a_link_of_another_replica_s_room_leads_there(serve, rooms):
+    serve(replica="A")
+    room = rooms.open(SETTINGS, "somebody")
+    assert room.code.startswith("a") and "Come in" in said(opened(wall=room.code))
+    for query, way in (({"wall": "b<x>"}, "wall"), ({"steer": "b<x>"}, "teach")):
+        app = opened(**query)
+        (link,) = app.get("link_button")
+        assert not app.exception and not app.button and link.proto.url.endswith(f"room/b%3Cx%3E/{way}")
