@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import os
 import re
 import shutil
@@ -128,7 +129,8 @@ def started(command: list, log: Path, **environment: str) -> Iterator[subprocess
 
 def server(name: str, port: int, opening: Path, logs: Path):
     command = [sys.executable, "-m", "tests.e2e.serve", str(port), str(opening)]
-    return started(command, logs / f"{name}.log", OMP_NUM_THREADS="1", SPECVIZ_MODE="hosted")
+    rooms = {"SPECVIZ_REPLICA": {"first": "A", "second": "B"}[name], "SPECVIZ_ROOMS_FOLDER": str(logs / f"rooms-{name}")}
+    return started(command, logs / f"{name}.log", OMP_NUM_THREADS="1", SPECVIZ_MODE="hosted", **rooms)
 
 
 def wait_until_listening(port: int, process: subprocess.Popen) -> None:
@@ -202,6 +204,31 @@ def test_a_socket_goes_where_the_cookie_says_and_stays_with_the_replica_that_too
         *before, anyone, moved, stayed, fresh = apart.submit(asyncio.run, asked()).result()
     assert before == ["first", "second", "first"] and anyone in ("first", "second")
     assert [moved, stayed, fresh] == ["second"] * 3
+
+
+def asked_of(hosted: Hosted, path: str, cookie: str = "") -> tuple[int, str]:
+    """(status, replica that the answer's cookie names) of a POST to a route of rooms, or of a GET of their pages."""
+    connection = http.client.HTTPSConnection(hosted.address.partition("//")[2], context=hosted.trust, timeout=30)
+    headers = {"Cookie": f"specviz_replica={cookie}"} if cookie else {}
+    page = path.endswith(("wall", "teach"))
+    connection.request("GET" if page else "POST", path, None if page else b'{"ticket": "0123456789abcdef"}', headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, named(answer.headers)
+
+
+def test_a_classroom_is_asked_of_the_replica_that_its_code_names_and_of_no_other(hosted):
+    for cookie in ("", "first", "second"):
+        assert asked_of(hosted, "/room/aNoSuchRoom12345/wall", cookie) == (303, "first")
+        assert asked_of(hosted, "/room/bNoSuchRoom12345/teach", cookie) == (303, "second")
+        assert asked_of(hosted, "/room/BCDEF2/enter", cookie)[0] == 400
+        assert asked_of(hosted, "/room/aNoSuchRoom12345/join", cookie)[0] == 404
+    hosted.kill("first")
+    assert asked_of(hosted, "/room/aNoSuchRoom12345/join")[0] == 502, (
+        "phones ask again until it is back; the other one would say 404"
+    )
+    assert asked_of(hosted, "/room/bNoSuchRoom12345/join")[0] == 404
 
 
 def test_twenty_visitors_get_their_pages_back_when_one_replica_is_killed(hosted):

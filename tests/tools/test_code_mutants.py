@@ -25,6 +25,7 @@ AREAS = {
     "export",
     "queue",
     "links",
+    "classroom",
     "hub",
     "JS",
 }

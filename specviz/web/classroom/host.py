@@ -38,6 +38,7 @@ PAGE = "classroom"  # of which the work is, for what is counted
 HALLS = 200  # rooms that the process knows more of than what is stored; the one used longest ago is forgotten first
 OPENERS = 5000  # visitors whose open rooms are counted
 PER_SECOND, JOINS = 4, 60  # requests a second of one student, and newcomers a second in one room, after some at once
+FEW = 100  # samples of a batch that are drawn in less time than the way to a cluster takes
 NOT_ON = "This task is not on any more."
 
 
@@ -277,8 +278,15 @@ class Hall:
         walks = sorted({one for one in batch if one.count == 1 and one.first < have[one.student]})
         asked = [block(*one) for one in new], [block(one.student, one.first, 1)[0] for one in walks]
         given = settings, tuple(task.content["ids"]), *asked
+        few = sum(count for *_, count in new) <= FEW
         samples, shown = placement.do(
-            drawing.samples, pair, settings, given, lambda share: ticket.tick(), "samples of a class", first=True
+            drawing.samples,
+            pair,
+            settings,
+            given,
+            lambda share: ticket.tick(),
+            "samples of a class",
+            first=few or not options().cluster,
         )
         if new:
             counted = self._tallies[task.number].count(new, samples)
@@ -303,7 +311,9 @@ class Hall:
         ]
         given = settings, tuple(task.content["ids"]), asked
         ran = (
-            placement.do(drawing.raced, pair, settings, given, lambda share: ticket.tick(), "a race", first=True) if asked else {}
+            placement.do(drawing.raced, pair, settings, given, lambda share: ticket.tick(), "a race", first=not options().cluster)
+            if asked
+            else {}
         )
         self.store.fill(self.code, task.number, PHASES["race"][0], {student: sent[student] | one for student, one in ran.items()})
         self.changed()
@@ -364,7 +374,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
 
     exact = exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids
-    samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on", first=True)
+    samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on")
     options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
     options_.append({"name": "none of these", "wrong": "The decoder is exact."})
     return {

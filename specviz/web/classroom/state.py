@@ -13,6 +13,7 @@ from specviz.web.classroom.host import Hall, checked_prompt, host
 from specviz.web.common.links import linked
 from specviz.web.common.page import PageState
 from specviz.web.common.pairs import known_pair
+from specviz.web.hosting.options import options
 
 LENGTH = 2  # tokens of a sample until somebody chooses
 GONE = "There is no room under this link any more: it was deleted, or its 24 hours are over."
@@ -90,6 +91,11 @@ class Desk(PageState):
         """Back to the fields of a new room."""
         self.choose(replace(self.question, steer=""))
         self.turn += 1
+
+
+def elsewhere(code: str) -> bool:
+    """Whether a room of this code, if there is one, lives on another replica."""
+    return bool(options().replica) and code[:1].upper() != options().replica
 
 
 def root_of(url: str) -> str:

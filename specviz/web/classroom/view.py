@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import streamlit as st
 
+from specviz.classroom.codes import LONGEST
 from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
@@ -15,7 +17,7 @@ from specviz.figures import classroom as figures
 from specviz.figures.common.components import styles
 from specviz.web.classroom import words, work
 from specviz.web.classroom.host import Hall, host, next_number
-from specviz.web.classroom.state import Desk, Lesson, root_of
+from specviz.web.classroom.state import Desk, Lesson, elsewhere, root_of
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import notes
@@ -34,6 +36,8 @@ FIRST = 100  # samples of the first test
 
 def page() -> None:
     try:
+        if lives_elsewhere(st.query_params.to_dict()):
+            return
         if code := st.query_params.get("wall"):
             wall(code)
             return
@@ -45,6 +49,17 @@ def page() -> None:
             steering(desk, room)
     except StoreError as error:
         notes([str(error)], "classroom-notes-store")
+
+
+def lives_elsewhere(query: dict[str, str]) -> bool:
+    """Whether a link asks for a room of another replica; then the way there, which the proxy knows, is all that is drawn."""
+    for name, way in (("wall", "wall"), ("steer", "teach")):
+        code = query.get(name, "")
+        if code and elsewhere(code):
+            st.markdown("This room lives on another replica of this server.")
+            st.link_button("Open it there", f"{root_of(st.context.url or '')}room/{quote(code[:LONGEST], safe='')}/{way}")
+            return True
+    return False
 
 
 # A new room ------------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check, read
 from specviz.evidence.certificate.redraw import redraw
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
-from specviz.web.classroom.host import begun
+from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, root_of
+from specviz.web.common import placement
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
 
@@ -164,3 +165,41 @@ def test_links_begin_where_the_app_is_served(url, root):
 
 def test_the_private_code_is_no_part_of_what_is_printed():
     assert not re.search("secret", repr(Lesson(SETTINGS, "secret")))
+
+
+def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_round_does_not(
+    serve, rooms, room, phone, teacher, monkeypatch
+):
+    """``first`` keeps a piece of work in the server's process where there is a cluster (web/common/placement)."""
+    serve(cluster="auto")
+    stays: dict[str, set[bool]] = {}
+
+    def do(function, pair, settings, given, watch, words, first=False):
+        stays.setdefault(words, set()).add(first)
+        return function(pair, *given, watch)
+
+    monkeypatch.setattr(placement, "do", do)
+    student = phone()
+    for number, kind in enumerate(("sample", "vote", "race", "predict"), start=1):
+        teacher(do="begin", kind=kind, task=number)
+        if kind == "race":
+            student.post("answer", task=number, phase="open", sent={"method": "draft", "gamma": 2})
+        if kind == "sample":
+            student.draw(0, 1)
+            assert stays.pop("samples of a class") == {True}
+            hall = rooms.hall(room)
+            hall._answered(FreeTicket(), [Wanted(1, 1, 1, 100), Wanted(1, 1, 101, 100)])
+    stays.pop("the exact distribution", None)  # computed by a test before, perhaps
+    assert {words: first for words, (first,) in stays.items()} == {
+        "samples of a class": False, "a decoder to vote on": False, "a race": False, "a situation": True,
+    }  # fmt: skip
+
+
+def test_a_link_of_another_replica_s_room_leads_there(serve, rooms):
+    serve(replica="A")
+    room = rooms.open(SETTINGS, "somebody")
+    assert room.code.startswith("a") and "Come in" in said(opened(wall=room.code))
+    for query, way in (({"wall": "b<x>"}, "wall"), ({"steer": "b<x>"}, "teach")):
+        app = opened(**query)
+        (link,) = app.get("link_button")
+        assert not app.exception and not app.button and link.proto.url.endswith(f"room/b%3Cx%3E/{way}")

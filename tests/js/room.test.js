@@ -1,0 +1,49 @@
+// What a phone in a room knows without a page: which room, when to ask again, what it may draw, what it keeps, the moments of a sample.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { allowedSizes, backoff, codeOf, mayHelp, moments, remembered } from "../../assets/components/room/state.js";
+
+const fresh = () => "0123456789abcdef";
+
+test("the code is what follows the last slash, under any folder", () => {
+  assert.deepEqual(["/room/AbC-1_", "/under/here/room/x", "/room/", "/"].map(codeOf), ["AbC-1_", "x", "", ""]);
+});
+
+test("tries come later and later, never sooner than the server asks, and not all phones at once", () => {
+  const waits = [0, 1, 2, 3, 4, 10].map((attempt) => backoff(attempt, 0, 0));
+  assert.deepEqual(waits, [1, 2, 4, 8, 15, 15]);
+  assert.equal(backoff(0, 30, 0), 30);
+  assert.equal(backoff(2, 0, 1), 6);
+});
+
+test("only what may be better next time is asked again", () => {
+  for (const status of [0, 408, 429, 500, 502, 503]) assert.equal(mayHelp(status), true, String(status));
+  for (const status of [200, 400, 401, 404, 409, 413]) assert.equal(mayHelp(status), false, String(status));
+});
+
+test("the first sample is a single one, and nobody draws more than the most", () => {
+  assert.deepEqual(allowedSizes(0, [1, 10, 100], 1000), [1]);
+  assert.deepEqual(allowedSizes(1, [1, 10, 100], 1000), [1, 10, 100]);
+  assert.deepEqual(allowedSizes(985, [1, 10, 100], 1000), [1, 10]);
+  assert.deepEqual(allowedSizes(1000, [1, 10, 100], 1000), []);
+});
+
+test("what is kept comes back as it was, and damaged memory is a new student", () => {
+  const kept = { ticket: fresh(), number: 3, token: "t", unsent: { what: "draw", sent: { first: 1 } } };
+  assert.deepEqual(remembered(JSON.stringify(kept), () => "other-ticket-0000"), kept);
+  for (const text of [null, "", "{", "3", "[]", '{"ticket": "short"}', '{"ticket": 7, "number": 1}', '{"ticket": "<script>alert(1)</script>"}']) {
+    assert.deepEqual(remembered(text, fresh), { ticket: fresh(), number: null, token: null, unsent: null }, String(text));
+  }
+  assert.deepEqual(remembered(JSON.stringify({ ...kept, number: "3" }), fresh), { ...kept, number: null, token: null }, "without a number it joins again, by its ticket");
+});
+
+test("a sample is told draft token by draft token up to the first rejection, then how the round ends", () => {
+  const draft = (accepted) => ({ token: "a", accepted });
+  const walk = [
+    { drafts: [draft(true), draft(false), draft(null)], ending: { kind: "residual", token: "b" } },
+    { drafts: [draft(true)], ending: { kind: "bonus", token: "c" } },
+  ];
+  assert.deepEqual(moments(walk).map((one) => `${one.kind} ${one.round} ${one.unchecked ?? one.draft.accepted}`), ["draft 0 true", "draft 0 false", "end 0 1", "draft 1 true", "end 1 0"]);
+});
