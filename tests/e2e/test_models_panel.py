@@ -31,7 +31,7 @@ def look_at(page, own) -> None:
         page.get_by_label(label, exact=True).fill(str(folder))
         page.keyboard.press("Enter")
         at_rest(page)
-    page.get_by_role("button", name="Check", exact=True).click()
+    page.locator(".st-key-models-check button").click()
     page.get_by_role("button", name="Use this pair").wait_for(timeout=PATIENT)
     at_rest(page)
 
