@@ -228,7 +228,8 @@ class _Drawing:
         return drawn
 
     def bar(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
-        _only(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis"}, "bar")
+        _only(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis", "insidetextanchor",
+                               "textangle"}, "bar")  # fmt: skip
         across, mode, marker = trace.get("orientation") == "h", self.layout.get("barmode", "group"), trace["marker"]
         lengths, places = _numbers(trace["x" if across else "y"]), self._places(where, trace["y" if across else "x"])
         if mode not in ("overlay", "stack") and where in self.barred:
@@ -247,10 +248,16 @@ class _Drawing:
         for patch, look in zip(drawn, looks, strict=True):
             patch.set(**look)
         if "text" in trace:
-            if trace.get("textposition") != "outside" or across:
-                raise _unknown("bar.text anywhere but outside at the top")
+            inside = (
+                trace.get("textposition") == "inside"
+                and trace.get("insidetextanchor") == "middle"
+                and trace.get("textangle") == 0
+            )
+            if not inside and (trace.get("textposition") != "outside" or across):
+                raise _unknown("bar.text anywhere but outside at the top, or level in the middle of the bar")
             texts, ink = list(map(_plain, trace["text"])), _color(trace.get("textfont", {}).get("color", INK))
-            for text in where.bar_label(drawn, texts, padding=2, color=ink):
+            put = {"label_type": "center", "clip_on": True} if inside else {"padding": 2}
+            for text in where.bar_label(drawn, texts, color=ink, **put):
                 text.set_parse_math(False)
         return Patch(**looks[0]) if looks else None
 
@@ -462,8 +469,10 @@ def _marker(marker: Mapping[str, Any], line_color: str | None, alpha: float | No
 
 
 def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> list[dict[str, Any]]:
-    """Face, hatch and its color of each bar."""
-    _only(marker, {"color", "opacity", "pattern"}, "bar.marker")
+    """Face, edge, hatch and its color of each bar."""
+    _only(marker, {"color", "opacity", "pattern", "line"}, "bar.marker")
+    edge = marker.get("line", {})
+    _only(edge, {"color", "width"}, "bar.marker.line")
     pattern = marker.get("pattern", {})
     _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
     given = (marker["color"], pattern.get("shape", ""))
@@ -474,7 +483,11 @@ def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> lis
     for color, shape in zip(colors, shapes, strict=True):
         look = {"facecolor": _color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
         if hatch := _known(HATCHES, shape, "marker.pattern.shape"):
+            if edge:
+                raise _unknown("a bar with both a pattern and an edge")
             look |= {"hatch": hatch, "edgecolor": _color(pattern.get("fgcolor", "white"))}
+        elif edge:
+            look |= {"edgecolor": _color(edge["color"]), "linewidth": POINTS * edge.get("width", 1)}
         looks.append(look)
     return looks
 

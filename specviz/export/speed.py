@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns
-from specviz.figures.speed import batch, positions, surface
+from specviz.figures.speed import batch, positions, surface, timeline
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.figures.speed.surface import Spot
@@ -78,6 +78,8 @@ def how_fast(
         tables["many-texts.csv"] = lambda: (BATCHES, _batches(batches, key))
     if what_if is not None:
         gamma, chosen, running = what_if
+        pictures["timeline"] = Picture(partial(timeline.timeline, gamma, chosen), "Draft steps and target passes by the formula")
+        captions.append(timeline.in_words(gamma, chosen))
         pictures["what-if"] = Picture(partial(surface.surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
         captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
         rows = surface.table(running, chosen)

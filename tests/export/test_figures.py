@@ -168,6 +168,21 @@ def what_if() -> Series:
     }
 
 
+def rounds_in_time() -> Series:
+    """By hand from the formula: rounds of gamma draft steps and a pass, and passes of the target alone, in the time of 8 passes."""
+    gamma, chosen, _ = e.WHAT_IF
+    round_ = gamma * chosen.c + 1.0
+    begins = [number * round_ for number in range(int(8.0 / round_) + 1)]
+    steps = [begin + step * chosen.c for begin in begins for step in range(gamma)]
+    passes = [(float(number), 1.0) for number in range(8)] + [(begin + gamma * chosen.c, 0.0) for begin in begins]
+    return {
+        "draft step": [(step + chosen.c, 0.0) for step in steps],
+        "draft step, start": [(step, 0.0) for step in steps],
+        "target pass, with the tokens that it yields on average": [(start + 1.0, lane) for start, lane in passes],
+        "target pass, with the tokens that it yields on average, start": passes,
+    }
+
+
 def first_tokens(key: str) -> Series:
     first = next(row["first"] for row in raw("methods")["comparisons"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label]
@@ -282,6 +297,7 @@ def expected(kind: str, name: str) -> Series:
         ("speed", "confidence"): confidence,
         ("speed", "many-texts"): lambda: batched()[0],
         ("speed", "passes"): lambda: batched()[1],
+        ("speed", "timeline"): rounds_in_time,
         ("speed", "what-if"): what_if,
         ("drafting_methods", "same-distribution"): lambda: first_tokens("adversarial"),
         ("drafting_methods", "shortcut"): lambda: first_tokens("typical"),

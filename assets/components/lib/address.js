@@ -14,11 +14,16 @@ export function withParameters(address, changes) {
 
 /** A writer of parameters into this page's address, without new entries in the browser's history. */
 export function makeMirror() {
-  let waiting;
+  let waiting, pending = {};
+  const now = () => {
+    window.history.replaceState(window.history.state, "", withParameters(window.location.href, pending));
+    pending = {};
+  };
   return {
     write(changes) {
       clearTimeout(waiting);
-      waiting = setTimeout(() => window.history.replaceState(window.history.state, "", withParameters(window.location.href, changes)), REST);
+      Object.assign(pending, changes);
+      waiting = setTimeout(now, REST);
     },
     close: () => clearTimeout(waiting),
   };

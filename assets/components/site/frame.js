@@ -37,7 +37,7 @@ export function prepare() {
 
 /** Sentences for parameters that this page has no use for: they are about a run, and runs need models, or they are unknown. ``own``: of what is shown. */
 export function leftOut(asked, known, settings, own = {}) {
-  const others = Object.keys(asked).filter((key) => !known.includes(key) && !(Object.hasOwn(own, key) && own[key] === asked[key]));
+  const others = Object.keys(asked).filter((key) => key !== "present" && !known.includes(key) && !(Object.hasOwn(own, key) && own[key] === asked[key]));
   const runs = others.filter((key) => settings.includes(key)).map(short);
   const unknown = others.filter((key) => !settings.includes(key)).map(short);
   const said = [];

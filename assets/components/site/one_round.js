@@ -7,7 +7,7 @@ import { readCursor } from "./links.js";
 const { css, data, own, settings } = pageData();
 const asked = query();
 const cursor = readCursor(asked.at);
-const said = leftOut(asked, ["at"], settings, own);
+const said = leftOut(asked, ["at", "tour"], settings, own);
 const { rounds } = data.payload;
 if (asked.at !== undefined && !rounds[cursor?.round]?.motions[cursor.motion]) said.push("The link's position was left out: there is no such step here.");
 drawn("stage", stage, css, { ...data, notices: [], cursor: cursor ?? data.cursor });

@@ -14,6 +14,7 @@ import { frameOf, verdict, whatIf } from "./fate.js";
 import { NARROW, planScene } from "./plan.js";
 import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
+import { Tour } from "./tour.js";
 import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
 
 const GAP = 12; // px between the rows, --space-more
@@ -27,6 +28,7 @@ class Stage {
     this.track = 400;
     this.wholeText = false;
     this.asker = new Asker(this);
+    this.tour = new Tour(this);
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
@@ -38,7 +40,7 @@ class Stage {
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card, this.tour.ring, this.tour.card);
     this.mirror = makeMirror();
     this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
   }
@@ -54,6 +56,7 @@ class Stage {
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
       a: () => this.asker.turn(!this.asker.on),
+      Escape: () => this.tour.on && this.tour.turn(false),
       p: turn,
       P: turn,
       Enter: (event) => !event.repeat && this.nextRound(),
@@ -83,6 +86,10 @@ class Stage {
     this.payload = data.payload;
     this.node.classList.remove("waiting");
     this.resize();
+    if (this.toured !== this.payload.id) {
+      this.toured = this.payload.id;
+      this.tour.renew();
+    }
   }
 
   wait() {
@@ -221,6 +228,7 @@ class Stage {
     this.drawScene(motion);
     say(this.sentence, this.spoken(motion));
     drawTransport(this.bar, this);
+    this.tour.draw();
   }
 
   /** Another round is another picture: it stands at once, nothing slides out of the one before. */

@@ -18,6 +18,7 @@ export function drawHead(head, stage) {
   const { payload, data } = stage;
   const round = payload ? stage.round() : null;
   if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
+  if (!stage.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", stage.tour.start);
   const ms = Object.entries(round?.ms ?? {}).map(([key, value]) => `${key} ${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`);
   const edits = payload?.edits ?? [];
   const parts = payload ? [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])] : [];

@@ -38,6 +38,7 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
         "c",
         "question",
         "present",
+        "tour",
         "steer",
         "wall",
     ),

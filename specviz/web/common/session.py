@@ -230,8 +230,8 @@ def visitor() -> str:
 
 
 def asked() -> dict[str, str]:
-    """The address's parameters without those that the browser changes by itself: the place on the stage, the presenter view."""
-    return {key: value for key, value in st.query_params.to_dict().items() if key not in ("at", "present")}
+    """The address's parameters without those that the browser changes by itself: the place on the stage, the tour, the presenter view."""
+    return {key: value for key, value in st.query_params.to_dict().items() if key not in ("at", "tour", "present")}
 
 
 def _went_back() -> bool:

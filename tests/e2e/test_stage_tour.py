@@ -1,0 +1,84 @@
+"""The tour in a real browser: it starts when it is asked for, follows whoever steps, and stands in the link."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.figures.one_round.stage import stage_payload
+from specviz.figures.one_round.tour import TOUR
+from specviz.figures.questions.questions import shipped
+from tests import traces
+from tests.stage_harness import page_html
+
+PAYLOAD = stage_payload(shipped().opening)
+ADDRESS = "http://tour.test/?seed=7"
+
+
+@pytest.fixture
+def toured(open_html):
+    def opener(address: str = f"{ADDRESS}&tour=1", size: str = "1366", payload=PAYLOAD, **data):
+        return open_html(page_html(payload, **data), address, size)
+
+    return opener
+
+
+def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
+    assert len(TOUR) <= 8
+    assert all(len(stop.says) < 260 for stop in TOUR)
+
+
+def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
+    page = toured(ADDRESS)
+    assert not page.locator(".tour").is_visible()
+    page.get_by_role("button", name="Take the tour").click()
+    expect(page.locator(".tour h3")).to_have_text(TOUR[0].title)
+    page.wait_for_url("**tour=1*")
+
+
+@pytest.mark.parametrize("size", ["390", "1366", "1920"])
+def test_every_stop_points_at_one_thing_in_sight(toured, size):
+    page = toured(size=size)
+    for n, stop in enumerate(TOUR, start=1):
+        expect(page.locator(".tour h3")).to_have_text(stop.title)
+        expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
+        ring, card = page.locator(".ring").bounding_box(), page.locator(".tour").bounding_box()
+        width = page.viewport_size["width"]
+        assert ring["width"] > 40 and ring["height"] > 30
+        assert card["x"] >= 0 and card["x"] + card["width"] <= width
+        apart = card["y"] >= ring["y"] + ring["height"] or card["y"] + card["height"] <= ring["y"]
+        beside = card["x"] >= ring["x"] + ring["width"] or card["x"] + card["width"] <= ring["x"]
+        assert apart or beside or size == "390", "the card covers what it points at"
+        if n < len(TOUR):
+            page.get_by_role("button", name="Next stop").click()
+    page.get_by_role("button", name="Done").click()
+    assert not page.locator(".tour").is_visible()
+
+
+def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
+    page = toured()
+    while page.locator(".tour h3").inner_text() == TOUR[0].title:
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".tour h3")).to_have_text(TOUR[1].title)
+    page.keyboard.press("Enter")  # the next round
+    assert not page.locator(".tour").is_visible()
+    page.locator("select[aria-label=round]").select_option("0")
+    expect(page.locator(".tour")).to_be_visible()
+
+
+def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
+    page = toured(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
+    title = page.locator(".tour h3").inner_text()
+    assert title != TOUR[0].title
+    page.reload()
+    page.wait_for_function("window.ready")
+    expect(page.locator(".tour h3")).to_have_text(title)
+    page.keyboard.press("Escape")
+    assert not page.locator(".tour").is_visible()
+    page.wait_for_function("!location.search.includes('tour')")
+    assert "seed=7" in page.url
+
+
+def test_a_run_without_a_rejection_offers_no_tour(toured):
+    page = toured(payload=stage_payload(traces.same_distributions()))
+    assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()

@@ -1,0 +1,26 @@
+// Where the stops of the tour are in a run, and which one a motion belongs to.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { stopAt, tourPlaces } from "../../assets/components/stage/tour.js";
+
+const motion = (kind, node = null) => ({ kind, node });
+const PLAIN = { motions: [motion("draft", 0), motion("pass"), motion("look", 0), motion("uniform", 0), motion("bonus"), motion("tally")] };
+const REJECTED = { motions: [motion("draft", 0), motion("draft", 1), motion("pass"), motion("look", 0), motion("uniform", 0), motion("look", 1), motion("uniform", 1),
+  motion("lift", 1), motion("residual", 1), motion("draw", 1), motion("tally")] };
+const STOPS = ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "tally"].map((kind) => ({ kind }));
+
+test("the tour stands on the first round with a replacement, at the token that was rejected", () => {
+  assert.deepEqual(tourPlaces([PLAIN, REJECTED], STOPS), { round: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
+});
+
+test("a run without such a round has no tour", () => {
+  assert.equal(tourPlaces([PLAIN], STOPS), null);
+  assert.equal(tourPlaces([], STOPS), null);
+});
+
+test("a motion belongs to the last stop before it", () => {
+  const places = [0, 2, 5, 6];
+  assert.deepEqual([0, 1, 2, 4, 5, 6, 9].map((at) => stopAt(places, at)), [0, 0, 1, 1, 2, 3, 3]);
+});
