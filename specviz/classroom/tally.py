@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,27 @@ BINS = 10  # of predicted probabilities
 Answers = Sequence[tuple[str, int, Mapping[str, Any]]]  # phase, student, what is kept
 
 
+class Standing:
+    """The samples of a task so far: all of them in the order in which they came, and counts that grow with each.
+
+    drawn  as they are kept; n  samples; counts  cell of the picture -> samples; own  student -> (samples, their counts)
+    """
+
+    def __init__(self, drawn: Iterable[Drawn] = ()):
+        self.drawn: list[Drawn] = []
+        self.n, self.counts = 0, Counter[str]()
+        self.own: dict[int, tuple[int, Counter[str]]] = {}
+        self.add(drawn)
+
+    def add(self, drawn: Iterable[Drawn]) -> None:
+        for one in drawn:
+            self.drawn.append(one)
+            self.n += one.count
+            have, counts = self.own.get(one.student, (0, Counter()))
+            self.counts.update(one.cells["shown"])
+            self.own[one.student] = have + one.count, counts + Counter(one.cells["shown"])
+
+
 @dataclass(frozen=True, slots=True)
 class ClassSamples:
     """The class's histogram. students: how many have drawn; looks: what the tests found, in their order."""
@@ -28,13 +49,9 @@ class ClassSamples:
     looks: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def of(cls, task: Task, drawn: Sequence[Drawn], looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
-        counts = np.zeros(len(task.content["labels"]), dtype=np.int64)
-        for one in drawn:
-            for cell, count in one.cells["shown"].items():
-                counts[int(cell)] += count
-        n = sum(one.count for one in drawn)
-        return cls(shares_of(task, "the class", counts.tolist(), n), len({one.student for one in drawn}), tuple(looks))
+    def of(cls, task: Task, standing: Standing, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
+        counts = [standing.counts[str(cell)] for cell in range(len(task.content["labels"]))]
+        return cls(shares_of(task, "the class", counts, standing.n), len(standing.own), tuple(looks))
 
 
 def shares_of(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:

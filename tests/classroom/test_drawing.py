@@ -14,7 +14,7 @@ from specviz.classroom.cells import Cells, Tally
 from specviz.classroom.certificate import certificate
 from specviz.classroom.records import SERVER, SPAN, block, seed_of
 from specviz.classroom.store import Drawn, blocks
-from specviz.classroom.tally import ClassSamples, Outcome, Race, calibration, outcome, race, votes
+from specviz.classroom.tally import ClassSamples, Outcome, Race, Standing, calibration, outcome, race, votes
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import looks, sources
@@ -80,7 +80,7 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
         and begun.n == one.n
         and all((a == b).all() for a, b in zip(begun.looks, one.looks, strict=True))
     )
-    seen = ClassSamples.of(task, kept, [found.looks[0]])
+    seen = ClassSamples.of(task, Standing(kept), [found.looks[0]])
     assert seen.shares.counts == tuple(cells.shown.counts(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
 
 

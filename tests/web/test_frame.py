@@ -92,6 +92,13 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     assert page in ("one_token", "questions") or not links.unknown_keys(app.session_state[page].link())
 
 
+def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
+    """Streamlit's own page sends an integer, and its server waits for a floating-point number."""
+    app = sent(opened("exactness"), "exactness-gamma-0", int_value=3)
+    assert untrusted.SENTENCE not in [one.value for one in app.text]
+    assert app.session_state["exactness"].question.settings.gamma == 3
+
+
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
     (said,) = links.unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
     assert "35 more" in said and len(said) < 400

@@ -141,27 +141,30 @@ class Hall:
         self._waiting: dict[Wanted, Future] = {}
         self._ticket: Ticket | None = None
         self._tallies: dict[int, Tally] = {}
-        self._drawn: dict[int, list[Drawn]] = {}
+        self._standing: dict[int, tally.Standing] = {}
         self._found: dict[int, tuple[int, str, Any]] = {}
         self._predicted: tuple[int, tally.Calibration | None] | None = None
         self._voted_on: dict[int, CellShares] = {}
 
     # What the class has -----------------------------------------------------------------------------------------------------
 
-    def drawn(self, task: int) -> list[Drawn]:
-        """Samples of a task in the order in which they came."""
+    def standing(self, task: int) -> tally.Standing:
+        """The samples of a task. To be read under the lock, because it grows."""
         with self.lock:
-            if task not in self._drawn:
-                self._drawn[task] = self.store.draws(self.code, task)
-            return self._drawn[task]
+            if task not in self._standing:
+                self._standing[task] = tally.Standing(self.store.draws(self.code, task))
+            return self._standing[task]
+
+    def drawn(self, task: int) -> list[Drawn]:
+        """Samples of a task in the order in which they came, as they are now."""
+        with self.lock:
+            return self.standing(task).drawn[:]
 
     def own(self, task: int, student: int) -> tuple[int, dict[str, int]]:
         """How many samples a student has, and their counts in the cells of the picture."""
-        mine = [one for one in self.drawn(task)[:] if one.student == student]
-        counts: Counter[str] = Counter()
-        for one in mine:
-            counts.update(one.cells["shown"])
-        return sum(one.count for one in mine), dict(counts)
+        with self.lock:
+            n, counts = self.standing(task).own.get(student, (0, {}))
+            return n, dict(counts)
 
     def found(self, task: Task) -> Any:
         """What the class has for a task: ClassSamples, Calibration, Votes, or Choices. Remembered until something is added."""
@@ -169,7 +172,8 @@ class Hall:
         if known is not None and known[:2] == (stamp, task.phase):
             return known[2]
         if task.kind == "sample":
-            found = tally.ClassSamples.of(task, self.drawn(task.number)[:], self.store.looks(self.code, task.number))
+            with self.lock:
+                found = tally.ClassSamples.of(task, self.standing(task.number), self.store.looks(self.code, task.number))
         else:
             answers = self.store.answers(self.code, task.number)
             if task.kind == "predict":
@@ -238,7 +242,7 @@ class Hall:
             except BaseException as error:
                 with self.lock:
                     self._tallies.clear()  # what was counted may not have been stored
-                    self._drawn.clear()
+                    self._standing.clear()
                     late, self._waiting = self._waiting, {}
                     self._ticket = None
                 for future in [*batch.values(), *late.values()]:
@@ -292,7 +296,7 @@ class Hall:
             counted = self._tallies[task.number].count(new, samples)
             self.store.add(self.code, task.number, counted.drawn, counted.looks)
             with self.lock:
-                self.drawn(task.number).extend(counted.drawn)
+                self.standing(task.number).add(counted.drawn)
                 self.stamp += 1
         seen = dict(zip(walks, shown, strict=True))
         return {one: seen.get(one) for one in batch}

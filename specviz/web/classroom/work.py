@@ -26,7 +26,7 @@ def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
     pair = pair_of(ticket, settings)
     from specviz.classroom.certificate import certificate
 
-    drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)[:]]
+    drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)]
     made = placement.do(certificate, pair, settings, (settings, drawn), lambda share: ticket.tick(share), "a certificate")
     return json.dumps(made, ensure_ascii=False, indent=1).encode()
 

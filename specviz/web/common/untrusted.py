@@ -14,6 +14,7 @@ from typing import Any
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 SENTENCE = "The browser sent a value that a field of this page does not allow. The field was reset to its default."
+NUMBERS = {"int_value", "double_value"}  # a field for numbers is known by the one, and sends the other where they are whole
 MOST = 1000  # sessions whose next page owes a sentence
 _owed: Counter[str] = Counter()
 _guarded = False
@@ -60,7 +61,8 @@ def _check(sent: Any, known: Any) -> None:
     kind = sent.WhichOneof("value")
     if kind is None:  # the field was cleared
         return
-    if kind != known.value_type and not ("trigger" in kind and "trigger" in known.value_type):  # triggers come in more than one
+    alike = kind == known.value_type or ("trigger" in kind and "trigger" in known.value_type)  # triggers come in more than one
+    if not alike and not {kind, known.value_type} <= NUMBERS:
         raise TypeError(f"{kind} instead of {known.value_type}")
     options = getattr(known, "formatted_options", None)
     if kind == "string_value" and options is not None and sent.string_value not in options:
