@@ -18,5 +18,7 @@ def played(
     pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]
 ) -> tuple[Trace, dict[str, Any]]:
     """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
+    if not earlier:
+        run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
     trace = run(pair, settings, rounds, earlier)
     return trace, stage_payload(trace)

@@ -1,0 +1,41 @@
+"""Which run One round opens with: a stated rule instead of a choice by hand. Plain records, no torch.
+
+Among the runs of so many seeds, those are left out that would teach a beginner something unusual; of the rest, the text that the target finds
+most natural is shown. The rule looks at the text and at the draft tokens, never at times.
+"""
+
+from __future__ import annotations
+
+from math import fsum, log
+
+from specviz.trace import Trace
+
+LEAST_Q = 0.01  # of a draft token, in the distribution that it was drawn from
+TOKENS_PER_PASS = (2.0, 3.0)
+
+
+def lacking(trace: Trace) -> str:
+    """Why a run is not one to open with; empty if it is. It must have rounds with draft tokens."""
+    first, (low, high) = trace.rounds[0], TOKENS_PER_PASS
+    verdicts = [decision.accepted for decision in first.proposals]
+    if True not in verdicts or False not in verdicts or first.ending.kind != "residual":
+        return "its first round does not have an accepted and a rejected draft token"
+    if not any(one.ending.kind == "bonus" for one in trace.rounds):
+        return "no round ends with a bonus token"
+    if not low <= len(trace.output_ids) / len(trace.rounds) <= high:
+        return f"its tokens per pass are not within {low:g} and {high:g}"
+    if min(decision.q for one in trace.rounds for decision in one.proposals) < LEAST_Q:
+        return f"a draft token has a probability below {LEAST_Q:g}"
+    return ""
+
+
+def fluency(trace: Trace) -> float:
+    """Mean log probability that the target gave to the tokens of the text, nats; at most 0. The trace must hold its distributions."""
+    found: list[float] = []
+    for one in trace.rounds:
+        found += [one.proposals[i].p for i in one.accepted_path]
+        if one.ending.token is not None:
+            place = max((i for i, decision in enumerate(one.proposals) if decision.accepted is False), default=-1)
+            probs = one.distributions[place if one.ending.kind == "residual" else -1]
+            found.append(probs.p[probs.tokens.index(one.ending.token)])
+    return fsum(map(log, found)) / len(found)

@@ -1,0 +1,64 @@
+"""Which run One round opens with: each sentence of the rule leaves a run out, and fluency is the mean log probability of what was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+
+import pytest
+
+from specviz.measure.opening import LEAST_Q, fluency, lacking
+from specviz.records import ASSETS
+from specviz.trace import Trace
+from tests import traces
+
+
+def fit() -> Trace:
+    """A first round with an acceptance and a rejection, then one that ends with a bonus token; five tokens of two rounds."""
+    story = traces.story()
+    rejected, bonus = story.rounds[0], next(one for one in story.rounds if one.ending.kind == "bonus")
+    bonus = replace(
+        bonus, proposals=bonus.proposals[:1], accepted_path=(0,), distributions=(bonus.distributions[0], bonus.distributions[-1])
+    )
+    return replace(story, rounds=(with_q(rejected, 0.2), with_q(bonus, 0.2)))
+
+
+def with_q(one, q):
+    return replace(one, proposals=tuple(replace(decision, q=q) for decision in one.proposals))
+
+
+def test_a_run_that_fits_is_kept():
+    assert lacking(fit()) == ""
+
+
+def test_each_sentence_of_the_rule_leaves_a_run_out():
+    trace = fit()
+    first, last = trace.rounds
+    cases = {
+        "accepted and a rejected": replace(trace, rounds=(last, first)),
+        "bonus": replace(trace, rounds=(first, first)),
+        "tokens per pass": replace(
+            trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
+        ),
+        "probability below": replace(trace, rounds=(first, with_q(last, LEAST_Q / 2))),
+    }
+    for words, one in cases.items():
+        assert words in lacking(one), (words, lacking(one))
+    edge = replace(trace, rounds=(first, with_q(last, LEAST_Q)))
+    assert lacking(edge) == "", "the least itself is allowed"
+
+
+def test_fluency_is_the_mean_log_probability_of_what_was_written():
+    trace = fit()
+    first, last = trace.rounds
+    place = max(i for i, decision in enumerate(first.proposals) if decision.accepted is False)
+    probs = first.distributions[place]
+    expected = [first.proposals[i].p for i in first.accepted_path] + [probs.p[probs.tokens.index(first.ending.token)]]
+    expected += [last.proposals[0].p, last.distributions[-1].p[last.distributions[-1].tokens.index(last.ending.token)]]
+    assert fluency(trace) == pytest.approx(sum(map(log, expected)) / len(expected))
+    assert 0.0 < exp(fluency(trace)) <= 1.0
+
+
+def test_the_shipped_opening_keeps_the_rule():
+    trace = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
+    assert lacking(trace) == ""
