@@ -68,9 +68,12 @@ class TreeView {
   }
 
   keys() {
+    const forth = () => this.goTo(this.at + 1), back = () => this.goTo(this.at - 1);
     return {
-      ArrowRight: () => this.goTo(this.at + 1),
-      ArrowLeft: () => this.goTo(this.at - 1),
+      ArrowRight: forth,
+      PageDown: forth, // a clicker's
+      ArrowLeft: back,
+      PageUp: back,
       Home: () => this.goTo(0),
       End: () => this.goTo(this.steps.length - 1),
     };
@@ -99,6 +102,12 @@ class TreeView {
     this.next.disabled = this.at === this.steps.length - 1;
     clearTimeout(this.later);
     this.later = setTimeout(() => say(this.aloud, step.sentence), ALOUD);
+  }
+
+  /** What the presenter's second window says. */
+  notes() {
+    if (!this.steps) return null;
+    return { place: `Step ${this.at + 1} of ${this.steps.length}`, now: this.step.sentence, next: this.steps[this.at + 1]?.sentence ?? "This is the last step of the round." };
   }
 
   close() {
