@@ -234,7 +234,7 @@ def of_files(exam: Exam, kind: str) -> None:
     if again := (report.get("audit") or {}).get("reproduction"):
         with st.expander("Show it again without this project"):
             st.code(again["script"], language="python", wrap_lines=True)
-    with st.expander("Every test", expanded=True):
+    with st.expander("Every test"):
         elements.dataframe(words.file_tests(report))
     with st.expander("The same test on the command line"):
         from specviz.export.report import commands
