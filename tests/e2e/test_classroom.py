@@ -159,6 +159,8 @@ def test_desk_wall_and_phone_have_no_serious_finding(browser, server, scheme):
     link, _ = open_room(teacher, server)
     student.goto(link.removesuffix("/wall"))
     expect(student.get_by_role("heading", name="You are in")).to_be_visible()
+    at_rest(teacher)
+    assert found(teacher) == []
     begin(teacher, "Sample")
     student.get_by_role("button", name="Draw your first sample").click()
     has(student, 1)

@@ -179,7 +179,8 @@ def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
                 words.TURNS[task.kind, phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
                 on_click=turned, args=(desk, hall, task.number, phase),
             )  # fmt: skip
-        with st.popover("Next task", key=f"classroom-next-{next_number(hall)}", disabled=desk.busy):
+        first = "secondary" if task is not None and task.next_phase is not None else "primary"
+        with st.popover("Next task", key=f"classroom-next-{next_number(hall)}", disabled=desk.busy, type=first):
             for kind in KINDS:
                 st.button(
                     words.TITLES[kind], key=f"classroom-begin-{kind}-{next_number(hall)}", help=words.BEGINS[kind], width="stretch",
