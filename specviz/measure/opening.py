@@ -12,6 +12,7 @@ from specviz.trace import Trace
 
 LEAST_Q = 0.01  # of a draft token, in the distribution that it was drawn from
 TOKENS_PER_PASS = (2.0, 3.0)
+REPEATED = 3  # tokens in a row that may stand in the text only once: what is likeliest by far is what was said before
 
 
 def lacking(trace: Trace) -> str:
@@ -26,6 +27,9 @@ def lacking(trace: Trace) -> str:
         return f"its tokens per pass are not within {low:g} and {high:g}"
     if min(decision.q for one in trace.rounds for decision in one.proposals) < LEAST_Q:
         return f"a draft token has a probability below {LEAST_Q:g}"
+    runs = [trace.output_ids[i : i + REPEATED] for i in range(len(trace.output_ids) - REPEATED + 1)]
+    if len(set(runs)) < len(runs):
+        return f"{REPEATED} tokens in a row stand in it twice"
     return ""
 
 

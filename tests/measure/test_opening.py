@@ -40,6 +40,7 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
         "tokens per pass": replace(
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
         ),
+        "twice": replace(trace, rounds=(first, last, first, last)),
         "probability below": replace(trace, rounds=(first, with_q(last, LEAST_Q / 2))),
     }
     for words, one in cases.items():

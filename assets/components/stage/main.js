@@ -42,7 +42,9 @@ class Stage {
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card, this.tour.ring, this.tour.card);
     this.mirror = makeMirror();
-    this.forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
+    const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
+    const forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
+    this.forgetKeys = () => { forgetEscape(); forgetKeys(); };
   }
 
   keys() {
@@ -56,7 +58,6 @@ class Stage {
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
       a: () => this.asker.turn(!this.asker.on),
-      Escape: () => this.tour.on && this.tour.turn(false),
       p: turn,
       P: turn,
       Enter: (event) => !event.repeat && this.nextRound(),
