@@ -22,7 +22,7 @@ from specviz.records import ASSETS, read_file
 from specviz.serving import setups
 from specviz.serving.setups import SetupComparison
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.trace import Trace
+from specviz.trace import Decision, Trace
 
 HEADLINE = "What would you expect?"
 LEDE = "Eight situations from recorded runs. Answer first, then see what happened. Every answer is explained."
@@ -494,15 +494,34 @@ def _apart(one: Estimate, other: Estimate) -> str:
 
 
 def _rejection(trace: Trace) -> tuple[dict[str, Any], list[str], list[dict[str, Any]]]:
-    """The first rejected draft token of a run: its position, the names of its bars, and the bars, the rest of the vocabulary last."""
-    for place in positions(trace):
-        round_, token = (int(part) - 1 for part in place["id"].split("."))
-        if trace.rounds[round_].proposals[token].accepted is False:
-            names = ["all others" if slot["glyphs"] is None else f"“{_word(slot['glyphs'])}”" for slot in place["slots"]]
-            cut, _, words = place["before"].partition(" ")
-            before = f"…{words}" if cut.startswith("…") and words else place["before"]  # without half a word
-            return place | {"before": before}, names, place["slots"]
-    raise ValueError("the recorded run has no rejected draft token")
+    """The rejected draft token of a run at which even the mildest wrong replacement is easiest to see: its position, the names of its bars, and
+    the bars, the rest of the vocabulary last."""
+    places = [place for place in positions(trace) if _decision(trace, place).accepted is False]
+    if not places:
+        raise ValueError("the recorded run has no rejected draft token")
+    place = max(places, key=lambda one: _mildest(one["slots"]))
+    names = ["all others" if slot["glyphs"] is None else f"“{_word(slot['glyphs'])}”" for slot in place["slots"]]
+    cut, _, words = place["before"].partition(" ")
+    before = f"…{words}" if cut.startswith("…") and words else place["before"]  # without half a word
+    return place | {"before": before}, names, place["slots"]
+
+
+def _decision(trace: Trace, place: dict[str, Any]) -> Decision:
+    round_, token = (int(part) - 1 for part in place["id"].split("."))
+    return trace.rounds[round_].proposals[token]
+
+
+def _mildest(slots: list[dict[str, Any]]) -> float:
+    """How far a single bar is off p at least, if a rejected token is replaced by the likeliest one, by another draw from q or from p."""
+    left = 1.0 - sum(slot["overlap"] for slot in slots)
+    top = max(range(len(slots) - 1), key=lambda i: slots[i]["p"])
+    ways = (
+        [left * (i == top) for i in range(len(slots))],
+        [left * slot["q"] for slot in slots],
+        [left * slot["p"] for slot in slots],
+        _without(slots),
+    )
+    return min(max(abs(slot["overlap"] + more - slot["p"]) for slot, more in zip(slots, added, strict=True)) for added in ways)
 
 
 def _word(glyphs: list[Glyph]) -> str:
