@@ -5,6 +5,8 @@ import { number, percent } from "../lib/numbers.js";
 import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
 
+const LEGEND = 20; // px of a row for it
+
 export function makeBars() {
   const panel = panelOf("distributions");
   const legend = s("g", { class: "legend" },
@@ -36,11 +38,12 @@ function makeSlot() {
 }
 
 export function drawBars(panel, plan, probs, bars, frame) {
-  const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
+  const low = plan.tight && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
+  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 54);
   show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
   placePanel(panel, plan.bars, plan.narrow);
-  const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
-  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
+  const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 232;
+  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50 + low));
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(panel.legend, !frame.uniforms);
