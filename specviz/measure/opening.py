@@ -11,6 +11,7 @@ from math import fsum, log
 from specviz.trace import Trace
 
 LEAST_Q = 0.01  # of a draft token, in the distribution that it was drawn from
+SEEN = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
 TOKENS_PER_PASS = (2.0, 3.0)
 REPEATED = 3  # tokens in a row that may stand in the text only once: what is likeliest by far is what was said before
 
@@ -21,6 +22,8 @@ def lacking(trace: Trace) -> str:
     verdicts = [decision.accepted for decision in first.proposals]
     if True not in verdicts or False not in verdicts or first.ending.kind != "residual":
         return "its first round does not have an accepted and a rejected draft token"
+    if first.proposals[verdicts.index(False)].q < SEEN:
+        return f"the rejected draft token of its first round has a probability below {SEEN:g}"
     if not any(one.ending.kind == "bonus" for one in trace.rounds):
         return "no round ends with a bonus token"
     if not low <= len(trace.output_ids) / len(trace.rounds) <= high:

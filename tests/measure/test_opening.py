@@ -36,6 +36,7 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
     first, last = trace.rounds
     cases = {
         "accepted and a rejected": replace(trace, rounds=(last, first)),
+        "rejected draft token of its first round": replace(trace, rounds=(with_q(first, 0.04), last)),
         "bonus": replace(trace, rounds=(first, first)),
         "tokens per pass": replace(
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
