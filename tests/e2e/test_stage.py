@@ -214,3 +214,26 @@ def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
     page.clock.run_for(7000)
     assert sentence(page) == payload["rounds"][0]["motions"][-1]["sentence"]
     assert page.get_by_role("button", name="Play").is_visible()
+
+
+OVERLAPPING = """() => {
+  const boxes = [...stage.querySelectorAll(".scene text")].filter((one) => one.textContent.trim() && one.checkVisibility({ opacityProperty: true }))
+    .map((one) => [one.textContent, one.getBoundingClientRect(), one.closest("g:has(> .panel)")?.querySelector(".panel").getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0);
+  const met = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const left = boxes.filter(([, box, panel]) => panel && (box.left < panel.left || box.right > panel.right)).map(([text]) => `${text} leaves its panel`);
+  return left.concat(boxes.flatMap(([text, box], i) => boxes.slice(i + 1).filter(([, other]) => met(box, other)).map(([other]) => `${text} | ${other}`)));
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(683, 384), (844, 390), (933, 700), (1000, 700), (1100, 760)])
+def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stage, width, height):
+    payload = stage_payload(traces.story())
+    page = open_stage(payload)
+    page.set_viewport_size({"width": width, "height": height})
+    for one in range(len(payload["rounds"])):
+        page.locator("select[aria-label=round]").select_option(str(one))
+        page.evaluate("document.activeElement.blur()")
+        for _ in payload["rounds"][one]["motions"]:
+            assert page.evaluate(OVERLAPPING) == []
+            page.keyboard.press("ArrowRight")

@@ -96,7 +96,7 @@ def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
     answer(page, "accepted", 60)
     page.reload()
     page.wait_for_function("window.ready")
-    page.keyboard.press("a")
+    page.keyboard.press("A")
     expect(page.locator(".score")).to_contain_text("after 1 answer.")
     page.get_by_role("button", name="Forget these").click()
     assert kept(page) == [] and not page.locator(".calibrated").is_visible()

@@ -82,3 +82,13 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
 def test_a_run_without_a_rejection_offers_no_tour(toured):
     page = toured(payload=stage_payload(traces.same_distributions()))
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
+
+
+def test_escape_ends_the_tour_first_and_the_presenter_view_after_it(toured):
+    page = toured(f"{ADDRESS}&tour=1&present=1")
+    page.keyboard.press("Escape")
+    expect(page.locator(".tour")).to_be_hidden()
+    assert "present=1" in page.url
+    page.keyboard.press("Escape")
+    expect(page.locator(".presenting")).to_have_count(0)
+    page.wait_for_url(ADDRESS)

@@ -5,6 +5,8 @@ import { number, percent } from "../lib/numbers.js";
 import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
 
+const LEGEND = 20; // px of a row for it
+
 export function makeBars() {
   const panel = panelOf("distributions");
   const legend = s("g", { class: "legend" },
@@ -36,18 +38,19 @@ function makeSlot() {
 }
 
 export function drawBars(panel, plan, probs, bars, frame) {
-  const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
+  const low = plan.tight && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
+  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 54);
   show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
   placePanel(panel, plan.bars, plan.narrow);
-  const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
-  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
+  const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 232;
+  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50 + low));
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(panel.legend, !frame.uniforms);
   show(panel.axis, bars.length > 0);
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
-  say(panel.sub, frame.uniforms ? uniformsSub(bars) : probs ? probs.place : "");
-  say(panel.foot, frame.uniforms ? uniformsFoot(bars) : footOf(probs, frame, plan));
+  say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
+  say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : footOf(probs, frame, plan));
   const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
@@ -60,21 +63,23 @@ export function uniformBars(chips) {
   return chips.map((chip, i) => ({ glyphs: named ? chip.glyphs : [{ t: String(i + 1), k: "text" }], p: chip.threshold, q: null, overlap: null, drafted: chips.length <= 8, fell: chip.u }));
 }
 
-function uniformsSub(bars) {
-  return bars.length ? "bar: acceptance probability of each draft token; ring: its u" : "the target chooses alone";
+function uniformsSub(bars, { tight }) {
+  if (!bars.length) return "the target chooses alone";
+  return tight ? "bar: acceptance probability; ring: u" : "bar: acceptance probability of each draft token; ring: its u";
 }
 
-function uniformsFoot(bars) {
+function uniformsFoot(bars, { tight }) {
   if (!bars.length) return "";
+  if (bars.length > 1 && tight) return `All ${bars.length} numbers u fell inside their bars.`;
   return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
 }
 
-function footOf(probs, frame, { narrow, tight }) {
+function footOf(probs, frame, { tight }) {
   if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
   if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green = exactly the blue bars.`;
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
-  if (narrow) return `Striped: what both give, ${number(probs.beta)} in all.`;
+  if (tight) return `Striped: what both give, ${number(probs.beta)} in all.`;
   return `Striped: what both give. A draft token here is accepted ${percent(probs.beta)} of the time.`;
 }
 

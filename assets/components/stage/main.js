@@ -48,7 +48,7 @@ class Stage {
   }
 
   keys() {
-    const turn = () => this.play(!this.playing), forth = () => this.step(1), back = () => this.step(-1);
+    const turn = () => this.play(!this.playing), forth = () => this.step(1), back = () => this.step(-1), asking = () => this.asker.turn(!this.asker.on);
     return {
       ArrowRight: forth,
       PageDown: forth, // a clicker's
@@ -57,7 +57,8 @@ class Stage {
       PageUp: back,
       Home: () => this.goTo(this.at.round, 0),
       End: () => this.goTo(this.at.round, Infinity),
-      a: () => this.asker.turn(!this.asker.on),
+      a: asking,
+      A: asking,
       p: turn,
       P: turn,
       Enter: (event) => !event.repeat && this.nextRound(),

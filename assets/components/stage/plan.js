@@ -1,6 +1,6 @@
 // Where things stand in the picture, in pixels. Pure functions of the size.
 
-export const NARROW = 760;
+export const NARROW = 900; // px: below it the words of three panels side by side run into each other
 
 /** Panels side by side on a wide page; on a narrow one they take turns in the same place. */
 export function planScene(width, height) {

@@ -168,8 +168,8 @@ function drawDisc(uniform, ruler, chip, stage) {
   uniform.shows.style.opacity = fallen ? 1 : 0;
   uniform.shows.dataset.fate = accepted ? "accepted" : "rejected";
   if (fallen) say(uniform.shows, `u = ${uniformText(u, chip.threshold)}`);
-  uniform.one.style.opacity = fallen && u > 0.92 ? 0 : 1;
-  uniform.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
+  uniform.one.style.opacity = fallen && ruler.y(u) - ruler.top < 16 ? 0 : 1;
+  uniform.zero.style.opacity = fallen && ruler.base - ruler.y(u) < 16 ? 0 : 1;
 }
 
 function drawUniformForm(uniform, plan, chip, stage) {
