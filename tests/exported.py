@@ -36,7 +36,7 @@ from specviz.trace import Trace
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
 SETTINGS = Settings(prompt="Once", length=1)
-PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 1", "bf16"
+PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 0.8", "bf16"
 WHAT_IF = (4, Spot(0.7, 0.1), Spot(0.61, 0.23))
 FILLING = CellShares(
     "Speculative decoding", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35),

@@ -19,7 +19,7 @@ SCHEMA = Schema("passage", 2, "The passage")
 ALONE, SPECULATIVE = LANES = ("target", "speculative")
 ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
 DISTRIBUTIONS = {  # under which a passage is recorded
-    "temperature 1": {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None},
+    "temperature 0.8": {"temperature": 0.8, "top_k": None, "top_p": None, "min_p": None},
     "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
 }
 LENGTHS = (64, 128, 192)  # tokens that the page offers

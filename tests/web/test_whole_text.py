@@ -34,7 +34,7 @@ def ready(page_pair, monkeypatch):
 
 @pytest.fixture(scope="module")
 def shown() -> Passage:
-    return recorded()["temperature 1"]
+    return recorded()["temperature 0.8"]
 
 
 def opened_page(query: dict[str, str]) -> dict:
