@@ -18,7 +18,7 @@ GRAVE = ("serious", "critical")
 def found(page) -> list[str]:
     """What axe finds on a page and calls serious or critical, with the first element of each finding. Nothing may be fading in or out meanwhile."""
     page.wait_for_function(
-        "document.getAnimations().every((one) => one.playState !== 'running') && !document.querySelector('[data-stale=true]')"
+        "() => document.getAnimations().every((one) => one.playState !== 'running') && !document.querySelector('[data-stale=true]')"
     )
     violations = Axe().run(page).response["violations"]
     return [
