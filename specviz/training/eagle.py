@@ -16,6 +16,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from specviz.training.lessons import CHUNK
+from specviz.training.loop import in_bfloat16
 
 FEATURES = 1.0  # weight of the distance between states, beside the cross-entropy of distributions
 
@@ -83,7 +84,7 @@ class EagleLesson:
     """
 
     def __init__(self, teacher: nn.Module):
-        self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
+        self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
         self._part, self._steps = compiled(_part), compiled(two_steps)
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.training.lessons import CHUNK, DIVERGENCES, mean
+from specviz.training.loop import in_bfloat16
 
 
 class TrainableExit(nn.Module):
@@ -47,7 +48,7 @@ class ExitLesson:
     """
 
     def __init__(self, teacher: nn.Module, divergence: str):
-        self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
+        self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         loss = mean(DIVERGENCES[divergence])
         self._loss = torch.compile(loss) if shutil.which("g++") else loss
 

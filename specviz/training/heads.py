@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.training.lessons import CHUNK
+from specviz.training.loop import in_bfloat16
 
 FADE = 0.8  # weight of each head relative to the one before, as in the paper
 
@@ -45,7 +46,7 @@ class HeadsLesson:
     """
 
     def __init__(self, teacher: nn.Module):
-        self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
+        self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         self._part = torch.compile(_part) if shutil.which("g++") else _part
 
     def __call__(self, heads: TrainableHeads, ids: Tensor) -> Tensor:

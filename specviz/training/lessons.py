@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from specviz.training.loop import in_bfloat16
+
 CHUNK = 2048  # positions whose distributions are in memory at once
 
 
@@ -37,7 +39,7 @@ class Lesson:
     """
 
     def __init__(self, teacher: nn.Module, divergence: str):
-        self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
+        self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
         self._states = compiled(_hidden)
         self._loss = compiled(mean(DIVERGENCES[divergence]))

@@ -58,6 +58,13 @@ class MasterWeights:
             parameter.copy_(self.master[name])
 
 
+def in_bfloat16(model: nn.Module) -> nn.Module:
+    """The model with its weights in bf16 and its buffers as they were: rotary frequencies rounded to 8 bits would misplace far tokens."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    return model
+
+
 def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for matrices inside the layers, AdamW for embeddings and norms."""
     inner = [p for name, p in masters.items() if p.ndim == 2 and "layers." in name]
@@ -92,7 +99,7 @@ def train(
     every 20 steps: step, tokens, loss in nats, seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model = model.to(torch.bfloat16).train()
+    model = in_bfloat16(model).train()
     weights = MasterWeights(model)
     makers = optimizers(weights.master, schedule)
     checkpoint, step, seconds = folder / "checkpoint.pt", 0, 0.0

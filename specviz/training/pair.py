@@ -18,6 +18,7 @@ from specviz.models.attachments.heads import save_heads
 from specviz.training.corpus import Batches, encode, read_works
 from specviz.training.eagle import EagleLesson, TrainableEagle
 from specviz.training.exits import ExitLesson, TrainableExit
+from specviz.training.growth import grown
 from specviz.training.heads import HeadsLesson, TrainableHeads
 from specviz.training.lessons import Lesson
 from specviz.training.loop import Schedule, train
@@ -29,11 +30,12 @@ HEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Llama-style decoder: layers, width and training schedule."""
+    """A Llama-style decoder: layers, width and training schedule, and the layers and schedule of what it grows into, if it grows."""
 
     layers: int
     width: int
     schedule: Schedule
+    grows: tuple[int, Schedule] | None = None
 
     def model(self, vocabulary: int, seed: int = 7) -> LlamaForCausalLM:
         """A new model. Matrices that write to the residual stream start smaller by sqrt(2 layers) (Radford et al. 2019)."""
@@ -110,6 +112,14 @@ def train_pair(
         model.set_attn_implementation("eager")  # its backward pass is faster than the fused one on a CPU
         say(f"{role}: {shape.layers} x {shape.width}, {model.num_parameters() / 1e6:.2f} M parameters")
         model = train(model, batches, schedule, run / role, say)
+        if shape.grows is not None:
+            layers, schedule = shape.grows
+            schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
+            model = grown(model, layers)
+            model.set_attn_implementation("eager")
+            say(f"{role}: grown to {layers} layers, {model.num_parameters() / 1e6:.2f} M parameters")
+            batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
+            model = train(model, batches, schedule, run / f"{role}-grown", say)
         model.save_pretrained(out / role)
         save_tokenizer(tokenizer, out / role)
 

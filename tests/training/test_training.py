@@ -77,6 +77,20 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
     assert load_pair(f"{tmp_path / 'run' / 'target'}|{tmp_path / 'run' / 'draft'}").target.num_parameters() > 0
 
 
+def test_a_target_that_grows_is_trained_small_then_deep(tmp_path, monkeypatch):
+    data = tmp_path / "books.txt"
+    data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
+    short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
+    monkeypatch.setattr(pair, "SHAPES", {"target": pair.Shape(1, 64, short, grows=(3, short))})
+    said = []
+    pair.train_pair(data, tmp_path, ("target",), say=said.append)
+    assert json.loads((tmp_path / "target" / "config.json").read_text())["num_hidden_layers"] == 3
+    assert any("grown to 3 layers" in line for line in said)
+    assert [json.loads(line)["step"] for line in (tmp_path / "run" / "target-grown" / "loss.jsonl").read_text().splitlines()] == [
+        2
+    ]
+
+
 def test_a_missing_or_unreadable_corpus_is_a_sentence(tmp_path):
     with pytest.raises(TrainingError, match="There is no corpus at"):
         read_works(tmp_path / "nothing.txt")

@@ -1,0 +1,53 @@
+"""A grown model is the old one until it is trained: same logits, new layers that take gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specviz.training.growth import grown
+from specviz.training.loop import Schedule, in_bfloat16, loss_of
+from specviz.training.pair import Shape
+
+IDS = torch.arange(24).reshape(2, 12) % 90
+
+
+def trained(layers: int):
+    """A model whose every weight is random: fresh norms of ones could hide a layer that is not copied."""
+    model = Shape(layers, 64, Schedule(tokens=1)).model(90)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.mark.parametrize(("layers", "more"), [(1, 2), (2, 5), (3, 8), (4, 4)])
+def test_a_grown_model_says_what_the_old_one_says(layers, more):
+    old = trained(layers)
+    new = grown(old, more)
+    assert new.config.num_hidden_layers == len(new.model.layers) == more
+    with torch.no_grad():
+        assert torch.equal(new(IDS).logits, old(IDS).logits)
+
+
+def test_the_new_layers_stand_between_the_old_ones_and_learn_from_the_first_step():
+    new = grown(trained(2), 5)
+    adds = [bool(layer.mlp.down_proj.weight.any()) for layer in new.model.layers]
+    assert adds == [True, False, False, True, False]
+    loss_of(new, IDS).backward()
+    for layer in new.model.layers:
+        assert layer.mlp.down_proj.weight.grad.abs().sum() > 0
+        assert layer.self_attn.o_proj.weight.grad.abs().sum() > 0
+
+
+def test_no_model_grows_smaller():
+    with pytest.raises(ValueError, match="A model of 3 layers cannot grow to 2"):
+        grown(trained(3), 2)
+
+
+def test_weights_are_rounded_for_training_and_rotary_frequencies_are_not():
+    model = trained(1)
+    before = model.model.rotary_emb.inv_freq.clone()
+    in_bfloat16(model)
+    assert all(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
+    assert torch.equal(model.model.rotary_emb.inv_freq, before)
