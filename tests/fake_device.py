@@ -24,6 +24,11 @@ _READS = {Tensor.device.__get__: DEVICE, Tensor.is_cuda.__get__: True, Tensor.is
 _NUMPY = {Tensor.numpy, Tensor.__array__}
 _INDEXED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put, Tensor.index_put_, torch.index_put, torch.index_put_}
 _SCALARS = {torch.tensor, torch.Tensor.item, Tensor.tolist}  # give numbers, or a CPU tensor of them, on any device
+_FETCHED = {  # read numbers of the device, and so wait for it
+    *(Tensor.item, Tensor.tolist, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__, Tensor.nonzero),
+    torch.nonzero,
+}
+fetched: list[str] = []  # what was called to read numbers of DEVICE, in order
 _ACROSS = {Tensor.copy_, Tensor.data.__set__, torch.Tensor.backward}  # move between devices by themselves
 _ALL_ALIKE = {  # take not even a single number of another device
     *(Tensor.index_select, Tensor.gather, Tensor.scatter, Tensor.scatter_, Tensor.index_fill, Tensor.index_fill_),
@@ -78,6 +83,8 @@ def _kind(thing: Any) -> type:
 def _call(func, args: tuple, kwargs: dict[str, Any]):
     tensors = list(_tensors((args, kwargs)))
     there = [isinstance(x, OnDevice) for x in tensors]
+    if func in _FETCHED and there[0]:
+        fetched.append(func.__name__)
     if func is torch._has_compatible_shallow_copy_type and any(there) and not all(there):
         return False
     if func in _READS and there[0]:

@@ -26,14 +26,19 @@ def draw(probs: Tensor, u: Tensor) -> Tensor:
 
 def draw_each(probs: Tensor, u: Tensor) -> Tensor:
     """``draw`` with n random numbers for each distribution: probs (..., V), u (..., n), returns (..., n) int64."""
+    found, cumulative = inverse_cdf(probs, u)
+    if thread.listener is not None:
+        thread.listener.drew(u, cumulative, found)
+    return found
+
+
+def inverse_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """``draw_each`` in tensor operations alone, and the cumulative masses (..., V) that it compared with."""
     cumulative = probs.cumsum(-1)
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
     found = torch.searchsorted(cumulative, u.to(probs) * total, right=True)
     last = torch.searchsorted(cumulative, total, right=False)  # guards u * total rounding up to the total
-    found = torch.minimum(found, last)
-    if thread.listener is not None:
-        thread.listener.drew(u, cumulative, found)
-    return found
+    return torch.minimum(found, last), cumulative
 
 
 def rows_of(distributions: Sequence[Tensor]) -> Tensor:

@@ -57,11 +57,16 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
     Raises EmptyResidual where p <= q everywhere: then p equals q and a rejection has probability 0.
     """
-    left = (p - q).clamp_(min=0.0)
-    total = left.sum(-1, keepdim=True)
+    left, total = remainder(p, q)
     if not float(total.min()) > 0.0:
         raise EmptyResidual
     return left.div_(total)
+
+
+def remainder(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """max(0, p - q), (..., V), not rescaled, and its sums (..., 1). A sum of 0: p <= q everywhere."""
+    left = (p - q).clamp_(min=0.0)
+    return left, left.sum(-1, keepdim=True)
 
 
 class Rule(Protocol):

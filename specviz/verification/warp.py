@@ -33,22 +33,34 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
+    probs, sample = warped(logits, settings)
+    if not math.isfinite(float(sample.sum())):
+        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
+    return probs
+
+
+def warped(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+    """``warp`` in tensor operations alone, and the numbers that show whether the logits could be used.
+
+    returns  (..., V) float64 as ``warp`` returns it, and (...) float64: finite where the row's logits could be used
+    """
     if settings.temperature == 1.0:  # the same numbers in fewer steps
         probs = torch.softmax(logits, -1, dtype=torch.float64)
-        _refuse_unless_finite(probs[..., 0], logits)  # one logit out of range makes its whole row NaN
+        sample = probs[..., 0]  # one logit out of range makes its whole row NaN
     else:
-        largest = logits.amax(-1, keepdim=True)
-        _refuse_unless_finite(largest.double(), logits)
+        largest = logits.amax(-1, keepdim=True).double()
+        sample = largest[..., 0]
         if settings.temperature == 0.0:
-            return one_hot(first_argmax(logits), logits.shape[-1])
-        probs = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
+            largest_id = first_argmax(logits).clamp(max=logits.shape[-1] - 1)  # among NaN there is none
+            return one_hot(largest_id, logits.shape[-1]), sample
+        probs = torch.softmax((logits.double() - largest) / settings.temperature, -1)
     if settings.top_k is not None and settings.top_k < probs.shape[-1]:
         probs = _only(probs, _first_k(probs, settings.top_k))
     if settings.top_p is not None and settings.top_p < 1.0:
         probs = _only(probs, _nucleus(probs, settings.top_p))
     if settings.min_p is not None:
         probs = _only(probs, probs >= settings.min_p * probs.amax(-1, keepdim=True))
-    return probs
+    return probs, sample
 
 
 def widened(probs: Tensor, vocabulary: int) -> Tensor:
@@ -65,12 +77,6 @@ def one_hot(ids: Tensor, vocabulary: int) -> Tensor:
     """The distribution with all its mass on one token, (..., V) float64."""
     probs = torch.zeros(*ids.shape, vocabulary, dtype=torch.float64, device=ids.device)
     return probs.scatter_(-1, ids.unsqueeze(-1), 1.0)
-
-
-def _refuse_unless_finite(sample: Tensor, logits: Tensor) -> None:
-    """sample: numbers derived from the logits, at least one of them not finite if the logits are unusable."""
-    if not math.isfinite(float(sample.sum())):
-        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
 
 
 def _only(probs: Tensor, mask: Tensor) -> Tensor:

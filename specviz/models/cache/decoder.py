@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from specviz.models.cache.fixed import FixedModel
 from specviz.models.cache.masks import additive, corner, windows
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
@@ -107,6 +108,10 @@ class CachedModel:
     def warped(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""
         return widened(warp(logits, self.settings), self.vocabulary)
+
+    def fixed(self, rows: int, columns: int) -> FixedModel:
+        """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens."""
+        return FixedModel(self.model, self.settings, self.vocabulary, rows, columns)
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width): the last hidden state, after the final norm, from which each row's last token was predicted.
