@@ -153,6 +153,8 @@ def _moved(func, args: tuple, kwargs: dict[str, Any]):
             goes = isinstance(part, OnDevice)
         elif isinstance(part, str | torch.device) or (isinstance(part, int) and not isinstance(part, bool)):
             goes = torch.device(part).type == DEVICE.type
+    if there and not goes:
+        fetched.append("cpu")
     args = tuple(_known(part) for part in args)
     kwargs = {name: _known(part) for name, part in kwargs.items()}
     with torch._C.DisableTorchFunction():
