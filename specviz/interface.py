@@ -79,6 +79,7 @@ class Options(TypedDict, total=False):
     eagle: str
     exit: str
     exit_layer: int | None
+    engine: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,23 @@ PROPOSER_FIELDS = (
         "eagle",
     ),
 )
-WORDS = ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads", "exit", "eagle")
+WORDS = (
+    "pair",
+    "prompt",
+    "proposer",
+    "rule",
+    "device",
+    "dtype",
+    "engine",
+    "tree",
+    "siblings",
+    "lengths",
+    "text",
+    "heads",
+    "exit",
+    "eagle",
+)
+ENGINES = ("auto", "reference", "device", "compiled")
 SIBLINGS = ("top", "independent", "distinct")
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -63,6 +79,8 @@ class Settings:
     seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every random number
     length       most tokens to generate, 1 to 4096
     uniforms     random numbers chosen by a person: (position, purpose name) -> u in [0, 1)
+    engine       what runs a round: reference, device (it stays on the models' device), compiled (the same through torch.compile),
+                 or auto (decoding/choice.py)
 
     Only the proposers and rules that need the following settings read them:
 
@@ -94,6 +112,7 @@ class Settings:
     uniforms: Mapping[tuple[int, str], float] = field(default_factory=dict)
     device: str = "auto"
     dtype: str = "auto"
+    engine: str = "auto"
     tree: str = ""
     siblings: str = "distinct"
     nodes: int | None = None
@@ -127,6 +146,8 @@ class Settings:
                 raise SettingsError(name, getattr(self, name), "text")
         if self.siblings not in SIBLINGS:
             raise SettingsError("siblings", self.siblings, f"one of {', '.join(SIBLINGS)}")
+        if self.engine not in ENGINES:
+            raise SettingsError("engine", self.engine, f"one of {', '.join(ENGINES)}")
         widths(self.tree)
         if len(self.prompt) > PROMPT_MAX:
             raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
@@ -231,6 +252,7 @@ _READERS: dict[str, Any] = {
     "length": int,
     "device": str,
     "dtype": str,
+    "engine": str,
     "tree": str,
     "siblings": str,
     "nodes": int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("cluster", options.cluster, "left out with --probs: only the trace comes back from there")
     check_cluster(options)
     folder = DistributionsFile(options.probs) if options.probs else None
+    if folder and settings.engine == "auto":
+        settings = replace(settings, engine="reference")  # only it keeps distributions
     refuse_unknown(settings)
     trace = somewhere(options, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
     if folder:
@@ -90,6 +93,10 @@ class DistributionsFile:
         self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
 
     def add(self, round_: Round) -> None:
+        if round_.full is None:
+            raise SettingsError(
+                "probs", str(self.path), "left out with --engine device and compiled, which keep no distributions"
+            )
         p = round_.full.p.cpu().numpy()
         q = np.zeros((0, p.shape[1])) if round_.full.q is None else round_.full.q.cpu().numpy()
         self.bytes += p.nbytes + q.nbytes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 _DEFAULTS = Settings()
-_SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype"}
+_SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype", "engine"}
 PROPOSERS = (
     "draft, tree, several, medusa, eagle, early-exit, lookahead, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
 )
@@ -34,6 +34,13 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
     add("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
+    add(
+        "--engine",
+        default="auto",
+        metavar="HOW",
+        help="what runs a round: reference; device, where it stays on the models' device; compiled, the same through torch.compile; "
+        "auto (default: device on cuda where no distributions are kept and the method allows, else reference)",
+    )
 
 
 def sampling_options(parser: argparse.ArgumentParser) -> None:

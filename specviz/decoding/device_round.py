@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,7 +55,7 @@ def refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> str | None
     """Why a round of these cannot stay on the device; None: it can."""
     if type(rule) not in (TokenRule, BlockRule):
         return f"the rule {rule.name} is not written for the device; token and block are"
-    if type(proposer) not in (DraftModel, Tree):
+    if type(proposer) is not DraftModel and type(proposer) is not Tree:
         return f"the drafting method {proposer.name} is not written for the device; chains and trees of a fixed shape are"
     if isinstance(proposer, DraftModel) and proposer.gamma == 0:
         return "nothing is drafted"
@@ -63,9 +63,12 @@ def refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> str | None
         return "independent siblings may repeat, so the number of nodes is not fixed"
     if isinstance(proposer, Tree) and isinstance(rule, BlockRule) and max(proposer.widths) > 1:
         return "the block rule judges chains"
-    for model in (target, proposer.draft):
-        if not callable(getattr(model, "fixed", None)):
+    models: tuple[Any, ...] = (target, proposer.draft)
+    for model in models:
+        if not getattr(model, "plain", False):
             return "one of the models has no cache of fixed size"
+        if model.device.type == "mps":
+            return "mps has no float64"
     return None
 
 
@@ -174,7 +177,9 @@ class DeviceSteps:
         nodes = len(self.shape.parents)
         uniforms = np.zeros((len(self._slots), 3 * nodes + 1))
         packet = np.zeros((len(self._slots), 2 + 3 * nodes + 1))
-        packet[:, 0] = [max(1, len(slot.ids)) for slot in self._slots]  # an idle slot is written behind its text, where it is free
+        packet[:, 0] = [
+            max(1, len(slot.ids)) for slot in self._slots
+        ]  # an idle slot is written behind its text, where it is free
         packet[places, 0], packet[places, 1] = [len(row.ids) for row in rows], [self.levels(row) for row in rows]
         for node, depth in enumerate(self.shape.depths):
             drafting = [(row, place) for row, place in zip(rows, places, strict=True) if packet[place, 1] > depth]

@@ -6,7 +6,7 @@ Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2 (there p and q
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -89,12 +89,14 @@ def decode(
     bars: int = 0,
     draw: int = 0,
     earlier: Sequence[Round] = (),
+    steps: Callable[[Sequence[Prefix]], list[Round]] | None = None,
 ) -> Iterator[Round]:
     """Rounds until an end-of-sequence token, ``settings.length`` generated tokens, or the end of the target's context.
 
     prompt   at least one id
     draw     number of this sample: it uses the draw-th number of every random stream
     earlier  rounds of the same run that are already known; decoding continues after them
+    steps    what runs a round, as decoding/choice.py chooses it; None: ``step`` with these arguments
 
     Raises SettingsError for a prompt that is empty or longer than the context.
     """
@@ -103,7 +105,7 @@ def decode(
         row = advance(row, round_)
     known = earlier[-1].committed if earlier else ()
     while row.remaining > 0 and not (known and known[-1] in eos_token_ids):
-        (round_,) = step([row], target, proposer, rule, randomness, eos_token_ids, bars)
+        (round_,) = steps([row]) if steps else step([row], target, proposer, rule, randomness, eos_token_ids, bars)
         yield round_
         row, known = advance(row, round_), round_.committed
 

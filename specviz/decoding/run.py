@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from specviz.decoding.choice import COMPILED, DEVICE, chosen
 from specviz.decoding.engine import decode, randomness_of
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import draftable, with_draftable
@@ -27,21 +28,25 @@ def run(
 
     rounds   stop after this many rounds in all; None: decode until the text ends
     earlier  rounds of the same run to keep; decoding continues after them
-    bars     largest tokens per distribution to keep for figures; 0 keeps none
-    watch    called with each new round while it still holds its whole distributions
+    bars     largest tokens per distribution to keep for figures; 0 keeps none, as does a round that stays on the device
+    watch    called with each new round; those of the reference still hold their whole distributions
 
     Raises SettingsError for unknown names and prompts that do not fit.
     """
     rule = rule_of(settings)
     target, proposer = opened(pair, settings)
     prompt = pair.encode(settings.prompt)
-    stream = decode(target, proposer, rule, randomness_of(settings), settings, prompt, pair.eos_token_ids, bars, earlier=earlier)
+    bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
+    arguments = (target, proposer, rule, randomness_of(settings))
+    engine, steps = chosen(settings, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.length, bars=bars)
+    stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=steps)
     recorded = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if watch:
             watch(round_)
         recorded.append(replace(round_, full=None))
-    return written(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
+    trace = written(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
+    return replace(trace, models=trace.models | {"engine": engine})
 
 
 def written(

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.engine import advance, opening_row, step
+from specviz.decoding.choice import chosen
+from specviz.decoding.engine import advance, opening_row
 from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
@@ -71,7 +72,7 @@ class ShardState:
 
 
 def decoded(shard: Shard, batch: int = 64, source: str = "speculative", watch: Watch = lambda fraction: None) -> Samples:
-    """The samples of a shard through ``engine.step``, ``batch`` rows at a time.
+    """The samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
 
     Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
     its number, up to the last digits in which passes over other numbers of rows round differently.
@@ -80,10 +81,12 @@ def decoded(shard: Shard, batch: int = 64, source: str = "speculative", watch: W
     tokens = np.full((shard.count, opening.remaining), NONE, dtype=np.int32)
     waiting = iter(range(shard.first, shard.first + shard.count))
     rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
-    ended, decoder = 0, (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
+    decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
+    columns, ended = len(shard.prompt) + opening.remaining, 0
+    _, steps = chosen(shard.settings, *decoder, rows=len(rows), columns=columns)
     while rows:
         going = []
-        for row, round_ in zip(rows, step(rows, *decoder), strict=True):
+        for row, round_ in zip(rows, steps(rows), strict=True):
             tokens[row.draw - shard.first, row.start : row.start + len(round_.committed)] = round_.committed
             row = advance(row, round_)
             if row.remaining > 0 and round_.committed[-1] not in shard.eos_token_ids:

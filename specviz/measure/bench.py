@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import transformers
 
+from specviz.decoding.choice import chosen
 from specviz.decoding.engine import decode, target_only
 from specviz.evidence.analytic.fresh import given
 from specviz.measure.clock import Clock, Lap
@@ -152,10 +153,12 @@ def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
     alpha = sum(d.accepted for d in tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
     plain = (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
-    if not plain:
+    timed_whole = "round" in rounds[0].timing  # a round that stays on the device has no parts that the host could time
+    if not plain and not timed_whole:
         costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
     one, block, draft, rule = (getattr(costs, name).value for name in ("one", "block", "draft", "rule"))
-    allowed = per_pass / (((settings.gamma if plain else 1) * draft + block + rule) / one)
+    whole = _mean(rounds, "round").value if timed_whole else (settings.gamma if plain else 1) * draft + block + rule
+    allowed = per_pass / (whole / one)
     return BenchResult(
         temperature=settings.temperature,
         gamma=settings.gamma,
@@ -185,7 +188,9 @@ def speculative(
 ) -> Iterator[Round]:
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = opened(pair, settings)
-    rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
+    _, steps = chosen(settings, *arguments, eos_token_ids, columns=len(ids) + settings.length)
+    rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
     yield from (replace(round_, full=None) for round_ in rounds)
 
 

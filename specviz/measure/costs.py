@@ -90,11 +90,11 @@ def settle(pair: LoadedPair) -> None:
 
 
 def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
-    """Where the time of runs went, mean seconds per round: draft, target, rule, and everything between them.
+    """Where the time of runs went, mean seconds per round: draft, target, rule (or the whole round, where it is timed whole), and the rest.
 
     rounds  of whole runs, with the passes that read a prompt; seconds  that these runs took
     """
-    parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in ("draft", "target", "rule")}
+    parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in rounds[0].timing}
     return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
 
 

@@ -124,6 +124,6 @@ def _written(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:
     """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():
-        rounds += list(speculative(pair, replace(settings, prompt=prompt), pair.encode(prompt)))[1:]
+        rounds += list(speculative(pair, replace(settings, prompt=prompt, engine="reference"), pair.encode(prompt)))[1:]
     tokens = sum(len(round_.committed) for round_ in rounds)
     return tokens / len(rounds), Estimate.of_runs([round_.timing["draft"] for round_ in rounds], "s")

@@ -29,6 +29,8 @@ class LowerLayers(CachedModel):
     model  a Llama decoder; read-only
     """
 
+    plain = False
+
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
         super().__init__(model, settings, vocabulary)
         self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
@@ -65,6 +67,8 @@ class LayeredModel(CachedModel):
 
     lower  the first layers, which draft
     """
+
+    plain = False
 
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
         self._first = exit_.layer

@@ -72,7 +72,11 @@ def token_verdict(shape: FixedShape, below: Tensor, p: Tensor, q: Tensor, at: tu
     tokens, levels, u = drafted
     rows = torch.arange(len(p), device=p.device)
     p_nodes, q_nodes = at
-    tested, checked, accepted = p_nodes.clone(), torch.zeros_like(tokens, dtype=torch.bool), torch.zeros_like(tokens, dtype=torch.bool)
+    tested, checked, accepted = (
+        p_nodes.clone(),
+        torch.zeros_like(tokens, dtype=torch.bool),
+        torch.zeros_like(tokens, dtype=torch.bool),
+    )
     place = torch.zeros_like(levels)  # 0 for the prefix, else 1 + the last accepted node
     rejected, path, count = torch.full_like(levels, -1), [], torch.zeros_like(levels)
     alive, probs = levels >= 0, p[:, 0]

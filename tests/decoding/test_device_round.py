@@ -159,6 +159,8 @@ class BigramModel(TableModel):
     """The same with a cache of fixed size, which a table does not need."""
 
     bigrams: Bigrams
+    plain = True
+    device = torch.device("cpu")
 
     def fixed(self, rows: int, columns: int) -> BigramTensors:
         return BigramTensors(self.bigrams.table)
@@ -219,9 +221,13 @@ def test_equal_models_accept_every_token() -> None:
 def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
     settings = Settings(length=8)
     target, draft = bigram_model(1, 6, 0.0), bigram_model(2, 6, 0.0)
-    numbers = EditedRandomness(PhiloxRandomness(1), {(0, Purpose.ACCEPT): 0.999999, (0, Purpose.RESIDUAL): 0.5, (1, Purpose.DRAFT): 0.1})
+    numbers = EditedRandomness(
+        PhiloxRandomness(1), {(0, Purpose.ACCEPT): 0.999999, (0, Purpose.RESIDUAL): 0.5, (1, Purpose.DRAFT): 0.1}
+    )
     rest = (DraftModel(draft, 3), TokenRule(), numbers)
-    for _, one, other in runs((target, *rest), DeviceSteps(target, *rest, rows=1, columns=32), openings(settings, (2, 1), rows=1)):
+    for _, one, other in runs(
+        (target, *rest), DeviceSteps(target, *rest, rows=1, columns=32), openings(settings, (2, 1), rows=1)
+    ):
         assert replace(one, full=None) == replace(other, full=None)
 
 
@@ -257,7 +263,15 @@ def test_a_window_of_attention_is_kept() -> None:
 class Watched(TorchDispatchMode):
     """Refuses whatever makes the host wait or gives a shape that depends on numbers."""
 
-    REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount", "repeat_interleave.Tensor", "_to_copy.device")
+    REFUSED = (
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "unique",
+        "bincount",
+        "repeat_interleave.Tensor",
+        "_to_copy.device",
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -86,6 +86,7 @@ class CachedModel:
     vocabulary  V, at least the model's own; ids that the model lacks have probability 0
     """
 
+    plain = True  # whether the library's own pass through the whole model gives the distributions, as ``fixed`` needs
     biased = False  # whether a mask also holds the attention bias for the distance between two tokens
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
@@ -110,7 +111,7 @@ class CachedModel:
         return widened(warp(logits, self.settings), self.vocabulary)
 
     def fixed(self, rows: int, columns: int) -> FixedModel:
-        """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens."""
+        """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens. For ``plain`` models."""
         return FixedModel(self.model, self.settings, self.vocabulary, rows, columns)
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:

@@ -29,7 +29,7 @@ class ConditionedModel(CachedModel):
     prompt  ids that the encoder reads, at least one; all rows share them
     """
 
-    biased = True
+    plain, biased = False, True
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
         super().__init__(model, settings, vocabulary)

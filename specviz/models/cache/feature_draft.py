@@ -32,6 +32,8 @@ class FeatureDraft(CachedModel):
     target  the model whose states it reads; if a round has just scored its tree, no further pass is made
     """
 
+    plain = False
+
     def __init__(self, head: DraftHead, target: CachedModel, settings: Settings):
         super().__init__(head.network, settings, target.vocabulary)
         self.head, self.target, self._pass = head, target, HeadPass(head.network)

@@ -17,7 +17,7 @@ from specviz.web.hosting.limits import checked_text
 from specviz.web.hosting.options import options
 
 Question = TypeVar("Question")
-SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
+SERVERS = ("device", "dtype", "engine")  # settings that are the server's, not a link's
 HOSTS = (*SERVERS, "pair", "heads", "exit")  # what makes a machine load, read or fetch
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
