@@ -177,9 +177,7 @@ class DeviceSteps:
         nodes = len(self.shape.parents)
         uniforms = np.zeros((len(self._slots), 3 * nodes + 1))
         packet = np.zeros((len(self._slots), 2 + 3 * nodes + 1))
-        packet[:, 0] = [
-            max(1, len(slot.ids)) for slot in self._slots
-        ]  # an idle slot is written behind its text, where it is free
+        packet[:, 0] = [max(1, len(slot.ids)) for slot in self._slots]  # an idle slot is written behind its text
         packet[places, 0], packet[places, 1] = [len(row.ids) for row in rows], [self.levels(row) for row in rows]
         for node, depth in enumerate(self.shape.depths):
             drafting = [(row, place) for row, place in zip(rows, places, strict=True) if packet[place, 1] > depth]

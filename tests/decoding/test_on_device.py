@@ -385,7 +385,7 @@ def test_a_draft_in_8_bits(pair_folders):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_every_family(family):
     """Rows of ragged trees, behind windows and rotary tables of all kinds."""
     try:

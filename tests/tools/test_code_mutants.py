@@ -28,6 +28,7 @@ AREAS = {
     "classroom",
     "hub",
     "JS",
+    "device",
 }
 SUM = Mutant("takes away", "rule", "sums.py", "a + b", "a - b", ("test_sums.py",))
 
