@@ -19,7 +19,7 @@ PROMPT = "The old man and the little dog went into the wood. The old man"  # rep
 WORKERS = 2  # processes on a CPU
 OWN = {  # options that apply to a matrix
     *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format", "cluster"),
-    *("heads", "eagle", "exit", "exit_layer"),
+    *("heads", "eagle", "exit", "exit_layer", "engine"),
 }
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
 COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too

@@ -10,9 +10,9 @@ from specviz.decoding.device_round import DeviceSteps, refusal
 from specviz.decoding.engine import step
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
+from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Randomness
-from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.token_rule import Rule
 
@@ -21,7 +21,7 @@ REFERENCE, DEVICE, COMPILED = "reference", "device", "compiled"
 
 
 def chosen(
-    settings: Settings,
+    engine: str,
     target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
@@ -31,8 +31,9 @@ def chosen(
     columns: int = 1024,
     bars: int = 0,
 ) -> tuple[str, Steps]:
-    """The name of the implementation that ``settings.engine`` asks for, and what runs a round of it.
+    """The name of the implementation that is asked for, and what runs a round of it.
 
+    engine   one of ``settings.ENGINES``
     rows     most rows of a call
     columns  most tokens of a row's text
     bars     as for ``engine.step``; only the reference keeps distributions
@@ -42,9 +43,9 @@ def chosen(
     Raises SettingsError where ``device`` or ``compiled`` is asked for and cannot be had.
     """
     arguments = (target, proposer, rule, randomness, eos_token_ids)
-    asked, why_not = settings.engine, refusal(target, proposer, rule)
+    asked, why_not = engine, refusal(target, proposer, rule)
     if asked == "auto":
-        on_gpu = getattr(getattr(target, "device", None), "type", "cpu") == "cuda"
+        on_gpu = isinstance(target, CachedModel) and target.device.type == "cuda"
         asked = DEVICE if on_gpu and why_not is None and not bars else REFERENCE
     if asked == REFERENCE:
         return REFERENCE, lambda prefixes: step(prefixes, *arguments, bars)

@@ -71,8 +71,12 @@ class ShardState:
         return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool))
 
 
-def decoded(shard: Shard, batch: int = 64, source: str = "speculative", watch: Watch = lambda fraction: None) -> Samples:
+def decoded(
+    shard: Shard, batch: int = 64, source: str = "speculative", watch: Watch = lambda fraction: None, engine: str | None = None
+) -> Samples:
     """The samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
+
+    engine  which implementation runs a round; None: as the settings say
 
     Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
     its number, up to the last digits in which passes over other numbers of rows round differently.
@@ -83,7 +87,7 @@ def decoded(shard: Shard, batch: int = 64, source: str = "speculative", watch: W
     rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
     decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
-    _, steps = chosen(shard.settings, *decoder, rows=len(rows), columns=columns)
+    _, steps = chosen(engine or shard.settings.engine, *decoder, rows=len(rows), columns=columns)
     while rows:
         going = []
         for row, round_ in zip(rows, steps(rows), strict=True):

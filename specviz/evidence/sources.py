@@ -12,6 +12,8 @@ import torch
 import transformers
 
 from specviz.decoding.borderline import near_edges
+from specviz.decoding.choice import COMPILED, DEVICE
+from specviz.decoding.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
 from specviz.decoding.sampler import Shard, Watch, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
@@ -56,6 +58,8 @@ def engine_alone(name: str, settings: Settings) -> str:
     """Why a decoder cannot be sampled on shared distributions, in words; '' if it can."""
     if name in MUTANTS and not MUTANTS[name].shared:
         return "it changes what the engine does with a whole round"
+    if name == "speculative" and settings.engine in (DEVICE, COMPILED):
+        return "shared distributions do without rounds, and so without one that stays on the device"
     if name == "speculative" and not (on_shared_distributions(settings) and isinstance(rule_of(settings), TokenRule)):
         return "shared distributions support only chains of a fixed length under the token rule"
     return ""
@@ -105,7 +109,9 @@ def draw(
     if name == ASSISTED:
         return assisted(pair, settings, ids, first, count, watch)
     shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
-    return (shared_distributions if mode == SHARED else decoded)(shard, source=name, watch=watch)
+    if mode == SHARED:
+        return shared_distributions(shard, name, watch)
+    return decoded(shard, source=name, watch=watch, engine=None if name == "speculative" else BY_REFERENCE)
 
 
 def draw_blocks(

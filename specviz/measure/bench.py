@@ -189,7 +189,7 @@ def speculative(
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = opened(pair, settings)
     arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
-    _, steps = chosen(settings, *arguments, eos_token_ids, columns=len(ids) + settings.length)
+    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.length)
     rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
     yield from (replace(round_, full=None) for round_ in rounds)
 

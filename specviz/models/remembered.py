@@ -13,6 +13,7 @@ from torch import Tensor
 
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.fixed import Fed
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -40,24 +41,39 @@ class RememberedModel:
         self._table = torch.empty(0, source.vocabulary, dtype=torch.float64)
         self._features: dict[Context, Tensor] = {}
 
+    @property
+    def device(self) -> torch.device:
+        return self.source.device
+
+    @property
+    def plain(self) -> bool:
+        return type(self) is RememberedModel
+
+    def fixed(self, rows: int, columns: int) -> RememberedTexts:
+        """The same distributions, asked for as a model with a cache of fixed size is. For ``plain`` models."""
+        return RememberedTexts(self, rows, columns)
+
     def __len__(self) -> int:
         """Number of distributions held."""
         return len(self._places)
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LanguageModel says; one array for all rows where they ask for the same."""
-        wanted = [self._contexts(row, tree, index) for index, row in enumerate(rows)]
+        return self._of([self._contexts(row, tree, index) for index, row in enumerate(rows)])
+
+    def _of(self, wanted: list[list[Context]]) -> Tensor:
+        """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
         fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if len(self._places) + len(fresh) > self.capacity and self._places:
             self._places, self._table = {}, self._table[:0]
             fresh = {ids for contexts in wanted for ids in contexts}
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
-        if wanted.count(wanted[0]) == len(rows):
-            return self._at([self._places[ids] for ids in wanted[0]]).expand(len(rows), -1, -1)
-        width = tree.widest + 1  # entries beyond a row's own nodes are unspecified
+        if wanted.count(wanted[0]) == len(wanted):
+            return self._at([self._places[ids] for ids in wanted[0]]).expand(len(wanted), -1, -1)
+        width = max(map(len, wanted))
         places = [[self._places[ids] for ids in contexts] + [0] * (width - len(contexts)) for contexts in wanted]
-        return self._at([place for row in places for place in row]).view(len(rows), width, -1)
+        return self._at([place for row in places for place in row]).view(len(wanted), width, -1)
 
     def _at(self, places: list[int]) -> Tensor:
         """(n, V): copies, so that a caller cannot change the remembered distributions."""
@@ -70,10 +86,16 @@ class RememberedModel:
                 self._features[row.ids[:-1]] = self.source.features([Prefix(row.ids, 0, 1)])[0].clone()
         return torch.stack([self._features[row.ids[:-1]] for row in rows])
 
+    def after(self, contexts: Sequence[Context]) -> Tensor:
+        """(n, V) float64: the distribution after each text."""
+        return self._of([[self._within(ids) for ids in contexts]])[0]
+
     def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         """Token ids before each distribution that a row asks for: its prefix, then the prefix and the path to each node."""
-        found = texts(row.ids, tree, index)
-        return [() if self.longest is not None and len(ids) > self.longest else ids for ids in found]
+        return [self._within(ids) for ids in texts(row.ids, tree, index)]
+
+    def _within(self, ids: Context) -> Context:
+        return () if self.longest is not None and len(ids) > self.longest else ids
 
     def _read(self, contexts: list[Context]) -> Tensor:
         """(n, V): their distributions, from one pass."""
@@ -101,6 +123,36 @@ class RememberedModel:
             longer = self._table.new_empty(max(needed, min(2 * len(self._table), self.capacity)), self.vocabulary)
             longer[:used] = self._table[:used]
             self._table = longer
+
+
+class RememberedTexts:
+    """Remembered distributions for a round of fixed shapes (decoding/device_round.py): texts take the place of keys and values.
+
+    The distributions are looked up on the host, so such a round is not faster. It shows what the round decides.
+    """
+
+    def __init__(self, model: RememberedModel, rows: int, columns: int):
+        self.model, self.vocabulary, self.device = model, model.vocabulary, model.device
+        self._ids = torch.zeros(rows, columns, dtype=torch.int64)
+
+    def read(self, row: int, ids: Sequence[int]) -> None:
+        self._ids[row, : len(ids)] = torch.tensor(ids)
+
+    def copy(self, source: int, row: int) -> None:
+        self._ids[row] = self._ids[source]
+
+    def probs(self, tokens: Tensor, begin: Tensor, fed: Fed) -> tuple[Tensor, Tensor]:
+        """(B, T, V) and (B, T), as models.cache.fixed.FixedModel gives them."""
+        self._ids.scatter_(1, begin.cpu()[:, None] + fed.columns.cpu(), tokens.cpu())
+        own = [line.nonzero()[:, 0].tolist() for line in fed.seen.cpu()]
+        contexts = []
+        for ids, first in zip(self._ids.tolist(), begin.tolist(), strict=True):
+            contexts += [(*ids[:first], *(ids[first + column] for column in columns)) for columns in own]
+        found = self.model.after(contexts).to(self.device).view(len(tokens), len(own), -1)
+        return found, found[..., 0]
+
+    def move(self, sources: Tensor, columns: Tensor) -> None:
+        self._ids.scatter_(1, columns.cpu(), self._ids.gather(1, sources.cpu()))
 
 
 class RememberedDraft(RememberedModel):

@@ -25,9 +25,9 @@ from tests.pairs import tiny_model
 
 
 def asked(engine: str, rule=None, place=None, **more) -> tuple:
-    settings = Settings(engine=engine)
+    settings = Settings()
     target, draft = (CachedModel(tiny_model(40).to(place or "cpu"), settings) for _ in range(2))
-    return chosen(settings, target, DraftModel(draft, 2), rule or TokenRule(), PhiloxRandomness(1), **more)
+    return chosen(engine, target, DraftModel(draft, 2), rule or TokenRule(), PhiloxRandomness(1), **more)
 
 
 def test_by_default_the_reference_runs_on_a_processor_and_the_device_round_on_a_gpu() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.engine import advance, step
+from specviz.decoding.choice import chosen
+from specviz.decoding.engine import advance
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.evidence.experiment import Plan, answer
@@ -141,18 +142,20 @@ def draw_tokens(
     eos_token_ids: frozenset[int],
     count: int,
 ) -> np.ndarray:
-    """Samples 0 to count - 1 of the engine, round after round until each has LENGTH tokens: (count, LENGTH) int32.
+    """Samples 0 to count - 1 of the decoder, round after round until each has LENGTH tokens: (count, LENGTH) int32.
 
     Samples with an even number may draft LENGTH tokens per round, those with an odd number one token less. So the bonus token
     after a fully accepted draft is among the tested tokens.
     """
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
+    arguments = (target, proposer, rule, randomness, eos_token_ids)
+    _, steps = chosen(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.length)
     for first in range(0, count, BATCH):
         rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in range(first, min(first + BATCH, count))]
         while rows:
             going = []
-            for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, eos_token_ids), strict=True):
+            for row, round_ in zip(rows, steps(rows), strict=True):
                 written = round_.committed[: LENGTH - row.start]
                 tokens[row.draw, row.start : row.start + len(written)] = written
                 if row.start + len(written) < LENGTH and written[-1] not in eos_token_ids:
