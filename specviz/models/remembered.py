@@ -47,7 +47,7 @@ class RememberedModel:
 
     @property
     def plain(self) -> bool:
-        return type(self) is RememberedModel
+        return type(self) is RememberedModel and getattr(self.source, "plain", False)
 
     def fixed(self, rows: int, columns: int) -> RememberedTexts:
         """The same distributions, asked for as a model with a cache of fixed size is. For ``plain`` models."""
