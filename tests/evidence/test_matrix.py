@@ -239,6 +239,10 @@ def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
 
 
 @pytest.mark.slow
+def named(cell) -> tuple:
+    return cell.line, cell.rule, cell.column, cell.verdict, cell.right, cell.n, cell.seen, cell.lost
+
+
 def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
     only, seen, killed = ("draft", "several"), [], []
@@ -251,7 +255,12 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
                 os.kill(killed[0], signal.SIGKILL)
 
         shared = examine(pair, settings, TV, only, watch, elsewhere)
-    assert killed and shared.cells == examine(pair, settings, TV, only).cells
+    alone = examine(pair, settings, TV, only)
+    assert killed and [named(cell) for cell in shared.cells] == [named(cell) for cell in alone.cells]
+    for cell, same in zip(shared.cells, alone.cells, strict=True):
+        # Which contexts share a pass depends on what a process has computed before: float32 rounds differently.
+        assert (cell.p_value is None, cell.distance is None) == (same.p_value is None, same.distance is None)
+        assert np.allclose([cell.p_value or 0, cell.distance or 0], [same.p_value or 0, same.distance or 0], rtol=1e-3, atol=0)
     assert seen == sorted(seen) and seen[-1] == 1.0
 
 
