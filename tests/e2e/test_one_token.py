@@ -98,7 +98,7 @@ def test_a_wrong_end_of_the_sentence_is_worked_out_on_the_bars_and_the_right_one
         expect(choice).to_have_attribute("aria-pressed", "true")
     page.locator(".complete").get_by_role("button", name="what p has more of than q.").click()
     expect(told).to_contain_text("for “mat”, 0.15 + 0.25 = 0.40")
-    expect(page.locator(".complete .asked")).to_have_text(re.compile("drawn from what p has more of than q.$"))
+    expect(page.locator(".complete .stem")).to_have_text(re.compile("drawn from what p has more of than q.$"))
     expect(page.locator(".complete button:visible")).to_have_count(0)
     page.get_by_label("starting distributions").select_option("equal")
     expect(told).to_contain_text("nothing is ever rejected")

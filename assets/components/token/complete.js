@@ -26,7 +26,7 @@ export function makeComplete(view) {
   const told = h("p", { class: "told", role: "status" });
   const ends = Object.entries(endsOf(texts)).map(([end, words]) => ({ end, node: button(words, words, () => choose(end)) }));
   const node = h("section", { class: "complete", "aria-label": "a sentence to complete" },
-    h("p", { class: "asked" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)), told);
+    h("p", { class: "stem" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)), told);
   const parts = { node, gap, told, ends, chosen: null };
 
   function choose(end) {
