@@ -77,6 +77,18 @@ def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
     assert not sentence(page).endswith("how probable is that?"), "asked once"
 
 
+def test_verdict_and_probability_agree_whichever_was_said_last(asking):
+    page = asking()
+    slider, output = page.locator(".chance input"), page.locator(".chance output")
+    page.locator(".choice[data-is=rejected]").click()
+    slider.fill("90")
+    expect(page.locator(".choice[data-is=accepted]")).to_have_attribute("aria-pressed", "true")
+    page.locator(".choice[data-is=rejected]").click()
+    expect(output).to_have_text("10%")
+    page.get_by_role("button", name="Draw u").click()
+    assert kept(page)[0]["said"] == 0.1
+
+
 def test_a_keyboard_alone_is_enough(asking):
     page = asking()
     page.locator(".choice[data-is=rejected]").focus()

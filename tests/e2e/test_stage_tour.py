@@ -9,6 +9,7 @@ from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_round.tour import TOUR
 from specviz.figures.questions.questions import shipped
 from tests import traces
+from tests.browser import resize
 from tests.stage_harness import page_html
 
 PAYLOAD = stage_payload(shipped().opening)
@@ -53,6 +54,23 @@ def test_every_stop_points_at_one_thing_in_sight(toured, size):
             page.get_by_role("button", name="Next stop").click()
     page.get_by_role("button", name="Done").click()
     assert not page.locator(".tour").is_visible()
+
+
+def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(toured):
+    page = toured()
+    resize(page, 1000, 700)
+    for n in range(1, len(TOUR) + 1):
+        expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
+        page.get_by_role("button", name="Step →").click(trial=True)
+        if n < len(TOUR):
+            page.get_by_role("button", name="Next stop").click()
+
+
+def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(toured):
+    page = toured(size="390")
+    page.get_by_role("button", name="Next stop").click()
+    page.keyboard.press("Escape")
+    assert page.evaluate("stage.activeElement.offsetWidth > 0 && stage.activeElement.textContent") == "Step →"
 
 
 def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):

@@ -21,7 +21,7 @@ export class Asker {
       return { verdict, node };
     });
     this.range = h("input", { type: "range", min: "0", max: "100", step: "1", "aria-label": "probability that it is accepted, in per cent" });
-    this.range.addEventListener("input", () => { this.moved = true; this.drawForm(); });
+    this.range.addEventListener("input", () => this.giveChance());
     this.output = h("output", {});
     this.draw_ = button("Draw u →", "draw the random number and see", () => this.answer(), "primary");
     this.form = h("form", { class: "asked", "aria-label": "what do you expect?" },
@@ -63,9 +63,17 @@ export class Asker {
     return said ? ` You said ${said.verdict}, and ${number(said.said)} for accepted; the rule accepts it with probability ${number(stage.chip().threshold)}.` : "";
   }
 
+  /** Verdict and probability go together: whoever says rejected does not give acceptance 0.9. The one said last moves the other. */
   choose(verdict) {
     this.verdict = verdict;
-    if (!this.moved) this.range.value = verdict === "accepted" ? "75" : "25";
+    const given = Number(this.range.value), wanted = verdict === "accepted" ? Math.max(given, 100 - given) : Math.min(given, 100 - given);
+    this.range.value = String(wanted === 50 ? (verdict === "accepted" ? 75 : 25) : wanted);
+    this.drawForm();
+  }
+
+  giveChance() {
+    const given = Number(this.range.value);
+    if (given !== 50) this.verdict = given > 50 ? "accepted" : "rejected";
     this.drawForm();
   }
 
@@ -92,7 +100,6 @@ export class Asker {
     if (asking && this.asked !== this.key()) {
       this.asked = this.key();
       this.verdict = null;
-      this.moved = false;
       this.range.value = "50";
     }
     show(this.form, asking);

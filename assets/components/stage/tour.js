@@ -55,7 +55,7 @@ export class Tour {
     stage.mirror.write({ tour: this.on ? "1" : null });
     if (this.on && !(stay && stage.at.round === this.round)) stage.goTo(this.round, this.places[0]);
     this.draw();
-    if (!this.on) this.start.focus({ preventScroll: true });
+    if (!this.on) (this.start.offsetWidth ? this.start : stage.bar.step).focus({ preventScroll: true }); // on a phone the opening words have gone
   }
 
   get stop() { return stopAt(this.places, this.stage.at.motion); }
@@ -81,21 +81,40 @@ export class Tour {
     this.place(stage.node.querySelector(points));
   }
 
-  /** The ring around what is meant, and the card beside it: below where there is room, else above. */
+  /** The ring around what is meant, and the card beside it where it covers neither that nor the button that steps. */
   place(target) {
     const whole = this.stage.node.getBoundingClientRect();
     const scale = whole.width / this.stage.node.offsetWidth;
-    const seen = target?.getBoundingClientRect();
-    const box = seen?.width ? seen : this.stage.scene.getBoundingClientRect(); // on a phone panels take turns
-    const [left, top, width, height] = [box.left - whole.left, box.top - whole.top, box.width, box.height].map((x) => x / scale);
-    Object.assign(this.ring.style, { left: `${left - 6}px`, top: `${top - 6}px`, width: `${width + 12}px`, height: `${height + 12}px` });
-    const wide = Math.min(400, this.stage.node.clientWidth);
-    this.card.style.width = `${wide}px`;
-    const high = this.card.offsetHeight, all = this.stage.node.offsetHeight;
-    const beside = left + width + GAP + wide <= this.stage.node.clientWidth;
-    const below = top + height + GAP + high <= all;
-    const x = below || !beside ? Math.max(0, Math.min(left, this.stage.node.clientWidth - wide)) : left + width + GAP;
-    const y = below ? top + height + GAP : beside ? Math.max(0, top) : Math.max(0, top - high - GAP);
+    const boxOf = (node) => {
+      const seen = node.getBoundingClientRect();
+      return { x: (seen.left - whole.left) / scale, y: (seen.top - whole.top) / scale, w: seen.width / scale, h: seen.height / scale };
+    };
+    const inSight = target?.getBoundingClientRect().width ? target : this.stage.scene; // on a phone panels take turns
+    const meant = boxOf(inSight), step = boxOf(this.stage.bar.step);
+    Object.assign(this.ring.style, { left: `${meant.x - 6}px`, top: `${meant.y - 6}px`, width: `${meant.w + 12}px`, height: `${meant.h + 12}px` });
+    const w = Math.min(400, this.stage.node.clientWidth);
+    this.card.style.width = `${w}px`;
+    const { x, y } = placeCard({ w, h: this.card.offsetHeight }, meant, step, { w: this.stage.node.clientWidth, h: this.stage.node.offsetHeight });
     Object.assign(this.card.style, { left: `${x}px`, top: `${y}px` });
   }
+}
+
+/** Where a card of that size stands beside what is meant: the first of below, right, above and left that covers it and ``free`` least.
+
+Boxes are {x, y, w, h} in px of the whole, which the card does not leave sideways or at the top.
+*/
+export function placeCard({ w, h }, meant, free, whole) {
+  const sideways = Math.max(0, Math.min(meant.x, whole.w - w)), level = Math.max(0, Math.min(meant.y, whole.h - h));
+  const below = { x: sideways, y: meant.y + meant.h + GAP }, above = { x: sideways, y: meant.y - h - GAP };
+  const right = { x: meant.x + meant.w + GAP, y: level }, left = { x: meant.x - w - GAP, y: level };
+  const last = { x: sideways, y: Math.max(0, above.y) };
+  const fits = ({ x, y }) => x >= 0 && y >= 0 && x + w <= whole.w && y + h <= whole.h;
+  const covered = (at) => [meant, free].reduce((sum, box) => sum + overlap({ ...at, w, h }, box), 0);
+  const places = [...[below, right, above, left].filter(fits), last];
+  return places.reduce((best, one) => (covered(one) < covered(best) ? one : best));
+}
+
+function overlap(a, b) {
+  const wide = Math.min(a.x + a.w, b.x + b.w) - Math.max(a.x, b.x), high = Math.min(a.y + a.h, b.y + b.h) - Math.max(a.y, b.y);
+  return Math.max(0, wide) * Math.max(0, high);
 }
