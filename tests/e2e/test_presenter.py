@@ -84,6 +84,16 @@ def test_the_stage_fits_the_projector_at_every_step(present):
         page.keyboard.press("ArrowRight")
 
 
+def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present):
+    page = present("token")
+    for end in (None, "p, the target", "what p has more of"):
+        if end:
+            page.locator(".complete").get_by_role("button", name=end).click()
+        box = page.locator("section.stage > .sentence").bounding_box()
+        assert box["y"] + box["height"] <= 1080, end
+        assert page.locator(".bars svg").bounding_box()["height"] > 250
+
+
 def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(present):
     page = present(address=ADDRESS)
     node = page.locator("section.stage")
@@ -160,13 +170,13 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
     top = page.locator(".half").first
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x, y - 60, steps=4)
+    page.mouse.move(x, y - 30, steps=4)
     page.mouse.up()
     after = float(bar.get_attribute("aria-valuenow"))
     assert after > before
     unscaled = page.evaluate("new DOMMatrix(getComputedStyle(stage.querySelector('section.stage')).transform).a")
     assert unscaled > 1.8 and top.count() == 1
-    page.mouse.move(x, y - 60)
+    page.mouse.move(x, y - 30)
     page.mouse.down()
     page.mouse.move(x, y, steps=4)
     page.mouse.up()

@@ -31,7 +31,7 @@ export function makeComplete(view) {
 
   function choose(end) {
     parts.chosen = end;
-    drawComplete(parts, view);
+    view.resize(); // what it says takes room
     if (end === "residual") node.focus();
   }
 

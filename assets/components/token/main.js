@@ -12,6 +12,7 @@ import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./out.js";
 import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 
 const NARROW = 900;
+const GAP = 12; // px between the rows, --space-more
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
 class TokenView {
@@ -31,10 +32,11 @@ class TokenView {
     this.rules = makeRules(this);
     this.maths = makeMaths(this);
     this.more = makeMore(this);
+    this.trio = h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.head.about, this.complete.node, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
+      this.notices, this.head.node, this.head.about, this.complete.node, this.trio,
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
   }
 
@@ -145,11 +147,23 @@ class TokenView {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
+    const usual = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
+    this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
+    this.planAt(usual, width);
+    if (this.room) this.planAt(this.highIn(this.room.height), width);
+  }
+
+  planAt(high, width) {
     const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
     this.plan = { high, exact: width >= 1100, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.out) };
-    this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
     this.draw();
+  }
+
+  /** Height of the plots with which everything down to the sentence fits that height; the tables below are for scrolling. */
+  highIn(height) {
+    const parts = [this.head.about, this.complete.node, this.trio, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
+    const others = parts.reduce((sum, high) => sum + high + GAP, -GAP) - this.plan.high;
+    return Math.max(150, Math.floor(height - others));
   }
 
   draw() {
