@@ -10,7 +10,7 @@ from specviz.figures.one_round.tour import TOUR
 from specviz.figures.questions.questions import shipped
 from tests import traces
 from tests.browser import resize
-from tests.stage_harness import page_html
+from tests.stage_harness import page_html, sentence
 
 PAYLOAD = stage_payload(shipped().opening)
 ADDRESS = "http://tour.test/?seed=7"
@@ -71,6 +71,22 @@ def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(to
     page.get_by_role("button", name="Next stop").click()
     page.keyboard.press("Escape")
     assert page.evaluate("stage.activeElement.offsetWidth > 0 && stage.activeElement.textContent") == "Step →"
+
+
+def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
+    page = toured()
+    at = next(i for i, stop in enumerate(TOUR) if stop.kind == "uniform")
+    for _ in range(at):
+        page.get_by_role("button", name="Next stop").click()
+    before = sentence(page)
+    disc = page.get_by_role("slider", name="the random number u")
+    disc.focus()
+    for _ in range(9):
+        page.keyboard.press("Shift+ArrowDown")
+    assert "is accepted" in sentence(page) and sentence(page).endswith("Let go, and u goes back to where it was.")
+    page.keyboard.press("Enter")
+    assert sentence(page) == before and page.evaluate("window.asked") == []
+    expect(page.locator(".tourCount")).to_have_text(f"{at + 1} of {len(TOUR)}")
 
 
 def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):

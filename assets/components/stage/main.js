@@ -122,6 +122,9 @@ class Stage {
   verdict() { return verdict(this.chip(), this.drag); }
   whatIf() { return whatIf(this.chip(), this.drag); }
 
+  /** Whether a random number that was dragged goes back when it is let go: nobody works it out, or the tour needs the run as it is. */
+  get goesBack() { return Boolean(this.data.alone) || this.tour.on; }
+
   canDrag() {
     return !this.data.busy && this.chip()?.u != null && !["look", "draft", "pass", "bonus"].includes(this.frame.kind);
   }
@@ -141,7 +144,7 @@ class Stage {
 
   release(u) {
     const chip = this.chip();
-    if (!this.canDrag() || chip.u === u || this.data.alone) return this.dropDrag();
+    if (!this.canDrag() || chip.u === u || this.goesBack) return this.dropDrag();
     this.drag = { u, node: this.motion().probs, byKey: false };
     this.draw();
     this.ask({ kind: "uniform", position: chip.position, purpose: "accept", u });
@@ -255,7 +258,7 @@ class Stage {
     if (!what) return this.asker.asking ? this.asker.question() : motion.sentence + this.asker.echo();
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
-    const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";
+    const after = this.tour.on ? " Let go, and u goes back to where it was." : what.accepted && sentence && !this.goesBack ? " Let go, and the models work out what follows." : "";
     return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
   }
 

@@ -54,7 +54,7 @@ function titleLast(panel, frame, bonus, known, stage) {
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.accepted) note = stage.data.alone ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
+  if (what?.changed && !what.accepted) note = stage.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
@@ -76,7 +76,7 @@ function makeDrawForm(stage) {
 
 /** Whether the number of the draw can be typed: there is one, and a pair that can say what it lands on. */
 function mayType(frame, stage) {
-  return frame.drawn && stage.round().ending !== null && !stage.data.alone;
+  return frame.drawn && stage.round().ending !== null && !stage.goesBack;
 }
 
 function drawDrawForm({ drawing }, plan, frame, stage) {

@@ -36,6 +36,6 @@ TOUR = (
          "Striped plus green is exactly the blue bars, for every token. The draft decides only how large the striped part is. So each token is "
          "written as often as the target says, however good or bad the draft was."),
     Stop("tally", ".transport", "What it is good for",
-         "Several tokens from one target pass. A worse draft would have been rejected more often: slower, but never wrong. Now try Ask me first, or "
-         "drag the distributions on Why it is exact."),
+         "Several tokens from one target pass. Had every draft token been accepted, the same pass would have given one more: the bonus token. A worse "
+         "draft is rejected more often, which is slower but never wrong."),
 )  # fmt: skip
