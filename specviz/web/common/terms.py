@@ -1,4 +1,4 @@
-"""The terms of a page, each with its definition from the one glossary: shown by hover, by tap and by keyboard."""
+"""The terms of a page with their definitions from the one glossary, in one panel that a click or a key opens."""
 
 from __future__ import annotations
 
@@ -32,11 +32,8 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
 
 
 def row(page: str, before: Callable[[str], None]) -> None:
-    """The terms of a page in one row. before: draws what stands first in it, given the page. A term opens its definition on a click, on Enter, and shows it on hover; all of it is our own text."""
-    with st.container(key=f"terms-{page}", horizontal=True, gap="small", vertical_alignment="center"):
+    """One row: what ``before`` draws, given the page, and the panel of the page's terms. All of it is our own text."""
+    with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
         before(page)
-        st.caption("Terms", width="content")
-        for term in TERMS[page]:
-            means = escaped(define(term))
-            with st.popover(term, help=means, type="tertiary", key=f"term-{page}-{term}"):
-                st.markdown(means)
+        with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):
+            st.markdown("\n\n".join(f"**{term}**  \n{escaped(define(term))}" for term in TERMS[page]))
