@@ -25,7 +25,9 @@ export function twin({ sums, out, slots, texts, end }) {
   const counts = fill(texts.twinCounts, { accepted: ofHundred(settled(sums.beta)), rejected: ofHundred(rejected) });
   if (!end) return `${counts} ${texts.twinOpen}`;
   const become = becoming(out.map(({ replaced }) => replaced), Math.round(100 * rejected), slots, end === "residual" ? texts.twinBecome : texts.twinRedrawn, end);
-  return [counts, become, end === "residual" ? fill(texts.twinRight, { excess: number(rejected) }) : ""].filter(Boolean).join(" ");
+  const wrong = out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
+  const why = wrong ? texts.twinWrong : end === "residual" ? fill(texts.twinRight, { excess: number(rejected) }) : "";
+  return [counts, become, why].filter(Boolean).join(" ");
 }
 
 /** The rejected ones of a hundred shared out among the tokens; nothing where they are fewer than one. */

@@ -136,7 +136,8 @@ TEXTS = {
     "twinCounts": "Of 100 draft tokens, {accepted} are accepted and {rejected} rejected.",
     "twinAll": "Every draft token is accepted, so nothing needs to be replaced.",
     "twinOpen": "What has to replace the rejected ones, so that every stack ends at its mark?",
-    "twinRedrawn": "The rejected ones, drawn again from {end}, become: {shares}. That is not what is missing.",
+    "twinRedrawn": "The rejected ones, drawn again from {end}, become: {shares}.",
+    "twinWrong": "That is not what is missing.",
     "twinBecome": "The rejected ones become: {shares}.",
     "twinRight": "p and q both sum to 1, so the draft’s excess ({excess}) is exactly what it gives too little elsewhere ({excess}), whatever q is: "
     "accepted plus replaced makes p for every token.",
