@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -69,43 +68,134 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     expect(page.locator(".big")).to_have_text("0.73")
     drag(page, "draft q of “mat”", 60)
     moved = value(page, "draft q of “mat”")
-    assert moved > 0.2
+    assert 0.2 < moved <= 0.4
     p, q = bars(page, "p"), bars(page, "q")
     assert sum(q) == pytest.approx(1.0, abs=1e-12)
     assert p == [0.4, 0.3, 0.2, 0.07, 0.03]
     assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
-    expect(page.locator(".sentence")).to_contain_text("“mat”: draft")
-    expect(page.locator(".aloud")).to_contain_text("“mat”: draft")  # said once the hand rests
+    expect(page.locator(".bars .foot")).to_contain_text("“mat” is always accepted")
+    expect(page.locator(".aloud")).to_contain_text("“mat” is always accepted")  # said once the hand rests
     page.wait_for_url(lambda url: parameters(url) == {"seed": "7", "q": written(q)} | ({"p": written(p)} if "p=" in url else {}))
     page.get_by_role("button", name="Undo").click()
     assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
     page.wait_for_url(lambda url: parameters(url) == {"seed": "7"})
 
 
-def test_a_wrong_end_of_the_sentence_is_worked_out_on_the_bars_and_the_right_one_completes_it(open_token):
+ENDS = {
+    "p": "p, the target’s distribution.",
+    "q": "q, the draft’s distribution.",
+    "residual": "the part where p is larger than q.",
+}
+
+
+def choose(page, end: str) -> None:
+    page.locator(".complete").get_by_role("button", name=ENDS[end]).click()
+
+
+def stacks(page) -> list[tuple[float, float, float]]:
+    """Of every stack: its accepted part, its added part, and where its mark is, all as probabilities."""
+    page.locator("section.stage").evaluate("node => node.classList.add('jump')")
+    return page.locator(".out .slot:not(.off)").evaluate_all("""slots => {
+      const lines = [...window.stage.querySelectorAll(".out .axes line:not(.off)")].map((line) => line.getBoundingClientRect().top);
+      const ticks = [...window.stage.querySelectorAll(".out .axes text:not(.off)")].map((one) => Number(one.textContent));
+      const unit = (lines[0] - lines[1]) / (ticks[1] - ticks[0]);
+      return slots.map((one) => [parseFloat(one.querySelector(".accepted").style.height) / unit, parseFloat(one.querySelector(".added").style.height) / unit,
+        (lines[0] - one.querySelector(".mark").getBoundingClientRect().top) / unit]);
+    }""")
+
+
+def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     """Redrawn from p: mat 0.15 + 0.27 * 0.40. From q: mat 0.15 + 0.27 * 0.15. From the residual: mat 0.15 + 0.25."""
     page = open_token()
+    p, q = [0.4, 0.3, 0.2, 0.07, 0.03], [0.15, 0.45, 0.25, 0.05, 0.1]
+    both = list(map(min, p, q))
+    added = {"p": [0.27 * x for x in p], "q": [0.27 * x for x in q], "residual": [x - y for x, y in zip(p, both, strict=True)]}
+    said = {"p": "“mat” comes out with probability 0.26, but p is 0.40", "q": "“mat” comes out with probability 0.19, but p is 0.40",
+            "residual": "For “mat”: 0.15 + 0.25 = 0.40."}  # fmt: skip
+    feet = {
+        "p": "“mat” ends 0.14 below its mark, “sofa” 0.081 above.",
+        "q": "“mat” ends 0.21 below its mark, “sofa” 0.12 above.",
+        "residual": "Every stack ends at its mark",
+    }
     told = page.locator(".complete .told")
-    expect(told).to_have_text("")
-    expect(page.locator(".answer")).to_be_hidden()
-    for end, said in (
-        ("p, the target’s distribution.", "“mat” would come out with probability 0.26, and p is 0.40"),
-        ("q, the draft’s distribution.", "“mat” would come out with probability 0.19, and p is 0.40"),
-    ):
-        choice = page.locator(".complete").get_by_role("button", name=end)
-        choice.press("Enter")
-        expect(told).to_contain_text(said)
-        expect(choice).to_have_attribute("aria-pressed", "true")
-    page.locator(".complete").get_by_role("button", name="what p has more of than q.").click()
-    expect(told).to_contain_text("for “mat”, 0.15 + 0.25 = 0.40")
-    expect(page.locator(".complete .stem")).to_have_text(re.compile("drawn from what p has more of than q.$"))
-    expect(page.locator(".complete button:visible")).to_have_count(0)
+    for end in ("p", "q", "residual", "p"):
+        choose(page, end)
+        expect(told).to_contain_text("✓ Exact." if end == "residual" else "✗ Not exact.")
+        expect(told).to_contain_text(said[end])
+        expect(page.locator(".out .foot")).to_contain_text(feet[end])
+        for (low, high, mark), *expected in zip(stacks(page), both, added[end], p, strict=True):
+            assert (low, high) == pytest.approx(expected[:2], abs=0.004), end
+            assert mark == pytest.approx(expected[2], abs=0.01)
+    expect(page.locator(".complete button[aria-pressed=true]")).to_have_text(ENDS["p"])
+    page.get_by_label("starting distributions").select_option("disjoint")
+    expect(told).to_contain_text("✓ Exact. But only here")
     page.get_by_label("starting distributions").select_option("equal")
     expect(told).to_contain_text("nothing is ever rejected")
 
 
+def test_before_an_answer_neither_picture_nor_words_give_it_away(open_token):
+    """The part where p is larger than q stays blue, nothing is stacked on what was accepted, and no sentence in sight names the residual, for any preset."""
+    page = open_token()
+    for preset in PRESETS:
+        page.get_by_label("starting distributions").select_option(preset)
+        assert "residual" not in page.locator("section.stage").inner_text().lower(), preset
+        assert all(height == 0 for _, height, _ in stacks(page)), preset
+        heights = page.locator(".bars .slot:not(.off) .over.left").evaluate_all(
+            "all => all.map((one) => parseFloat(one.style.height))"
+        )
+        assert heights == [0] * 5, preset
+    page.get_by_label("starting distributions").select_option("usual")
+    drag(page, "draft q of “mat”", -20)
+    assert "residual" not in page.locator("section.stage").inner_text().lower()
+
+
+@pytest.mark.parametrize("end", ("", "p", "q", "residual"))
+def test_the_outcome_follows_a_drag_in_each_state(open_token, end):
+    page = open_token()
+    if end:
+        choose(page, end)
+    drag(page, "draft q of “sofa”", 20)
+    p, q = bars(page, "p"), bars(page, "q")
+    both = list(map(min, p, q))
+    rest = 1 - sum(both)
+    for (low, high, _), x, y, kept in zip(stacks(page), p, q, both, strict=True):
+        added = {"": 0, "p": rest * x, "q": rest * y, "residual": x - kept}[end]
+        assert (low, high) == pytest.approx((kept, added), abs=0.004)
+
+
+@pytest.mark.parametrize("size", ("390", "1366"))
+def test_neither_an_answer_nor_the_first_drag_moves_what_stands_below(open_token, size):
+    page = open_token(size=size)
+    tops = "() => [...window.stage.querySelectorAll('.card, .card svg, section.stage > .sentence, .folds')].map((one) => one.getBoundingClientRect().top + window.scrollY)"
+    before = page.evaluate(tops)
+    for end in ENDS:
+        choose(page, end)
+        assert page.evaluate(tops) == pytest.approx(before, abs=0.5), end
+    bar(page, "draft q of “sofa”").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(tops) == pytest.approx(before, abs=0.5)
+    page.keyboard.press("ArrowDown")
+
+
+def test_the_first_screen_holds_three_panels_and_a_sentence_and_the_rest_is_folded(open_token):
+    page = open_token()
+    for name in (
+        "The sum for every token",
+        "Other exact rules, for two draft tokens",
+        "Show the maths",
+        "A real text, more tokens",
+    ):
+        fold = page.locator("details", has=page.locator("summary", has_text=name))
+        expect(fold).not_to_have_attribute("open", "")
+        fold.locator("summary").click()
+        expect(fold).to_have_attribute("open", "")
+    assert page.locator("section.stage > .sentence").bounding_box()["y"] < 768
+    assert "speculative decoding" in page.locator("header").inner_text()
+
+
 def test_a_finger_drags_a_bar(open_token, browser):
     page = open_token(size="390", where=browser.new_context(has_touch=True))
+    bar(page, "target p of “moon”").scroll_into_view_if_needed()
     box = bar(page, "target p of “moon”").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + 27
     client = page.context.new_cdp_session(page)
@@ -137,6 +227,7 @@ def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
 def test_a_drag_moves_nothing_else_on_the_page(open_token):
     """Digits come and go in the table while a bar moves: its columns stay where they are."""
     page = open_token()
+    page.locator("details").evaluate_all("nodes => nodes.forEach((node) => { node.open = true; })")
     edges = "() => [...window.stage.querySelectorAll('.sums th[scope=col], .card, .sentence')].map((one) => one.getBoundingClientRect().right + window.scrollY)"
     bar(page, "target p of “mat”").focus()
     page.keyboard.press("ArrowUp")
@@ -161,13 +252,14 @@ def test_escape_gives_a_drag_back(open_token):
 
 def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
     page = open_token()
+    choose(page, "residual")
     for preset, one in PRESETS.items():
         page.get_by_label("starting distributions").select_option(preset)
         assert bars(page, "q") == [n / GRID for n in one.q]
         written = page.locator(".sums tr:not(.off) td.difference").all_text_contents()
         assert len(written) == 5
         assert all(abs(float(text.replace("−", "-"))) < 4e-16 for text in written), written
-        assert page.locator(".out .foot").text_content().startswith("Every stack ends at its mark")
+        assert page.locator(".out .foot").text_content().startswith("Every stack ends at its mark"), preset
 
 
 def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
@@ -184,7 +276,7 @@ def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged
     page.wait_for_url(lambda url: "p" in parameters(url))
     assert query(page)["from"] == "1.3"
     assert len(query(page)["p"].split("-")) == len(query(page)["q"].split("-")) == 8
-    page.get_by_role("button", name="Reset").click()
+    page.get_by_label("starting distributions").select_option("usual")
     assert bars(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
 
 
@@ -204,7 +296,7 @@ def test_the_maths_holds_the_numbers_of_the_bars(open_token):
     page.locator(".line1").first.wait_for()
     lines = " ".join(page.locator(".line1").all_text_contents())
     assert "= 0.1500 + 0.3000 + 0.2000 + 0.0500 + 0.0300 = 0.7300" in lines
-    assert "0.1500 · min(1, 0.4000/0.1500) + 0.2700 · 0.2500/0.2700 = 0.1500 + 0.2500 = 0.4, and p = 0.4" in lines
+    assert "0.1500 · min(1, 0.4000/0.1500) + 0.2700 · 0.2500/0.2700 = 0.1500 + 0.2500 = 0.4000, and p = 0.4000" in lines
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))

@@ -10,6 +10,7 @@ from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.figures.questions.questions import payload, shipped
+from tests.browser import resize
 from tests.stage_harness import component_page, page_html
 
 RECORDED = shipped()
@@ -84,14 +85,17 @@ def test_the_stage_fits_the_projector_at_every_step(present):
         page.keyboard.press("ArrowRight")
 
 
-def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present):
+@pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
+def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present, width, height):
     page = present("token")
-    for end in (None, "p, the target", "what p has more of"):
+    resize(page, width, height)
+    for end in (None, "p, the target", "q, the draft", "the part where"):
         if end:
             page.locator(".complete").get_by_role("button", name=end).click()
         box = page.locator("section.stage > .sentence").bounding_box()
-        assert box["y"] + box["height"] <= 1080, end
-        assert page.locator(".bars svg").bounding_box()["height"] > 250
+        assert box["y"] + box["height"] <= height, end
+        assert page.locator(".bars svg").bounding_box()["height"] > 250 * height / 1080
+        assert page.locator("section.stage > .sentence").evaluate("node => node.scrollHeight <= node.clientHeight")
 
 
 def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(present):

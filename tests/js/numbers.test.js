@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { uniformText, difference, digits, brief, number, ofHundred, percent, readUniform, seconds, settled, typedUniform } from "../../assets/components/lib/numbers.js";
+import { uniformText, difference, digits, number, ofHundred, percent, readUniform, seconds, settled, typedUniform } from "../../assets/components/lib/numbers.js";
 import cases from "../written_cases.json" with { type: "json" };
 
 test("a probability is written as Python writes it", () => {
@@ -26,9 +26,6 @@ test("a share is never written as none or all where it is not", () => {
 
 test("a sum that misses 0 or 1 by rounding counts as 0 or 1 in words, and stands as it is in the table", () => {
   assert.deepEqual([1e-16, 1 - 1e-16, 1e-9, 0.3].map(settled), [0, 1, 1e-9, 0.3]);
-  assert.equal(brief(0.1 + 0.2), "0.3");
-  assert.equal(brief(0), "0");
-  assert.equal(brief(0.09120384917), "0.0912038");
   assert.deepEqual([0, 5.6e-17, -5.6e-17, 1.2e-3].map(difference), ["0", "5.6e−17", "−5.6e−17", "1.2e−3"]);
 });
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { GRID, account, onGrid, withEntry } from "../../assets/components/token/account.js";
+import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/token/account.js";
 import { barParameters } from "../../assets/components/token/controls.js";
-import { fitting, planPlot, topOf } from "../../assets/components/token/parts.js";
-import { furthest, redrawn } from "../../assets/components/token/complete.js";
+import { additionOf, fitting, planPlot, topOf } from "../../assets/components/token/parts.js";
 import { edge, fourRules, threshold } from "../../assets/components/token/rules.js";
+import { twin } from "../../assets/components/token/words.js";
 import cases from "../token_cases.json" with { type: "json" };
 import written from "../written_cases.json" with { type: "json" };
 
@@ -112,31 +112,57 @@ test("bars reach from the base to below the numbers over them, and the axis stay
   const plot = planPlot(400, 232, 5, 0.5);
   assert.ok(Math.abs(plot.base - 0.5 * plot.unit - plot.head) < 1e-9);
   assert.ok(plot.middle(4) + plot.wide / 2 < 400);
-  assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => topOf([{ p, q }])), [0.25, 0.5, 0.75, 1, 1]);
+  assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => topOf([p, q])), [0.25, 0.5, 0.75, 1, 1]);
 });
 
 test("a replacement drawn from p or q is wrong wherever something is rejected, and the residual never is", () => {
   let told = 0;
   for (const one of cases) {
-    const { rows, beta } = account(slotsOf(one));
-    for (const from of ["p", "q"]) {
-      const out = redrawn(rows, beta, from);
-      near(out.reduce((a, b) => a + b, 0), 1, 8 * ROUNDING, "it is a distribution");
-      const { index, got, p } = furthest(rows, beta, from);
-      out.forEach((x, i) => assert.ok(Math.abs(x - one.p[i]) <= Math.abs(got - p) + ROUNDING));
-      near(got, out[index], 0, "the token that moves most");
-      if (from === "q" && beta < 0.999) assert.ok(Math.abs(got - p) > 1e-6, "redrawing from q is not exact"), (told += 1);
+    const sums = account(slotsOf(one));
+    for (const end of ["p", "q"]) {
+      const out = outcome(sums, end);
+      near(out.reduce((sum, row) => sum + row.sum, 0), 1, 8 * ROUNDING, "it is a distribution");
+      const furthest = out[most(out, ({ difference }) => Math.abs(difference))];
+      out.forEach(({ difference }) => assert.ok(Math.abs(difference) <= Math.abs(furthest.difference)));
+      if (end === "q" && sums.beta < 0.999) assert.ok(Math.abs(furthest.difference) > 1e-6, "redrawing from q is not exact"), (told += 1);
     }
-    near(Math.max(...rows.map((row) => Math.abs(row.accepted + (1 - beta) * row.share - row.p))), 0, 4.5e-16, "from the residual");
+    outcome(sums, "residual").forEach(({ sum }, i) => near(sum, one.p[i], ROUNDING, "from the residual"));
+    outcome(sums, "").forEach(({ sum, replaced }, i) => assert.deepEqual([sum, replaced], [sums.rows[i].accepted, 0], "before an answer nothing is replaced"));
   }
   assert.ok(told > 10);
 });
 
-test("numbers over neighboring bars never meet: a long one is said to be small, or left to the table", () => {
-  assert.equal(fitting(0.0027, 60), "0.0027");
-  assert.equal(fitting(0.0027, 39), "<0.01");
-  assert.equal(fitting(0.0027, 20), "");
-  assert.equal(fitting(0.49, 39), "0.49");
-  assert.equal(fitting(0.052, 30), "", "no number is cut");
-  assert.equal(fitting(0, 8), "0");
+test("a written sum adds up in the digits that it is written with", () => {
+  const written = (...three) => additionOf(...three).replaceAll("\u00a0", " ");
+  assert.equal(written(0.15, 0.25, 0.4), "0.15 + 0.25 = 0.40");
+  assert.equal(written(0.1396, 0.0651, 0.2047), "0.140 + 0.065 = 0.205", "0.14 + 0.07 is not 0.20");
+  assert.equal(written(0, 0.4, 0.4), "0 + 0.40 = 0.40");
+  assert.equal(written(0.12344, 0.23454, 0.35798), "0.123 + 0.235 = 0.358");
+  assert.equal(written(0.00001, 0.5, 0.50001), "1.0×10⁻⁵ + 0.50 ≈ 0.50");
+});
+
+test("the sentence counts draft tokens and what they become, and tells the answer only once it was chosen", () => {
+  const words = ["mat", "sofa", "floor", "roof", "moon"];
+  const slots = [0.4, 0.3, 0.2, 0.07, 0.03].map((p, i) => ({ p, q: [0.15, 0.45, 0.25, 0.05, 0.1][i], glyphs: [{ t: words[i], k: "text" }] }));
+  const texts = { twinCounts: "{accepted} {rejected}", twinOpen: "?", twinBecome: "{shares}", twinRedrawn: "{end}: {shares}", twinRight: "{excess}", twinWrong: "no", twinAll: "all" };
+  const said = (end, shown = slots) => {
+    const sums = account(shown);
+    return twin({ sums, out: outcome(sums, end), slots: shown, texts, end }).replaceAll("\u00a0", " ");
+  };
+  assert.equal(said(""), "73 27 ?");
+  assert.equal(said("residual"), "73 27 25 “mat”, 2 “roof” 0.27");
+  assert.equal(said("p"), "73 27 p: 11 “mat”, 8 “sofa”, 5 “floor”, 2 “roof”, 1 “moon” no");
+  assert.equal(said("residual", slots.map((slot) => ({ ...slot, q: slot.p }))), "all");
+  assert.equal(said("residual", [{ ...slots[0], glyphs: null }, ...slots.slice(1)]), "73 27 2 “roof”, 25 others 0.27");
+});
+
+test("numbers over neighboring bars never meet: a long one loses zeros, is said to be small, or is left to the table", () => {
+  assert.equal(fitting(0.0027, 60, 7.2), "0.0027");
+  assert.equal(fitting(0.0027, 39, 7.2), "<0.01");
+  assert.equal(fitting(0.0027, 20, 7.2), "");
+  assert.equal(fitting(0.49, 39, 7.2), "0.49");
+  assert.equal(fitting(0.03, 40, 7.2), "0.030");
+  assert.equal(fitting(0.03, 30, 7.2), "0.03");
+  assert.equal(fitting(0.052, 30, 7.2), "", "no number is cut");
+  assert.equal(fitting(0, 8, 7.2), "0");
 });

@@ -35,11 +35,6 @@ export function digits(x) {
   return x === 0 ? "0" : x === 1 ? "1" : x < 0.00005 ? "<0.0001" : x.toFixed(4);
 }
 
-/** A probability as a person would write it, with at most six digits: 0.4, 0.0712345. What rounding leaves is a difference of its own. */
-export function brief(x) {
-  return String(Number(x.toPrecision(6)));
-}
-
 /** A difference that is never rounded away. */
 export function difference(x) {
   return x === 0 ? "0" : x.toExponential(1).replace("e-", "e−").replace(/^-/, "−");

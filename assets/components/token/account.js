@@ -1,4 +1,5 @@
-// The arithmetic of one token: overlap, residual, and the sum that has to give p. Pure functions of numbers, nothing rounded.
+// The arithmetic of one token: overlap, residual, the sum that has to give p, and what comes out instead if a rejected draft token is redrawn
+// from elsewhere. Pure functions of numbers, nothing rounded.
 
 export const GRID = 10000; // dragged distributions are whole ten-thousandths, so that an address holds them to the last digit
 
@@ -17,12 +18,26 @@ export function account(slots) {
   return { rows, beta, total, error: Math.max(...rows.map(({ difference }) => Math.abs(difference))) };
 }
 
+/** What comes out of each token if a rejected draft token is redrawn from p, from q or from the residual; "" while nothing takes its place. */
+export function outcome({ rows, beta }, end) {
+  return rows.map((row) => {
+    const replaced = end === "residual" ? row.replaced : end ? (1 - beta) * row[end] : 0;
+    const sum = row.accepted + replaced;
+    return { p: row.p, accepted: row.accepted, replaced, sum, difference: sum - row.p };
+  });
+}
+
+/** The index of the row that stands out by this measure, the first of equals. */
+export function most(rows, measure) {
+  return rows.reduce((best, row, i) => (measure(row, i) > measure(rows[best], best) ? i : best), 0);
+}
+
 export function plus(a, b) {
   return a + b;
 }
 
 /** ``size`` whole pieces shared out in proportion to parts: largest remainders first, the first of equals. */
-function shareOut(parts, size) {
+export function shareOut(parts, size) {
   const total = parts.reduce(plus, 0);
   const exact = parts.map((x) => (size * x) / total);
   const whole = exact.map((x) => Math.floor(x + 1e-9));

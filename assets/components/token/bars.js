@@ -2,8 +2,9 @@
 
 import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
-import { number, settled } from "../lib/numbers.js";
-import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
+import { number } from "../lib/numbers.js";
+import { drawAxis, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
+import { fate } from "./words.js";
 
 export const MOST = 8;
 const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
@@ -12,13 +13,13 @@ export function makeBars(view) {
   const axis = makeAxis();
   const slots = Array.from({ length: MOST }, () => makePair(view));
   const svg = s("svg", { class: "scene", role: "group" }, makeHatches("shared", "bad"), axis.node, ...slots.map(({ node }) => node));
+  const missing = h("span", {}, h("i", { class: "swatch left" }), "residual");
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
-    h("span", {}, h("i", { class: "swatch both" }), "both"), h("span", {}, h("i", { class: "swatch left" }), "residual"),
-    h("span", {}, h("i", { class: "swatch bad" }), "rejected"));
+    h("span", {}, h("i", { class: "swatch both" }), "overlap"), h("span", {}, h("i", { class: "swatch bad" }), "rejected"), missing);
   const card = makeCard("bars", view.texts.bars, key, svg);
   for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, view, svg);
-  return { ...card, svg, axis, slots };
+  return { ...card, svg, axis, slots, missing };
 }
 
 function makePair() {
@@ -39,46 +40,46 @@ function makePair() {
 
 export function drawBars(card, view, width, height) {
   const { slots, texts } = view;
-  const top = view.held?.top ?? topOf(slots);
-  const plot = planPlot(width, height, slots.length, Math.max(top, view.held ? topOf(slots) : top));
+  const plot = planPlot(width, height, slots.length, Math.max(topOf(view.heights), view.held?.top ?? 0), view.letter);
   card.plot = plot;
   sized(card.svg, width, height);
   card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${wordOf(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
   drawAxis(card.axis, plot);
+  const told = view.end === "residual"; // what is missing is colored once it is known to be the answer
+  card.missing.classList.toggle("later", !told);
   for (const [i, pair] of card.slots.entries()) {
-    drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null);
+    drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null, told);
   }
   say(card.sub, view.isRecorded() ? texts.barsSubText : texts.barsSub);
-  say(card.foot, fill(texts.barsFoot, { beta: number(settled(view.sums.beta)) }));
+  say(card.foot, fate(view));
   return plot;
 }
 
-function drawPair(pair, slot, row, i, plot, touched) {
+function drawPair(pair, slot, row, i, plot, touched, told) {
   show(pair.node, Boolean(slot));
   if (!slot) return;
   const middle = plot.middle(i);
   const half = plot.wide / 2;
-  const level = Math.abs(slot.p - slot.q) * plot.unit < 14; // numbers over bars of one height stand back to back
-  for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs, level);
-  standRect(pair.p.over, middle - half, half - 1, row.accepted, slot.p, plot);
+  for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
+  standRect(pair.p.over, middle - half, half - 1, told ? row.accepted : slot.p, slot.p, plot);
   standRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
   standRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
   nameUnder(pair.name, slot, middle, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }
 
-function drawHalf(half, slot, probs, x, wide, plot, touched, level) {
+function drawHalf(half, slot, probs, x, wide, plot, touched) {
   const value = slot[probs];
   const y = plot.base - value * plot.unit;
   standRect(half.fill, x, wide, 0, value, plot);
   place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
-  const written = number(value);
-  const aside = level && 6.7 * written.length > wide;
+  const written = fitting(value, plot.step / 2 - 4, plot.letter) || (touched ? number(value) : "");
+  const aside = plot.letter * written.length > wide - 8; // it grows away from the other bar of the pair, which may be taller
   half.value.classList.toggle("aside", aside);
-  move(half.value, aside ? (probs === "p" ? x + wide - 1 : x + 1) : x + wide / 2, y - 8);
-  say(half.value, 6.7 * written.length > plot.step / 2 && !touched ? "" : written); // what does not fit stands in the table
+  move(half.value, aside ? (probs === "p" ? x + wide - 4 : x + 4) : x + wide / 2, y - 8);
+  say(half.value, written);
   const free = slot.glyphs !== null || slot.free;
   half.node.classList.toggle("fixed", !free);
   half.reach.setAttribute("tabindex", free ? "0" : "-1");

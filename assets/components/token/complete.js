@@ -1,66 +1,46 @@
-// The sentence to complete at the top of Why it is exact: from what is a rejected draft token replaced? A wrong end is worked out on the bars that stand there.
+// The sentence to complete at the top of Why it is exact: from what is a rejected draft token replaced? Each end is worked out on the bars below.
 
-import { button, h, say, show } from "../lib/dom.js";
+import { button, h, say } from "../lib/dom.js";
 import { number, settled } from "../lib/numbers.js";
-import { fill, wordOf } from "./parts.js";
+import { most } from "./account.js";
+import { additionOf, fill, wordOf } from "./parts.js";
 
 /** How the sentence may end. */
 function endsOf(texts) {
   return { p: texts.completeP, q: texts.completeQ, residual: texts.completeResidual };
 }
 
-/** How often each token comes out if a rejected draft token is redrawn from p or from q: what was accepted, and its part of the rejected rest. */
-export function redrawn(rows, beta, from) {
-  return rows.map((row) => row.accepted + (1 - beta) * row[from]);
-}
-
-/** The token that a wrong end moves furthest from its p: {index, got, p}. */
-export function furthest(rows, beta, from) {
-  const moved = redrawn(rows, beta, from).map((got, index) => ({ index, got, p: rows[index].p }));
-  return moved.reduce((most, one) => (Math.abs(one.got - one.p) > Math.abs(most.got - most.p) ? one : most));
-}
-
 export function makeComplete(view) {
   const { texts } = view;
-  const gap = h("b", { class: "gap" }, "…");
-  const told = h("p", { class: "told", role: "status" });
-  const ends = Object.entries(endsOf(texts)).map(([end, words]) => ({ end, node: button(words, words, () => choose(end)) }));
+  const gap = h("b", { class: "gap" });
+  const exact = h("b");
+  const told = h("span");
+  const ends = Object.entries(endsOf(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
   const node = h("section", { class: "complete", "aria-label": "a sentence to complete" },
-    h("p", { class: "stem" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)), told);
-  const parts = { node, gap, told, ends, chosen: null };
-
-  function choose(end) {
-    parts.chosen = end;
-    view.resize(); // what it says takes room
-    if (end === "residual") node.focus();
-  }
-
-  node.tabIndex = -1;
-  return parts;
+    h("p", { class: "stem" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)),
+    h("p", { class: "told", role: "status" }, exact, " ", told));
+  return { node, gap, exact, told, ends };
 }
 
-/** What was chosen, on the bars of now; nothing until somebody has. */
+/** What was chosen, on the bars of now; before that, what to do. */
 export function drawComplete(parts, view) {
-  const { chosen, ends } = parts;
-  parts.node.dataset.chosen = chosen ?? "";
-  for (const { end, node } of ends) {
-    node.setAttribute("aria-pressed", String(end === chosen));
-    show(node, chosen !== "residual");
-  }
-  show(view.head.answer, chosen === "residual");
-  say(parts.gap, chosen ? endsOf(view.texts)[chosen] : "…");
-  say(parts.told, chosen ? verdict(view, chosen) : "");
+  for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
+  say(parts.gap, view.end ? endsOf(view.texts)[view.end] : "…");
+  const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
+  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : "");
+  say(parts.told, verdict(view));
 }
 
-function verdict({ sums, slots, texts }, chosen) {
+function verdict({ sums, out, slots, texts, end }) {
+  if (!end) return texts.completeOpen;
   if (settled(1 - sums.beta) === 0) return texts.completeNothing;
-  const { rows, beta } = sums;
-  if (chosen === "residual") {
-    const most = rows.reduce((best, row, index) => (row.replaced > rows[best].replaced ? index : best), 0);
-    const { accepted, replaced, p } = rows[most];
-    return fill(texts.completeRight, { word: wordOf(slots[most]), accepted: number(accepted), replaced: number(replaced), p: number(p) });
+  if (end === "residual") {
+    const index = most(out, ({ replaced }) => replaced);
+    const { accepted, replaced, p } = out[index];
+    return fill(texts.completeRight, { word: wordOf(slots[index]), sum: additionOf(accepted, replaced, p) });
   }
-  const { index, got, p } = furthest(rows, beta, chosen);
-  if (settled(Math.abs(got - p)) === 0) return texts.completeSame;
-  return `${fill(texts.completeWrong, { word: wordOf(slots[index]), got: number(got), p: number(p) })} ${chosen === "p" ? texts.completeWhyP : texts.completeWhyQ}`;
+  const index = most(out, ({ difference }) => Math.abs(difference));
+  const { sum, p, difference } = out[index];
+  if (settled(Math.abs(difference)) === 0) return texts.completeSame;
+  return `${fill(texts.completeWrong, { word: wordOf(slots[index]), got: number(sum), p: number(p) })} ${end === "p" ? texts.completeWhyP : texts.completeWhyQ}`;
 }

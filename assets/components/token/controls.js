@@ -1,29 +1,25 @@
-// Three controls in sight, the rest in a fold; the address; what screen readers hear.
+// The controls in sight, the rest in a fold; the address.
 
-import { button, h, say, show } from "../lib/dom.js";
-import { number, ofHundred, settled } from "../lib/numbers.js";
+import { button, h, say } from "../lib/dom.js";
 import { GRID } from "./account.js";
-import { fill, wordOf } from "./parts.js";
+import { makeFold } from "./parts.js";
 
 export function makeHead(view) {
   const presets = h("select", { "aria-label": "starting distributions" });
   const undo = button("Undo", "put the bars back to where they were before you dragged them", () => view.begin({}));
-  const reset = button("Reset", "show the first preset again", () => view.begin({ preset: view.payload.presets[0].id, from: null }));
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
-  const answer = h("p", { class: "answer off" }, view.texts.answer); // the end of the sentence would be told before it is asked
-  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), answer);
-  const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo, reset));
-  return { node, presets, undo, reset, about, answer };
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, view.texts.lead));
+  const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo));
+  return { node, presets, undo, about };
 }
 
 export function drawHead(head, view) {
   const { preset, from, p } = view.state;
   head.presets.value = from ? "" : preset;
-  show(head.undo, Boolean(p));
-  show(head.reset, Boolean(p || from || preset !== view.payload.presets[0].id));
+  head.undo.disabled = !p; // in sight all the same: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
   const invented = place ? "" : " Invented distributions.";
@@ -38,11 +34,9 @@ export function makeMore(view) {
   places.addEventListener("change", () => view.begin({ from: places.value || null }));
   const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));
   count.addEventListener("change", () => view.resizeTo(Number(count.value)));
-  const node = h("details", { class: "fold" }, h("summary", {}, "A real text, more tokens"),
-    h("div", { class: "fields" },
-      h("label", {}, h("span", {}, source), places),
-      h("label", {}, h("span", {}, "Tokens"), count)),
-    h("p", { class: "hint" }, "Keys on a bar: ↑ ↓ move it by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home and End to 0 and 1; Esc undoes a drag. The address of this page holds the bars: copy it to share."));
+  const fields = h("div", { class: "fields" }, h("label", {}, h("span", {}, source), places), h("label", {}, h("span", {}, "Tokens"), count));
+  const { node, foot } = makeFold("more", "A real text, more tokens", fields);
+  say(foot, "Keys on a bar: ↑ ↓ move it by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home and End to 0 and 1; Esc undoes a drag. The address of this page holds the bars: copy it to share.");
   return { node, places, count };
 }
 
@@ -51,23 +45,6 @@ export function drawMore(more, view) {
   more.places.disabled = view.payload.positions.length === 0;
   more.count.value = String(view.slots.length);
   more.count.disabled = Boolean(view.state.from);
-}
-
-/** The picture in words. */
-export function twin(view) {
-  const { sums, slots, texts, touched } = view;
-  const rejected = settled(1 - sums.beta);
-  const gains = sums.rows.map((row, i) => [row.replaced, slots[i]]).filter(([x]) => x > 5e-5).sort((a, b) => b[0] - a[0]);
-  const shares = gains.slice(0, 4).map(([x, slot]) => `${wordOf(slot)} ${number(x)}`).join(", ") + (gains.length > 4 ? " and others" : "");
-  const rest = gains.length ? fill(texts.twinSome, { rejected: ofHundred(rejected), shares }) : texts.twinAll;
-  const whole = fill(settled(sums.beta) > 0 ? texts.twin : texts.twinNone, { accepted: ofHundred(settled(sums.beta)), rest });
-  return touched ? `${fateOf(slots[touched.index], sums.rows[touched.index], texts)} ${whole}` : whole;
-}
-
-function fateOf(slot, row, texts) {
-  const values = { word: wordOf(slot), p: number(row.p), q: number(row.q), replaced: number(row.replaced), threshold: number(Math.min(1, row.p / row.q)) };
-  const kind = row.q === 0 ? "fateNever" : row.left > 0 ? "fateAccepted" : row.p === row.q ? "fateEqual" : "fateCut";
-  return fill(texts.moved, { ...values, fate: fill(texts[kind], values) });
 }
 
 /** What an address has to hold for these bars to stand there again; null: nothing, for what stands there anyway. */

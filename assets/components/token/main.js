@@ -3,16 +3,19 @@
 import { makeMirror } from "../lib/address.js";
 import { h, say } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";
-import { GRID, account, onGrid, withEntry } from "./account.js";
+import { GRID, account, onGrid, outcome, withEntry } from "./account.js";
 import { drawBars, makeBars } from "./bars.js";
 import { drawComplete, makeComplete } from "./complete.js";
-import { barParameters, drawHead, drawMore, makeHead, makeMore, twin } from "./controls.js";
+import { barParameters, drawHead, drawMore, makeHead, makeMore } from "./controls.js";
 import { drawMaths, makeMaths } from "./maths.js";
 import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./out.js";
 import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
+import { fate, twin } from "./words.js";
 
 const NARROW = 900;
+const BROAD = 1160; // px: what an answer leads to stands beside the answers
 const GAP = 12; // px between the rows, --space-more
+const LETTER = 0.55; // of the size of type: how wide a character of a number is
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
 class TokenView {
@@ -20,6 +23,7 @@ class TokenView {
     this.payload = data.payload;
     this.texts = data.payload.texts;
     this.state = { ...data.state };
+    this.end = ""; // of the sentence to complete: p, q or residual
     this.held = this.touched = null;
     this.mirror = makeMirror();
     this.notices = h("div", { class: "notices", role: "status" });
@@ -27,17 +31,17 @@ class TokenView {
     this.complete = makeComplete(this);
     this.bars = makeBars(this);
     this.proposal = makeDraftToken(this);
-    this.out = makeOut(this);
+    this.outCard = makeOut(this);
     this.sumsCard = makeSums(this);
     this.rules = makeRules(this);
     this.maths = makeMaths(this);
     this.more = makeMore(this);
-    this.trio = h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node);
+    this.trio = h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.outCard.node);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
       this.notices, this.head.node, this.head.about, this.complete.node, this.trio,
-      this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
+      this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** The page gives data anew at each of its runs; bars that were dragged stay. */
@@ -72,6 +76,12 @@ class TokenView {
     const own = place && place.slots.length === p.length;
     const word = (i) => [{ t: this.payload.words[i], k: "text" }];
     return p.map((x, i) => ({ p: x, q: q[i], glyphs: own ? place.slots[i].glyphs : word(i), free: true }));
+  }
+
+  /** The sentence is completed: from what a rejected draft token is replaced. */
+  endWith(end) {
+    this.end = end;
+    this.resize(); // what it says may take room
   }
 
   /** Other distributions; with nothing named, those that stood there before any drag. */
@@ -146,16 +156,19 @@ class TokenView {
     if (!width) return;
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
+    this.node.classList.toggle("broad", width >= BROAD);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const usual = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
-    this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
+    const grand = this.node.classList.contains("grand");
+    this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : this.room ? 13 : 12.5); // as token.css and stage.css write a number over a bar
+    const usual = this.narrow ? 200 : grand ? 320 : 232;
+    this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);
   }
 
   planAt(high, width) {
     const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, exact: width >= 1100, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.out) };
+    this.plan = { high, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.outCard) };
     this.draw();
   }
 
@@ -171,11 +184,13 @@ class TokenView {
     const { high, bars, proposal, out } = this.plan;
     this.slots = this.standing();
     this.sums = account(this.slots);
+    this.out = outcome(this.sums, this.end);
+    this.heights = [...this.slots.flatMap(({ p, q }) => [p, q]), ...["p", "q"].flatMap((end) => outcome(this.sums, end).map(({ sum }) => sum))]; // of every end: the axis stays when another is chosen
     drawHead(this.head, this);
     drawComplete(this.complete, this);
     const { top } = drawBars(this.bars, this, bars, high);
-    drawDraftToken(this.proposal, this, proposal, this.narrow ? 62 : high - 40, this.narrow);
-    drawOut(this.out, this, out, high, top);
+    drawDraftToken(this.proposal, this, proposal, this.narrow ? 62 : high - 12, this.narrow);
+    drawOut(this.outCard, this, out, high, top);
     drawSums(this.sumsCard, this);
     drawRules(this.rules, this);
     drawMaths(this.maths, this);
@@ -187,7 +202,7 @@ class TokenView {
     const sentence = twin(this);
     say(this.sentence, sentence);
     clearTimeout(this.later);
-    this.later = setTimeout(() => say(this.aloud, sentence), AT_ONCE);
+    this.later = setTimeout(() => say(this.aloud, this.touched ? `${fate(this)} ${sentence}` : sentence), AT_ONCE);
   }
 
   close() {

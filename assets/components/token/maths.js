@@ -1,13 +1,13 @@
 // The maths with the current numbers in it, for the token that was touched last.
 
 import { h } from "../lib/dom.js";
-import { brief, digits } from "../lib/numbers.js";
-import { wordOf } from "./parts.js";
+import { digits } from "../lib/numbers.js";
+import { makeFold, wordOf } from "./parts.js";
 import { fourRules } from "./rules.js";
 
 export function makeMaths(view) {
   const lines = h("div", { class: "lines" });
-  const node = h("details", { class: "fold" }, h("summary", {}, "Show the maths"), lines);
+  const { node } = makeFold("maths", "Show the maths", lines);
   node.addEventListener("toggle", () => drawMaths({ node, lines }, view));
   return { node, lines };
 }
@@ -18,8 +18,8 @@ export function drawMaths(maths, view) {
   const at = Math.min(view.touched?.index ?? 0, slots.length - 1);
   const { beta } = sums;
   const lines = [
-    ["How often a draft token is accepted", `β = Σ min(p, q) = ${sums.rows.map(({ accepted }) => digits(accepted)).join(" + ")} = ${digits(beta)}`],
-    ["How often it is rejected", `1 − β = Σ max(0, p − q) = ${sums.rows.map(({ left }) => digits(left)).join(" + ")} = ${digits(sums.total)}`],
+    ["The overlap β: how often a draft token is accepted", `β = Σ min(p, q) = ${sums.rows.map(({ accepted }) => digits(accepted)).join(" + ")} = ${digits(beta)}`],
+    ["How often it is rejected: p and q both sum to 1, so the excess of q is what it gives too little elsewhere", `1 − β = Σ max(0, p − q) = ${sums.rows.map(({ left }) => digits(left)).join(" + ")} = ${digits(sums.total)}`],
     ...(slots[at].glyphs === null ? [] : oneToken(slots[at], sums.rows[at], beta)),
     ["For every token", "q · min(1, p/q) = min(q, p), and (1 − β) · max(0, p − q) / (1 − β) = max(0, p − q). The smaller of two numbers plus what the larger one has more: min(q, p) + max(0, p − q) = p."],
     ["So the draft does not matter", "q has canceled. A bad draft makes β small, so fewer draft tokens are accepted. It never changes what comes out."],
@@ -33,5 +33,5 @@ function oneToken(slot, row, beta) {
   const { p, q } = row;
   const keep = q > 0 ? `${digits(q)} · min(1, ${digits(p)}/${digits(q)})` : "0";
   const rest = row.left > 0 ? `${digits(1 - beta)} · ${digits(row.left)}/${digits(1 - beta)}` : "0";
-  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.accepted)} + ${digits(row.replaced)} = ${brief(row.sum)}, and p = ${brief(p)}`]];
+  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.accepted)} + ${digits(row.replaced)} = ${digits(row.sum)}, and p = ${digits(p)}`]];
 }

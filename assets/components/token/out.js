@@ -2,7 +2,8 @@
 
 import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
-import { difference, number, ofHundred, settled } from "../lib/numbers.js";
+import { difference, number, settled } from "../lib/numbers.js";
+import { most } from "./account.js";
 import { MOST } from "./bars.js";
 import { drawAxis, fill, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
 
@@ -32,7 +33,7 @@ export function drawDraftToken(card, view, width, height, flat) {
   else stackUp(card, beta, width, height);
   show(card.acceptedText, beta > 0.001);
   show(card.rejectedText, beta < 0.999);
-  say(card.foot, fill(view.texts.draftTokenFoot, { accepted: ofHundred(beta), rejected: ofHundred(rejected) }));
+  say(card.foot, view.texts.draftTokenFoot);
 }
 
 function stackUp(card, beta, width, height) {
@@ -68,39 +69,55 @@ export function makeOut(view) {
   const axis = makeAxis();
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
-      accepted: s("rect", { class: "zone accepted part" }), left: s("rect", { class: "left part" }), mark: s("line", { class: "mark", x2: 1 }),
-      value: s("text", { class: "value p" }), name: s("text", { class: "name" }),
+      accepted: s("rect", { class: "zone accepted part" }), added: s("rect"), mark: s("line", { class: "mark", x2: 1 }),
+      value: s("text", { class: "value" }), name: s("text", { class: "name" }),
     };
     return { ...one, node: s("g", { class: "slot" }, ...Object.values(one)) };
   });
   const svg = s("svg", { class: "scene", role: "img" }, axis.node, ...stacks.map(({ node }) => node));
+  const swatch = h("i");
+  const added = h("span", {}, swatch, "◆ replaced");
   const key = h("p", { class: "legend" },
-    h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch left" }), "◆ replaced"),
-    h("span", {}, h("i", { class: "swatch dash" }), "p"));
-  return { ...makeCard("out", view.texts.out, key, svg), svg, axis, stacks };
+    h("span", {}, h("i", { class: "swatch dash" }), "p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
+  return { ...makeCard("out", view.texts.out, key, svg), svg, axis, stacks, added, swatch };
 }
 
 export function drawOut(card, view, width, height, top) {
-  const { slots, sums, texts } = view;
-  const plot = planPlot(width, height, slots.length, top);
+  const { slots, out, texts, end } = view;
+  const plot = planPlot(width, height, slots.length, top, view.letter);
+  const kind = end === "residual" ? "left" : end; // a token drawn again has the color of what it was drawn from
   sized(card.svg, width, height);
   drawAxis(card.axis, plot);
-  for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], sums.rows[i], i, plot);
-  const told = slots.map((slot, i) => `${wordOf(slot)} ${number(sums.rows[i].accepted)} accepted and ${number(sums.rows[i].replaced)} replaced make ${number(slot.p)}`);
+  for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], out[i], i, plot, kind);
+  const told = slots.map((slot, i) => `${wordOf(slot)} ${number(out[i].accepted)} accepted${end ? ` and ${number(out[i].replaced)} replaced make ${number(out[i].sum)}` : ""}, p is ${number(slot.p)}`);
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
-  say(card.sub, texts.outSub);
-  say(card.foot, fill(texts.outFoot, { error: difference(sums.error) }));
+  card.added.classList.toggle("later", !end);
+  card.swatch.setAttribute("class", `swatch ${kind}`);
+  say(card.sub, end ? fill(texts.outSub, { end: end === "residual" ? texts.outResidual : end }) : texts.outSubOpen);
+  say(card.foot, ending(view));
 }
 
-function drawStack(stack, slot, row, i, plot) {
+/** Whether the stacks end at their marks, and which of them miss theirs most. */
+function ending({ slots, out, sums, texts, end }) {
+  if (!end) return fill(texts.outFootOpen, { missing: number(settled(1 - sums.beta)) });
+  const error = Math.max(...out.map((row) => Math.abs(row.difference)));
+  if (settled(error) === 0) return fill(texts.outFoot, { error: difference(error) });
+  const [low, high] = [most(out, (row) => -row.difference), most(out, (row) => row.difference)];
+  return fill(texts.outFootWrong, { low: wordOf(slots[low]), under: number(-out[low].difference), high: wordOf(slots[high]), over: number(out[high].difference) });
+}
+
+function drawStack(stack, slot, row, i, plot, kind) {
   show(stack.node, Boolean(slot));
   if (!slot) return;
   const wide = plot.wide * 0.72;
   const x = plot.middle(i) - wide / 2;
+  const room = 22 / plot.unit; // what a number needs between a stack and the mark above it
   standRect(stack.accepted, x, wide, 0, row.accepted, plot);
-  standRect(stack.left, x, wide, row.accepted, row.sum, plot);
+  standRect(stack.added, x, wide, row.accepted, row.sum, plot);
+  stack.added.setAttribute("class", `part added ${kind}`);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
-  move(stack.value, plot.middle(i), plot.base - slot.p * plot.unit - 8);
-  say(stack.value, fitting(row.sum, plot.step - 4));
+  move(stack.value, plot.middle(i), plot.base - (slot.p - row.sum > room ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
+  stack.value.classList.toggle("p", Math.abs(row.difference) < 1e-12);
+  say(stack.value, fitting(row.sum, plot.step - 4, plot.letter));
   nameUnder(stack.name, slot, plot.middle(i), plot);
 }

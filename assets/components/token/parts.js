@@ -9,11 +9,18 @@ export function fill(sentence, values) {
   return sentence.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
 }
 
-const LETTER = 7.2; // px of a bold digit over a bar
+/** A probability over a bar with ``room`` px, where a character takes ``letter``: as everywhere, or without its last zeros, or that it is small, or nothing; what does not fit stands in the table. */
+export function fitting(x, room, letter) {
+  const written = number(x);
+  const short = String(Number(written));
+  return [written, ...(Number(short) === x ? [short] : []), ...(x > 0 && x < 0.01 ? ["<0.01"] : [])].find((text) => letter * text.length <= room) ?? "";
+}
 
-/** A probability over a bar with ``room`` px: as everywhere, or that it is small, or nothing; what does not fit stands in the table. */
-export function fitting(x, room) {
-  return [number(x), ...(x > 0 && x < 0.01 ? ["<0.01"] : [])].find((text) => LETTER * text.length <= room) ?? "";
+/** a + b = c with as many digits, up to four, as it takes for the written numbers to add up. */
+export function additionOf(a, b, c) {
+  const places = [2, 3, 4].find((n) => Math.abs(Number(a.toFixed(n)) + Number(b.toFixed(n)) - Number(c.toFixed(n))) < 1e-9 && [a, b].every((x) => x === 0 || x * 10 ** n >= 1));
+  const [first, second, sum] = [a, b, c].map((x) => (x === 0 ? "0" : places ? x.toFixed(places) : number(x)));
+  return `${first} + ${second} ${places ? "=" : "≈"} ${sum}`.replaceAll(" ", "\u00a0"); // in one piece
 }
 
 /** A token in a sentence. */
@@ -32,20 +39,27 @@ export function makeCard(name, title, ...inside) {
   return { node, ...parts };
 }
 
+/** What is not needed at first sight: a title that opens it, what it shows, and one sentence of meaning. */
+export function makeFold(name, title, ...inside) {
+  const parts = { sub: h("p", { class: "sub" }), foot: h("p", { class: "foot" }) };
+  const node = h("details", { class: `fold ${name}` }, h("summary", {}, title), parts.sub, ...inside, parts.foot);
+  return { node, ...parts };
+}
+
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
-export function planPlot(width, height, count, top) {
+export function planPlot(width, height, count, top, letter) {
   const left = 30;
   const base = height - 26;
   const head = 24;
   const step = (width - left - 6) / count;
   const wide = Math.min(step * 0.8, 92);
-  return { left, base, head, step, wide, width, top, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
+  return { left, base, head, step, wide, width, top, letter, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
 }
 
-/** A round number above every bar, so that the axis stays while a bar is dragged below it. */
-export function topOf(slots) {
-  const most = Math.max(...slots.flatMap(({ p, q }) => [p, q]));
-  return [0.25, 0.5, 0.75, 1].find((top) => most <= top) ?? 1;
+/** A round number above all of these, so that the axis stays while a bar is dragged below it. */
+export function topOf(values) {
+  const highest = Math.max(...values);
+  return [0.25, 0.5, 0.75, 1].find((top) => highest <= top) ?? 1;
 }
 
 export function standRect(node, x, wide, from, to, plot) {

@@ -2,14 +2,14 @@
 
 import { h, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
-import { brief, difference, digits, number } from "../lib/numbers.js";
+import { difference, digits, number } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
-import { fill, makeCard } from "./parts.js";
+import { fill, makeFold } from "./parts.js";
 import { fourRules } from "./rules.js";
 
 const COLUMNS = [
   ["token", "token", "name"],
-  ["q", "draft q", "q wide"],
+  ["q", "draft q", "q"],
   ["keep", "min(1, p/q)", "wide"],
   ["accepted", "accepted", "accepted"],
   ["share", "residual", "wide"],
@@ -29,12 +29,12 @@ export function makeSums(view) {
     return { node, cells };
   });
   const table = h("table", {}, h("thead", {}, head), body);
-  return { ...makeCard("sums", view.texts.sums, table), rows };
+  return { ...makeFold("sums", view.texts.sums, table), rows };
 }
 
 export function drawSums(card, view) {
   const { slots, sums, texts } = view;
-  say(card.sub, "q · min(1, p/q) + (1 − β) · residual = p");
+  say(card.sub, texts.sumsSub);
   for (const [i, { node, cells }] of card.rows.entries()) {
     show(node, i < slots.length);
     node.classList.toggle("now", view.touched?.index === i);
@@ -43,8 +43,7 @@ export function drawSums(card, view) {
     const keep = slots[i].glyphs === null && slots[i].overlap !== undefined ? "each its own" : row.q > 0 ? digits(Math.min(1, row.p / row.q)) : "–";
     const written = {
       token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, accepted: digits(row.accepted), share: digits(row.share),
-      replaced: digits(row.replaced), sum: view.plan.exact ? brief(row.sum) : digits(row.sum),
-      p: view.plan.exact ? brief(row.p) : digits(row.p), difference: difference(row.difference),
+      replaced: digits(row.replaced), sum: digits(row.sum), p: digits(row.p), difference: difference(row.difference),
     };
     for (const [j, [key]] of COLUMNS.entries()) say(cells[j], written[key]);
   }
@@ -61,7 +60,7 @@ export function makeRules(view) {
       h("div", { class: "ruleSum" }, parts.accepted, h("span", {}, " of 2 accepted")), parts.error));
     rows[key] = parts;
   }
-  return { ...makeCard("rules", view.texts.rules, list), rows, list };
+  return { ...makeFold("rules", view.texts.rules, list), rows, list };
 }
 
 export function drawRules(card, view) {
@@ -77,7 +76,7 @@ export function drawRules(card, view) {
     lane(row.first, first, "first", view.lane);
     lane(row.both, both, "both", view.lane);
     say(row.accepted, accepted.toFixed(2));
-    say(row.error, `error ${difference(error)}`);
+    say(row.error, `off by ${difference(error)}`);
   }
   const { title } = view.payload.rules[found[0].rule];
   const least = found.reduce((a, b) => (b.accepted < a.accepted ? b : a));
