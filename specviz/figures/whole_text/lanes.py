@@ -106,7 +106,7 @@ def _hint(one: Passage, app: str | None) -> str:
         if one.read and one.read.forks
         else []
     )
-    return " ".join([*parts, "Both ways take turns on one machine; each clock counts only its own work."])
+    return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
 
 
 def sums(one: Passage) -> list[dict[str, str]]:
