@@ -19,7 +19,7 @@ LEDE = "One prompt, continued twice, with and without draft tokens: the same dis
 TITLES = {ALONE: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
-SIGNS = {"accepted": "✓", "residual": "◆", "bonus": "+", "target": ""}
+SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
 HERE = "./"  # the app that shows this page
 LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
@@ -102,7 +102,7 @@ def _hint(one: Passage, app: str | None) -> str:
     """What a click on a token does, and what the clocks count."""
     parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
     parts += (
-        ["Click an underlined token, where the models differ most: both distributions there stand below."]
+        ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
         if one.read and one.read.forks
         else []
     )
@@ -299,4 +299,4 @@ def measured(one: Passage) -> str:
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{one.runs} runs" if one.runs != 1 else "one run"
-    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks show the run of median speed."
+    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s.{' The clocks show the run of median speed.' if one.runs > 1 else ''}"
