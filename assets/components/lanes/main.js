@@ -12,7 +12,7 @@ class Lanes {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
-    this.sums = ["÷", "=", ""].map(makeSum); // tokens per pass, over the time of a round, is the speed
+    this.sums = ["÷", "≈", ""].map(makeSum); // tokens per pass, over the time of a round, is the speed
     this.legend = h("ul", { class: "legend" });
     this.hint = h("p", { class: "clicks" });
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
