@@ -87,7 +87,7 @@ def whole_text(live: str | None) -> Content:
                 "temperature": one.settings.temperature,
                 "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
                 "from": f"Recorded, {measured}",
-                "conclusion": [lanes_words.conclusion(one), f"{lanes_words.speed(one)} {lanes_words.texts_sentence(one)}"],
+                "conclusion": [lanes_words.conclusion(one), lanes_words.texts_sentence(one)],
                 "lanes": lanes_words.lanes_payload(one, app=live),
                 "forks": lanes_words.forks_payload(one),
             }
@@ -97,8 +97,7 @@ def whole_text(live: str | None) -> Content:
         for one in found
     )
     body = (
-        "<h1>Whole text</h1>\n<p>What did the target model really decide? One text from target-only sampling, and one written with draft "
-        f'tokens, after the same prompt.</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
+        f'<h1>Whole text</h1>\n<p>{escape(lanes_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
         '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )
