@@ -158,7 +158,7 @@ def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
     notes = notes_of(page)
     right = next(one for one in payload(RECORDED)["questions"][0]["options"] if one["right"])
     expect(notes.locator(".ask")).to_contain_text(right["text"])
-    expect(page.locator(".explained")).to_be_hidden()
+    expect(page.locator(".explained:visible")).to_have_count(0)
 
 
 def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
