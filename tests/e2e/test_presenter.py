@@ -84,6 +84,19 @@ def test_the_stage_fits_the_projector_at_every_step(present):
         page.keyboard.press("ArrowRight")
 
 
+def test_each_question_and_each_explanation_fits_the_projector(present):
+    page = present("questions")
+    for one in payload(RECORDED)["questions"]:
+        for key in range(len(one["options"]) + 1):
+            if key:
+                page.keyboard.press(str(key))
+            tall = page.evaluate(
+                "(([stage]) => [stage.scrollHeight, stage.clientHeight])(stage.querySelectorAll('section.stage'))"
+            )
+            assert tall[0] <= tall[1], (one["key"], key)
+        page.keyboard.press("ArrowRight")
+
+
 def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present):
     page = present("token")
     for end in (None, "p, the target", "what p has more of"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import combinations
 
 import pytest
 
@@ -49,6 +50,9 @@ def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_word
     assert len(ASKED) == 8
     said = [option.why for one in ASKED.values() for option in one.options]
     assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
+    for question in ASKED:
+        pictures = [option.picture for option in wrong(question)]
+        assert all(a != b for a, b in combinations(pictures, 2)), question
     assert [one.right for question in ASKED.values() for one in question.options].count(True) == 8
 
 

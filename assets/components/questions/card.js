@@ -11,7 +11,7 @@ export class Card {
     const { term, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = h("div", { class: "before" }, ...(picture ? [pictureOf(picture)] : []));
+    this.before = h("div", { class: "before" }, picture ? pictureOf(picture) : h("p", { class: "hint" }, "Choose an answer. Its explanation appears here."));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(term ? [h("p", { class: "term" }, term)] : []), h("p", { class: "situation" }, situation),

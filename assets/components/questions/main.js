@@ -23,8 +23,8 @@ class QuestionsView {
     this.stack = h("div", { class: "cards" });
     this.heard = h("p", { class: "heard aloud", role: "status" });
     this.back = button("← Back", "the question before (←)", () => this.goTo(this.at - 1));
-    this.next = button("Next →", "the next question (→)", () => this.goTo(this.at + 1), "primary");
-    this.onward = h("a", { class: "button primary" });
+    this.next = button("Next →", "the next question (→)", () => this.goTo(this.at + 1), "further");
+    this.onward = h("a", { class: "button further" });
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
@@ -105,6 +105,7 @@ class QuestionsView {
     this.back.disabled = this.at === 0;
     show(this.next, !this.last);
     show(this.onward, this.last);
+    for (const node of [this.next, this.onward]) node.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
     const done = stands.filter((one) => one !== "open").length;
     say(this.tally, done === 0 ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
     show(this.anew, done > 0);

@@ -12,7 +12,7 @@ export function pictureOf({ title, rows, key, mark, line, interval, most }) {
   if (mark) legend.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
   if (interval) legend.push(h("span", {}, h("i", { class: "swatch range" }), interval));
   if (line) legend.push(h("span", {}, h("i", { class: "swatch across" }), line[1]));
-  return h("figure", { class: "picture" }, h("figcaption", {}, title), ...(legend.length ? [h("p", { class: "key" }, ...legend)] : []), h("div", { class: "bars" }, ...bars));
+  return h("figure", { class: rows.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(legend.length ? [h("p", { class: "key" }, ...legend)] : []), h("div", { class: "bars" }, ...bars));
 }
 
 function laneOf({ parts, said, mark, interval }, line, words, at) {

@@ -5,7 +5,7 @@ A wrong answer has an explanation and a picture of its own. The answers of a vis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -153,8 +153,14 @@ def faster_draft(one: MethodComparison) -> Question:
             for name, row in (("A: a small model", small), ("B: the target itself", same))
         },
     )
-    times = _times(one, {"no draft": alone, "A: a small model": small, "B: the target itself": same}, "A: a small model")
-    measured = f"{_ms(small)} per token with A, {_ms(same)} with B, {_ms(alone)} without a draft"
+    a, b = "A: a small model", "B: the target itself"
+    rounds = estimates(
+        f"milliseconds per round ({_under(one)})",  # its tokens times the time per token
+        {name: row.ms.times(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
+        interval_of(one.runs),
+        b,
+    )
+    measured = f"{_ms(small)} per token with A, {_ms(same)} with B"
     return Question(
         "faster",
         f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
@@ -163,21 +169,21 @@ def faster_draft(one: MethodComparison) -> Question:
         (
             Option(
                 "B, because it gets more tokens out of each target pass.",
-                f"It gets more: {same.per_pass:.2f} tokens, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, so "
-                f"nothing is saved: {measured}.",
-                times,
+                f"It gets more: {same.per_pass:.2f} tokens, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
+                f"so its rounds take much longer, and nothing is saved: {measured}.",
+                rounds,
             ),
             Option(
                 "Neither: the target decides in both.",
                 "The target decides what is written, not how long it takes. A round takes the time of the draft’s steps and of one target pass: "
                 f"{measured}.",
-                times,
+                _times(one, {a: small, b: same}, a),
             ),
             Option(
                 "A, because its draft tokens cost much less.",
-                f"A gets fewer tokens out of a pass, but its draft steps are cheap: {measured}. Speed is the tokens of a round over the time of "
-                "the round, and drafting is part of that time.",
-                times,
+                f"A gets fewer tokens out of a pass, but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
+                "round over the time of the round, and drafting is part of that time.",
+                _times(one, {"no draft": alone, a: small, b: same}, a),
                 right=True,
             ),
         ),
@@ -410,13 +416,16 @@ def when_not(batches: BatchSpeeds) -> Question:
     best = {rows: batches.best(key, rows) for rows in batches.rows}
     names = {rows: f"{_many(rows, 'text')}, {_many(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
     one, last = batches.rows[0], batches.rows[-1]
-    picture = estimates(
-        f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round",
-        {names[rows]: factor for rows, (_, factor) in best.items()},
-        INTERVAL,
-        names[last],
-        (1.0, "no gain"),
-    )
+
+    def picture(rows: Sequence[int], now: int) -> Picture:
+        return estimates(
+            f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round",
+            {names[n]: best[n][1] for n in rows},
+            INTERVAL,
+            names[now],
+            (1.0, "no gain"),
+        )
+
     single, many = best[one][1], best[last][1]
     said = f"{single.value:.2f} times as fast with one text, {many.value:.2f} times ({INTERVAL} {many.low:.2f} to {many.high:.2f}) with {last}"
     idle = (
@@ -431,14 +440,14 @@ def when_not(batches: BatchSpeeds) -> Question:
             Option(
                 "With many texts at once.",
                 f"Measured: {said}. {idle} Many texts use that time themselves. {_between(best)}",
-                picture,
+                picture(batches.rows, last),
                 right=True,
             ),
-            Option("With a single text.", f"There it gains most: {said}. {idle}", picture),
+            Option("With a single text.", f"There it gains most: {said}. {idle}", picture(batches.rows, one)),
             Option(
                 "Never: the output is exact, so it cannot hurt.",
                 f"Exact says what is written, not how long it takes: {said}. Draft steps and rejected tokens cost time.",
-                picture,
+                picture((one, last), last),
             ),
         ),
         Page("speed", {}, "Plan for a number of texts"),
@@ -451,16 +460,14 @@ def quantized(one: SetupComparison) -> Question:
     row = next(row for row in one.rows if row.key == "int8")
     wrong = next(row for row in one.rows if row.key == "int8-pass")
     moved, own = number(row.apart.value), number(row.own.worst)
-    kept = "draft tokens, each token rounded by itself"
-    picture = amounts(
-        "how far the next token’s distribution moves, mean total variation",
-        {
-            "quantization": (row.apart.value, moved),
-            kept: (row.own.mean, number(row.own.mean)),
-            "draft tokens, a pass rounded as a whole": (wrong.own.mean, number(wrong.own.mean)),
-        },
-        kept,
-    )
+    kept, whole = "draft tokens, each token rounded by itself", "draft tokens, a pass rounded as a whole"
+    moves = {
+        "quantization": (row.apart.value, moved),
+        kept: (row.own.mean, number(row.own.mean)),
+        whole: (wrong.own.mean, number(wrong.own.mean)),
+    }
+    title = "how far the next token’s distribution moves, mean total variation"
+    from_either = {"from the weights before rounding": moves["quantization"], "from the quantized target": moves[kept]}
     return Question(
         "quantized",
         "The target is served in 8 bits. What it computes for a token is rounded too, for each token by itself. The draft and the acceptance rule stay as "
@@ -471,20 +478,20 @@ def quantized(one: SetupComparison) -> Question:
                 "That of the weights before rounding: the rule repairs it.",
                 f"The rule only knows the p that it is given. Quantization moves that p by a total variation of {moved} on average, and the output moves "
                 "with it.",
-                picture,
+                amounts("how far the output’s distribution is, mean total variation", from_either, "from the quantized target"),
             ),
             Option(
                 "Neither: a quantized target cannot be decoded exactly.",
                 f"It can: draft tokens move the quantized target’s distribution by {own} at most, which is the rounding of sums. It goes wrong if all tokens "
                 f"of a pass are rounded as a whole: then draft tokens change how the others are rounded, and the distribution moves by "
                 f"{number(wrong.own.mean)} on average.",
-                picture,
+                amounts(title, {name: moves[name] for name in (kept, whole)}, kept),
             ),
             Option(
                 "That of the quantized target.",
                 f"Exactness is relative to the target as it is served. Draft tokens move its distribution by a total variation of {own} at most, which is "
                 f"the rounding of sums. Quantization itself moved it by {moved}.",
-                picture,
+                amounts(title, moves, kept),
                 right=True,
             ),
         ),
@@ -507,8 +514,12 @@ def _ms(row: MethodRow) -> str:
 
 def _times(one: MethodComparison, rows: Mapping[str, MethodRow], now: str) -> Picture:
     """Milliseconds per token, with what they were measured under."""
-    title = f"milliseconds per token, lower is faster (temperature {one.settings.temperature:g}{_machine(one.machine)})"
+    title = f"milliseconds per token, lower is faster ({_under(one)})"
     return estimates(title, {name: row.ms for name, row in rows.items()}, interval_of(one.runs), now)
+
+
+def _under(one: MethodComparison) -> str:
+    return f"temperature {one.settings.temperature:g}{_machine(one.machine)}"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
