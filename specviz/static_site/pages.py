@@ -31,7 +31,7 @@ from specviz.prediction.study import Study
 from specviz.records import ASSETS, read_file
 from specviz.serving import setups
 from specviz.settings import Settings
-from specviz.static_site.document import PAGES, Content
+from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
 
 TRACES = ASSETS / "traces"
@@ -123,7 +123,7 @@ def drafting_methods() -> Content:
 
 
 def questions() -> Content:
-    data = {"payload": asked.payload(asked.shipped(), _in_this_edition)}
+    data = {"payload": asked.payload(asked.shipped(), _in_this_edition, SHARED)}
     about = "Eight situations from recorded runs of speculative decoding: answer before you look."
     body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
     return Content(about, body, "questions", _data("questions", data=data))

@@ -15,7 +15,7 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
     "one_token": ("distribution", "p", "q", "overlap", "acceptance probability", "residual distribution", "acceptance rule", "block rule"),
     "whole_text": ("target-only sampling", "draft token", "round", "tokens per target pass", "accepted", "replacement", "bonus token",
               "overlap", "95% interval"),
-    "questions": ("tokens per target pass", "acceptance rule", "residual distribution", "draft tree", "total variation distance",
+    "questions": ("p", "tokens per target pass", "residual distribution", "draft tree", "total variation distance",
               "sampling noise", "batch", "quantization"),
     "exactness": ("distribution", "exact", "sample", "sampling noise", "p-value", "false-alarm rate", "total variation distance", "seed",
               "temperature"),
