@@ -11,7 +11,7 @@ const CAPTIONS = {
   unchecked: "not checked",
   behind: "after the end",
   pending: "? open",
-  residual: "◆ residual",
+  residual: "◆ replacement",
   bonus: "+ bonus",
 };
 
@@ -59,7 +59,7 @@ export function fillText(parts, round, stage) {
   parts.last.node.classList.add("last");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
   parts.all = [...parts.list, parts.last];
-  parts.last.node.append(h("span", { class: "onePass" }, "1 target pass")); // stands behind the last draft token without a place of its own, so that nothing wraps for it
+  parts.all[0].node.append(h("span", { class: "onePass" }, "1 target pass")); // stands under the line of the pass without a place of its own, so that nothing moves for it
   parts.chips.classList.toggle("many", round.chips.length > MANY);
   parts.chips.scrollLeft = 0;
   parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));

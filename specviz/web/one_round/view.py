@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures.common.components import component
-from specviz.figures.common.narration import OPENING
+from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.one_round.tour import TOUR
 from specviz.web.common import cache, chat, download, session
@@ -53,6 +53,7 @@ def stage(state: OneRoundState) -> None:
     """
     data = {
         "payload": state.shown.payload,
+        "headline": HEADLINE,
         "opening": OPENING,
         "tour": [asdict(stop) for stop in TOUR],
         "cursor": state.shown.cursor,
