@@ -87,7 +87,7 @@ export class Asker {
     show(this.form, asking);
     if (asking) {
       const { narrow, uniform } = this.stage.plan;
-      place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 76, width: uniform.w - 40 });
+      place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 56, width: uniform.w - 40 });
       this.drawForm();
     }
     show(this.card, this.on && this.forecasts.length > 0);

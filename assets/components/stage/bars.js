@@ -97,8 +97,9 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   stand(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
   stand(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
   one.add.style.opacity = joined ? 1 : 0;
-  stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
-  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.18 : 1;
+  const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
+  stand(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.3 : 1;
   stand(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
   one.slab.classList.toggle("up", frame.lifted && !joined);
@@ -113,5 +114,5 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   for (const text of [one.pText, one.qText]) text.classList.toggle("aside", aside);
   const [pAt, qAt] = aside ? [-3, 3] : [-half / 2 - 3, half / 2 + 3];
   valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + qAt, plot.base - bar.q * scale);
+  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

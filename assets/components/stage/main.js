@@ -41,6 +41,8 @@ class Stage {
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.asker.card, h("div", { class: "below" }, this.bar.keys, this.head.state), this.tour.ring);
+    this.fit = () => this.resize(); // names and the ring were placed by another font's widths
+    document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
     const forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
@@ -198,9 +200,9 @@ class Stage {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
+    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.plan = { ...planScene(width, height), font: `${fontSize} ${fontFamily}` };
     sized(this.svg, width, height);
@@ -279,6 +281,7 @@ class Stage {
     this.play(false);
     this.mirror.close();
     this.forgetKeys();
+    document.fonts.removeEventListener("loadingdone", this.fit);
   }
 }
 

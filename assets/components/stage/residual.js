@@ -23,7 +23,7 @@ export function makeLast(stage) {
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 92); // a field stands under the names, or has its place there
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 54); // in a tight panel the field of the draw has its place under the names, else beside the title
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(panel.node, !plan.narrow || frame.landed);
@@ -54,6 +54,7 @@ function titleLast(panel, frame, bonus, known, stage) {
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
+  if (frame.kind === "lift") note = "The green parts come here, rescaled to 1.";
   if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
   if (what?.changed && !what.accepted) note = stage.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
@@ -84,7 +85,7 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const { ending } = stage.round(), there = mayType(frame, stage);
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.last.h - 42), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.tight ? plan.last.h - 42 : 10), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));

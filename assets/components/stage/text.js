@@ -93,7 +93,7 @@ export function drawChips(parts, stage) {
     show(item.edited, item.chip.edited && stage.at.motion >= item.chip.decided);
   }
   drawLast(parts.last, stage);
-  parts.shown = motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  parts.shown = motion.kind === "draw" ? parts.list.length : motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
   for (const brace of parts.braces) {
     show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }

@@ -99,14 +99,17 @@ export class Tour {
     this.back.disabled = stop === 0;
     say(this.next, last ? "Done" : "Next stop →");
     this.next.title = last ? "end the tour" : "go to the next stop";
-    this.placeRing(stage.node.querySelector(stage.data.tour[stop].points));
+    this.placeRing(stage.node.querySelectorAll(stage.data.tour[stop].points));
   }
 
-  placeRing(target) {
-    const { node, scene } = this.stage, whole = node.getBoundingClientRect();
-    const scale = whole.width / node.offsetWidth;
-    const seen = target?.getBoundingClientRect().width ? target : scene; // on a phone panels take turns
-    const { left, top, width, height } = seen.getBoundingClientRect();
-    place(this.ring, { left: (left - whole.left) / scale - 6, top: (top - whole.top) / scale - 6, width: width / scale + 12, height: height / scale + 12 });
+  /** The ring around all that is meant and in sight. */
+  placeRing(meant) {
+    const { node, scene } = this.stage, whole = node.getBoundingClientRect(), scale = whole.width / node.offsetWidth;
+    const inSight = [...meant].map((one) => one.getBoundingClientRect()).filter(({ width }) => width > 0);
+    const boxes = inSight.length ? inSight : [scene.getBoundingClientRect()]; // on a phone panels take turns
+    const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
+    const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+    const from = Math.max(left, whole.left), to = Math.min(right, whole.right); // tokens in a strip may be further aside
+    place(this.ring, { left: (from - whole.left) / scale - 6, top: (top - whole.top) / scale - 6, width: (to - from) / scale + 12, height: (bottom - top) / scale + 12 });
   }
 }

@@ -221,4 +221,4 @@ class _Teller:
         made_of = f": {' and '.join(parts)}" if parts else ""
         alone = "1 pass too" if count == 1 else f"{count} passes"
         said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
-        return f"{said} Against these passes stands the time that drafting took." if self.many else said
+        return f"{said} The time for drafting counts against that." if self.many else said

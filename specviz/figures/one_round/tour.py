@@ -20,11 +20,12 @@ class Stop:
     says: str
 
 
+CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
-    Stop("draft", ".chips", "Why draft, and how",
+    Stop("draft", CHIPS, "Why draft, and how",
          "A large model reads all its weights in every pass, so checking several tokens takes little longer than writing one. The small draft model "
          "suggests them: it draws each one from its own distribution, the orange bars. Press Step, or go to the next stop."),
-    Stop("pass", ".chips", "One pass for all of them",
+    Stop("pass", CHIPS, "One pass for all of them",
          "The target model reads all draft tokens in one pass. It gives its own distribution, the blue bars, at each of them, and one more after the "
          "last. Press Step to check the draft tokens from the left, or go to the next stop."),
     Stop("look", ".scene .distributions > .panel", "Suggested too often",
@@ -39,10 +40,10 @@ TOUR = (
     Stop("residual", ".scene .distributions > .panel", "Why the result is exactly p",
          "The missing part, in green, is rescaled to 1: the residual distribution. The replacement is drawn from it, as often as a draft token is rejected "
          "here: {left}. So it adds just what is missing. Striped plus green is the blue bar, for every token."),
-    Stop("draw", ".chips", "How a round ends",
-         "After a rejection the replacement ends the round: later draft tokens belong to another text. If all of them had been accepted, one more token would "
-         "come from the target’s distribution after the last one. The same pass has computed it: the bonus token."),
+    Stop("draw", CHIPS, "How a round ends",
+         "The replacement ends this round: later draft tokens continue another text, so they are not checked. If all are accepted, one more token is "
+         "drawn from the target’s distribution after the last one, which the same pass has computed: the bonus token."),
     Stop("tally", ".sentence", "What sets the speed",
-         "Each round costs one target pass and the time for drafting. It gains more tokens, the more often draft tokens are accepted. A worse draft is "
-         "rejected more often: slower, but never wrong. Why it is exact, the next page, lets you try any draft."),
+         "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
+         "rejected more often: slower, but never wrong. The next page, Why it is exact, lets you drag both distributions."),
 )  # fmt: skip
