@@ -54,7 +54,7 @@ def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["motions"][0]["sentence"]
-    assert page.locator(".roundHead .headline").inner_text() == HEADLINE
+    assert page.locator(".roundHead .headline").inner_text() == ": ".join(HEADLINE)
     assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "Result"]
     assert [text.removesuffix(" Take the tour →") for text in page.locator(".opening dd").all_inner_texts()] == [
         said for _, said in OPENING

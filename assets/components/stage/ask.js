@@ -22,7 +22,7 @@ export class Asker {
     const end = (verdict, words) => h("span", { "data-is": verdict }, words);
     this.form = h("form", { class: "asked", "aria-label": "what do you expect?" },
       h("label", { class: "chance" }, h("span", {}, "probability of acceptance"), this.output, this.range),
-      h("div", { class: "ends", "aria-hidden": "true" }, end("rejected", "✕ rejected"), end("accepted", "accepted ✓")), this.draw_);
+      h("div", { class: "chanceEnds", "aria-hidden": "true" }, end("rejected", "✕ rejected"), end("accepted", "accepted ✓")), this.draw_);
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.score = h("p", { class: "score" });
     this.meaning = h("p", { class: "meaning" });

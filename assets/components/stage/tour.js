@@ -31,7 +31,7 @@ export class Tour {
     this.stage = stage;
     this.on = false;
     this.start = button("Take the tour →", "eight stops over one round; random numbers that you chose are put back first", () => this.begin(), "tourStart");
-    this.told = h("div", { class: "told", "aria-live": "polite" });
+    this.told = h("div", { class: "tourStops", "aria-live": "polite" });
     this.count = h("span", { class: "tourCount" });
     this.back = button("←", "the stop before", () => this.goTo(this.stop - 1), "small");
     this.next = button("", "", () => (this.stop === this.places.length - 1 ? this.turn(false) : this.goTo(this.stop + 1)), "outline");

@@ -3,7 +3,7 @@
 import { button, h, say, show } from "../lib/dom.js";
 
 export function makeHead(stage) {
-  const headline = h("h2", { class: "headline" });
+  const headline = h("h2", { class: "headline" }, h("span", {}), h("span", { class: "claim" }));
   const opening = h("dl", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
@@ -18,7 +18,9 @@ export function makeHead(stage) {
 export function drawHead(head, stage) {
   const { payload, data } = stage;
   const round = payload ? stage.round() : null;
-  say(head.headline, data.headline ?? "");
+  const [subject, further] = data.headline;
+  say(head.headline.firstChild, subject);
+  say(head.headline.lastChild, `: ${further}`);
   if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
   if (!stage.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", stage.tour.start);
   const edits = payload?.edits ?? [];

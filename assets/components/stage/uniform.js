@@ -119,7 +119,7 @@ export function drawUniform(uniform, plan, stage) {
   uniform.node.classList.toggle("asking", stage.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}` : "");
-  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "no check: nothing to accept or reject" : "u: uniform between 0 and 1");
+  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "no check, so no u" : "u: uniform between 0 and 1");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, plan);

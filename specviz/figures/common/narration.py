@@ -13,10 +13,10 @@ from math import isclose
 from specviz.figures.common.glyphs import name, piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
-HEADLINE = "Speculative decoding: a small model drafts, a large one checks"
+HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model reads all its weights to write one token. Checking several tokens in one pass takes little longer."),
-    ("What", "A small draft model suggests tokens. A large target model checks them all in one pass, by an exact rule."),
+    ("Why", "A large model reads all its weights for one token. Checking several in one pass takes little longer."),
+    ("What", "A small draft model suggests tokens. A large target model checks all in one pass, by an exact rule."),
     ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
 BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
