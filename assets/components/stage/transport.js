@@ -24,7 +24,8 @@ export function drawHead(head, stage) {
   if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
   if (!stage.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", stage.tour.start);
   const edits = payload?.edits ?? [];
-  say(head.status, payload ? [`${data.mode} round`, ...(data.alone ? [payload.pair] : []), ...payload.status, ...round.times, ...edits].join(" · ") : "");
+  say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
+  head.status.title = head.status.textContent; // its end is cut where it is long, so that nothing below moves
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));

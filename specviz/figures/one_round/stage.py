@@ -29,12 +29,12 @@ def stage_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> 
     rounds: list[dict[str, Any]] = []
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_round(trace, index, before, edits))
+        rounds.append(_round(trace, index, before, edits) | {"times": _times(round_, load > BUSY)})
         before += [piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
         "pair": _pair_name(trace.settings.get("pair", "unnamed")),
-        "status": [*_status(trace), *(["busy machine, so slower"] if load > BUSY else [])],
+        "status": _status(trace),
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
         "edits": _edit_sentences(edits, rounds),
         "rounds": rounds,
@@ -67,9 +67,9 @@ def open_ended(trace: Trace) -> bool:
 def _status(trace: Trace) -> list[str]:
     settings, models = trace.settings, trace.models
     where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
-    parts = [where, f"temperature {settings.get('temperature', 1):g}"]
+    parts = [f"temperature {settings.get('temperature', 1):g}"]
     parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
-    return [part for part in [*parts, f"seed {settings.get('seed', 0)}"] if part]
+    return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
 
 
 def _pair_name(pair: str) -> str:
@@ -124,18 +124,17 @@ def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[s
         "distributions": [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
         or [bare_distribution(trace, d) for d in round_.proposals],
         "pass": len(round_.proposals),
-        "times": _times(round_),
         "tally": _tally(trace, index),
     }
 
 
-def _times(round_: Round) -> list[str]:
+def _times(round_: Round, busy: bool) -> list[str]:
     """What drafting and the target pass took, in words; nothing where no clock ran."""
     many = len(round_.proposals)
     names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
     ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
     said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
-    return [said] if said else []
+    return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
 
 
 def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
