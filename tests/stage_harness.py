@@ -41,7 +41,14 @@ window.give({}); window.ready = true;
 
 def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
-    full = {"headline": HEADLINE, "opening": OPENING, "tour": [asdict(stop) for stop in TOUR], "mode": "recorded", "busy": None, "notices": []} | data
+    full = {
+        "headline": HEADLINE,
+        "opening": OPENING,
+        "tour": [asdict(stop) for stop in TOUR],
+        "mode": "recorded",
+        "busy": None,
+        "notices": [],
+    } | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
     return component_page("stage", full, scheme, pad)
 

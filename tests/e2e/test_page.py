@@ -171,7 +171,7 @@ def choose_uniform(page: Page, text: str) -> None:
 def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
     open_page(page, server)
     choose_uniform(page, "0.999")
-    expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
+    expect(page.locator(".stage .status")).to_contain_text("you set u of", timeout=PATIENT)
     wait_live(page)
     page.wait_for_url(re.compile("uniforms="))
     assert query(page)["uniforms"] == "0=0.999"

@@ -21,7 +21,9 @@ def asking(open_html, browser):
     context = browser.new_context()
 
     def opener(size: str = "1366", scheme: str = "light"):
-        page = open_html(page_html(PAYLOAD, scheme, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context)
+        page = open_html(
+            page_html(PAYLOAD, scheme, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
+        )
         page.keyboard.press("a")
         page.keyboard.press("ArrowRight")
         return page

@@ -71,7 +71,10 @@ def quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
     if 0.0 < rate < 1.0 and isclose(p / q, rate):
         for digits in (2, 3, 4):
             written = number(p, digits), number(q, digits)
-            if all(one.replace(".", "").isdecimal() for one in written) and number(float(written[0]) / float(written[1])) == wanted:
+            if (
+                all(one.replace(".", "").isdecimal() for one in written)
+                and number(float(written[0]) / float(written[1])) == wanted
+            ):
                 return *written, wanted
     return number(p), number(q), wanted
 
