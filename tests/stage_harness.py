@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 
@@ -44,7 +43,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
     full = {
         "headline": HEADLINE,
         "opening": OPENING,
-        "tour": [asdict(stop) for stop in TOUR],
+        "tour": stops("token"),
         "mode": "recorded",
         "busy": None,
         "notices": [],

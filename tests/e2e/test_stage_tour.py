@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import TOUR, stops
 from specviz.figures.questions.questions import shipped
 from tests import traces
 from tests.browser import resize
@@ -29,6 +29,11 @@ def toured(open_html):
 def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
     assert len(TOUR) <= 8
     assert all(len(stop.says) < 260 for stop in TOUR)
+
+
+def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
+    page = toured(tour=stops("block"))
+    assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 
 def test_it_never_starts_by_itself_and_starts_by_a_button(toured):

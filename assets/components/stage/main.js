@@ -85,6 +85,7 @@ class Stage {
       if (!first) this.mirrorCursor();
     } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
+      this.tour.waits = false;
     }
     if (!data.busy) this.asked = false;
     this.payload = data.payload;

@@ -4,10 +4,10 @@
 import { button, h, place, say, show } from "../lib/dom.js";
 import { number } from "../lib/numbers.js";
 
-/** The first round with a replacement, the draft token that it replaces, and the motion of each stop there; null where a run has no such round. */
+/** The first round with a replacement, the draft token that it replaces, and the motion of each stop there; null where a run has no such round, or there are no stops. */
 export function tourPlaces(rounds, stops) {
   const round = rounds.findIndex(({ motions }) => motions.some(({ kind }) => kind === "residual"));
-  if (round < 0) return null;
+  if (round < 0 || !stops.length) return null;
   const { motions } = rounds[round];
   const { node } = motions.find(({ kind }) => kind === "residual");
   const places = stops.map(({ kind }) => motions.findIndex((one) => one.kind === kind && (kind === "draft" || one.node === null || one.node === node)));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,8 @@ TOUR = (
          "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
          "rejected more often: slower, but never wrong. The next page, Why it is exact, lets you drag both distributions."),
 )  # fmt: skip
+
+
+def stops(rule: str) -> list[dict[str, str]]:
+    """The stops as the stage takes them; none under a rule whose acceptance probability is not min(1, p/q)."""
+    return [asdict(stop) for stop in TOUR] if rule == "token" else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import streamlit as st
@@ -11,7 +10,7 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import read_cursor
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from specviz.web.common import cache, chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
@@ -55,7 +54,7 @@ def stage(state: OneRoundState) -> None:
         "payload": state.shown.payload,
         "headline": HEADLINE,
         "opening": OPENING,
-        "tour": [asdict(stop) for stop in TOUR],
+        "tour": stops(state.shown.settings.rule),
         "cursor": state.shown.cursor,
         "mode": state.shown.mode,
         "busy": state.waiting,
