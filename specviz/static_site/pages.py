@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cache
 from html import escape
 from typing import Any
@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
-from specviz.figures.common.narration import OPENING
+from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.drafting_methods import drawings, matrix
 from specviz.figures.drafting_methods import methods as methods_words
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from specviz.figures.one_token.token import token_payload
 from specviz.figures.questions import questions as asked
 from specviz.figures.serving_limits import setups as setups_words
@@ -63,7 +63,7 @@ def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
     trace = trace or opening()
     data = {
-        "payload": stage_payload(trace, more=False), "opening": OPENING, "tour": [asdict(stop) for stop in TOUR], "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
+        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."

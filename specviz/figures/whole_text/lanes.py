@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.common.narration import motions, number, rejected_at
+from specviz.figures.common.narration import BUSY, motions, number, rejected_at
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.estimate import interval_of
@@ -23,7 +23,7 @@ SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
 HERE = "./"  # the app that shows this page
 LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
-BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second, about as fast as people read
+UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
 def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
