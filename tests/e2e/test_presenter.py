@@ -203,3 +203,17 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
 def test_every_kind_of_motion_has_its_note():
     kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["motions"]}
     assert kinds <= set(NOTES)
+
+
+LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((one) => {
+  const words = document.createRange();
+  words.selectNodeContents(one);
+  return new Set([...words.getClientRects()].map(({ top }) => Math.round(top / 8))).size;
+}))"""
+
+
+def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
+    page = present()
+    for _ in range(sum(len(one["motions"]) for one in STAGE["rounds"])):
+        assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
+        page.keyboard.press("ArrowRight")
