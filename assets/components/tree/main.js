@@ -7,6 +7,8 @@ import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree }
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
 
 const NARROW = 640;
+const GAP = 40; // px between the tree and the mask
+const TREE = 0.42; // of a projector's height: the bars need the rest
 const ALOUD = 250; // ms that a step stands before it is read out
 
 class TreeView {
@@ -25,8 +27,9 @@ class TreeView {
     this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));
     this.count = h("p", { class: "count" });
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
+    this.upper = h("div", { class: "upper" }, this.tree.node, this.mask.node);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
-      this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
+      this.before, this.upper,
       h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.uniform.node), this.distributions.node));
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
@@ -82,8 +85,10 @@ class TreeView {
   resize() {
     const width = this.node.clientWidth;
     if (!width || !this.payload) return;
-    this.node.classList.toggle("narrow", width < NARROW);
-    placeTree(this.tree, this.payload, this.tree.node.clientWidth);
+    const narrow = width < NARROW;
+    this.node.classList.toggle("narrow", narrow);
+    const beside = narrow || this.room ? 0 : this.mask.node.offsetWidth + GAP; // a projector has no place for the mask
+    placeTree(this.tree, this.payload, width - beside, this.room ? this.room.height * TREE : Infinity);
     this.draw();
   }
 
