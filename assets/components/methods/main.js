@@ -80,8 +80,8 @@ function atShare(node, share) {
 function makeRow(row, { unit, size }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   sized(svg, ...size);
-  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
-  const line = h("span", { class: "about" }, row.line, h("i", { class: "hint" }, " One round of it stands below."));
+  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "hint" }, "one round of it below ↓"));
+  const line = h("span", { class: "about" }, row.line);
   const per = h("span", { class: "per" });
   if (row.pass) {
     const bar = h("i", { class: "length" });
@@ -91,12 +91,12 @@ function makeRow(row, { unit, size }, choose) {
   const plot = h("span", { class: "fast" }, atShare(h("i", { class: "one" }), unit));
   const reads = h("span", { class: "reads" });
   if (row.speed) {
-    const { at, low, high, told, said } = row.speed;
+    const { at, low, high, told, said, span } = row.speed;
     const range = atShare(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
     plot.append(atShare(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, said), " ", h("span", { class: "told" }, told));
+    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": aloud(row) }, svg, h("span", { class: "titles" }, name, line), per, plot, reads);
   face.addEventListener("click", choose);
@@ -106,7 +106,7 @@ function makeRow(row, { unit, size }, choose) {
 function aloud({ name, tag, line, pass, speed }) {
   const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
   if (pass) said.push(`${pass.said} tokens per target pass`);
-  if (speed?.told) said.push(`${speed.said} times the speed of target only, ${speed.told}`);
+  if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
   return `${said.join(". ")}.`;
 }
 

@@ -4,9 +4,9 @@ import { h, place, s, say, show, sized } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 
 const ROOT = -1;
-const HIGH = { usual: 44, least: 28 }; // of a line of chips
+const HIGH = { usual: 44, grand: 60, least: 28 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
-const CHIP = { widest: 190, gap: 60, closest: 18 };
+const CHIP = { widest: 190, gap: 110, near: 30, closest: 18 };
 const CELL = 17; // of the mask
 const NAMES = 84; // px of the names at its left
 
@@ -43,14 +43,14 @@ export function placeTree(tree, payload, width, height = Infinity) {
   const columns = Math.max(1, payload.columns), lines = Math.max(1, payload.lines);
   const from = width < 500 ? 22 : FROM;
   const step = Math.min((width - from) / columns, CHIP.widest + CHIP.gap);
-  const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.gap / 2 : CHIP.closest)));
-  const line = Math.min(HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
+  const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
+  const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
   const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
   sized(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
   tree.node.classList.toggle("tight", line < HIGH.usual);
   place(tree.text, { width: from - 12, y: line / 2 - 4 });
-  const high = Math.min(32, line - 4);
+  const high = Math.min(32, line - 4) + Math.max(0, line - HIGH.usual) / 2;
   const spot = (one) => ({ x: from + one.col * step, y: (one.line + 0.5) * line });
   for (const { face, line: wire, one } of tree.all) {
     const at = spot(one);

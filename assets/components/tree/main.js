@@ -7,7 +7,7 @@ import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree }
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
 
 const NARROW = 640;
-const GAP = 40; // px between the tree and the mask
+const GAP = 56; // px between the tree and the mask
 const TREE = 0.42; // of a projector's height: the bars need the rest
 const ALOUD = 250; // ms that a step stands before it is read out
 
@@ -42,7 +42,6 @@ class TreeView {
     this.range.max = String(this.steps.length - 1);
     say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
     // no card grows on the way
-    this.node.style.setProperty("--lanes", this.steps.some(({ kind }) => kind === "residual") ? 3 : 2);
     this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
     fillTree(this.tree, payload, this);
     fillMask(this.mask, payload);
@@ -89,7 +88,21 @@ class TreeView {
     this.node.classList.toggle("narrow", narrow);
     const beside = narrow || this.room ? 0 : this.mask.node.offsetWidth + GAP; // a projector has no place for the mask
     placeTree(this.tree, this.payload, width - beside, this.room ? this.room.height * TREE : Infinity);
+    this.node.classList.toggle("roomy", Boolean(this.room) && this.fitsRoomy());
     this.draw();
+  }
+
+  /** Whether every step fits a projector with its bars in one column. */
+  fitsRoomy() {
+    const { at } = this;
+    this.node.classList.add("roomy");
+    const fits = this.steps.every((_, step) => {
+      this.at = step;
+      this.draw();
+      return this.node.scrollHeight <= this.node.clientHeight;
+    });
+    this.at = at;
+    return fits;
   }
 
   draw() {
@@ -97,7 +110,7 @@ class TreeView {
     this.node.dataset.step = String(this.at);
     drawTree(this.tree, this);
     drawMask(this.mask, this);
-    drawUniform(this.uniform, this, this.uniform.node.clientWidth - 32);
+    drawUniform(this.uniform, this);
     drawDistributions(this.distributions, this);
     say(this.sentence, step.sentence);
     this.range.value = String(this.at);

@@ -19,7 +19,7 @@ export function makeUniform() {
 }
 
 /** u beside its threshold where it decides, u alone where it draws the last token; nothing where no random number is used. */
-export function drawUniform(card, view, width) {
+export function drawUniform(card, view) {
   const { step, payload } = view;
   const draws = step.kind === "end" && payload.ending && payload.ending.u !== null;
   const one = draws ? payload.ending : step.node === null ? null : payload.nodes[step.node];
@@ -29,6 +29,7 @@ export function drawUniform(card, view, width) {
   card.node.classList.toggle("draws", Boolean(draws));
   if (!decides && !draws) return;
   say(card.title, draws ? "The random number that draws it" : "The random number u and its threshold");
+  const width = card.node.clientWidth - 32; // it has one now
   sized(card.svg, width, 74);
   const x = threshold * width;
   const top = 22;
@@ -80,7 +81,8 @@ export function drawDistributions(card, view) {
   card.key.replaceChildren(...distributions.map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), words(probs))));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
-  const shown = ending ? bars.filter((bar) => bar.mine || bar.glyphs === null || values(bar).some((x) => x > 0)) : bars;
+  const last = distributions.at(-1); // after a rejection only what it leaves matters, and only what can be drawn
+  const shown = ending || step.kind === "residual" ? bars.filter((bar) => bar.mine || bar.glyphs === null || bar[last] > 0) : bars;
   card.list.replaceChildren(...shown.map((bar) => {
     const [kind, name] = bar.glyphs === null ? ["rest", "the rest"] : [bar.mine ? "mine" : "", glyphLine(bar.glyphs, 14)];
     return barRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);

@@ -74,14 +74,16 @@ def conclusion(one: MethodComparison) -> str:
         return " ".join(said)
     found, name = speed(best, one), best.entry.name
     if one.runs < 2 or told(best, one) == FASTER:
-        said.append(f"Fastest: {name}, {spanned(found)} times the speed of target only.")
+        said.append(f"Fastest: {name}, {spanned(found)} times as fast as target only.")
     else:
-        said.append(f"No exact method is measurably faster than target only; {name} has {spanned(found)} times its speed.")
-    most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
-    if most is not best and (slow := told(most, one)) in (SLOWER, UNSURE):
-        than = "slower than" if slow == SLOWER else "not told apart from"
         said.append(
-            f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, yet it is {than} target only, because drafting takes time."
+            f"No exact method is measurably faster than target only. The fastest, {name}, is {spanned(found)} times as fast."
+        )
+    most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
+    if most is not best and told(most, one) != FASTER:
+        than = "is slower" if told(most, one) == SLOWER else "gains no speed that these runs show"
+        said.append(
+            f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It {than}, because drafting takes time too."
         )
     return " ".join(said)
 
@@ -94,7 +96,9 @@ def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
     if not one.runs:
         return ""
     gamma = one.settings.gamma
-    said = f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens at gamma {gamma} are few, so many ranges are wide."
+    said = (
+        f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens at gamma {gamma} are few, so the ranges are wide."
+    )
     larger = next((plan for plan in plans if _same_question(plan.settings, one.settings)), None)
     timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
     if gamma not in timed:

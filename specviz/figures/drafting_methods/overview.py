@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.figures.drafting_methods import drawings
-from specviz.figures.drafting_methods.methods import fastest, spanned, speed, told
+from specviz.figures.drafting_methods.methods import fastest, speed, told
 from specviz.measure.methods import MethodComparison, MethodRow
 
 FAMILIES = {  # title -> its methods, in the order of the page
@@ -19,17 +19,7 @@ FAMILIES = {  # title -> its methods, in the order of the page
     "A rule that is not exact": ("typical",),
 }
 FAMILY = {key: title for title, keys in FAMILIES.items() for key in keys}
-IN_SIGHT = (
-    "target",
-    "draft",
-    "block",
-    "tree-wide",
-    "eagle",
-    "early-exit",
-    "ngram",
-    "adversarial",
-    "typical",
-)  # until all are asked for
+IN_SIGHT = ("target", "draft", "tree-wide", "eagle", "early-exit", "ngram", "adversarial", "oracle", "typical")  # and the fastest
 STEP = 0.5  # between two ticks of the speed
 
 
@@ -38,7 +28,7 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
 
     rows   per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag (what is to be said beside the name),
            pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis, and the
-           speed has low, high and told as well
+           speed has low, high, span (both in words) and told (faster, slower, or neither) as well
     ticks  of the speed, {"at", "said"}; unit  where target-only sampling stands; key  of the drawings
     """
     found = {row.key: speed(row, one) for row in one.rows}
@@ -51,7 +41,7 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
         times = found[row.key]
         said = None if times is None else {
             "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": told(row, one),
-            "said": "1" if row.key == "target" else spanned(times) if one.runs > 1 else f"{times.value:.2f}",
+            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": f"{times.low:.2f} to {times.high:.2f}" if told(row, one) else "",
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": first_sentence(row.entry.description), "family": FAMILY[row.key],

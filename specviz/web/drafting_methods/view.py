@@ -24,7 +24,7 @@ from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 from specviz.web.speed.state import recorded as recorded_plans
 
-LEDE = "Who may draft? Anything may: the acceptance rule verifies every draft token. A bad drafting method costs speed, never correctness."
+LEDE = "Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never correctness."
 ABOUT = "All methods run in turns on this text. The page says how long that takes."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 LEGEND = (
@@ -69,8 +69,9 @@ def picked() -> str | None:
 
 def overview(state: MethodsState, one: MethodComparison) -> None:
     """The verdict, the methods as one chart, and where its numbers come from."""
-    sure = figures.few(one, () if state.own or state.underway else recorded_plans().values())
-    said("\n\n".join(filter(None, (figures.conclusion(one), sure))), "drafting_methods-said")
+    place = st.container(key="drafting_methods-said")
+    place.markdown(escaped(figures.conclusion(one)))
+    place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
     _overview(
         key=OVERVIEW, data={"payload": drawn(overview_payload, one), "chosen": state.question.row}, on_row_change=lambda: None
     )
@@ -117,9 +118,7 @@ def first_tokens(one: MethodComparison, kind: str) -> None:
             picture(shown, "drafting_methods", "lossy", words)
     if short is not None and short.first is not None:
         with right:
-            st.markdown(
-                "### A popular shortcut\nFirst tokens that typical acceptance writes: it accepts every token that is likely enough."
-            )
+            st.markdown("### A popular shortcut\nTypical acceptance accepts every token that is likely enough.")
             shown, words = drawn(figures.shortcut, short.first, kind), figures.shortcut_conclusion(short.first)
             picture(shown, "drafting_methods", "typical", words)
 
