@@ -25,7 +25,7 @@ from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, bl
 from specviz.web.speed.state import recorded as recorded_plans
 
 LEDE = "Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never correctness."
-ABOUT = "All methods run in turns on this text. The page says how long that takes."
+ABOUT = "All methods run interleaved on this text. The page says how long that takes."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 LEGEND = (
     "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. "
@@ -137,7 +137,7 @@ def every_rule() -> None:
         st.caption(LEGEND)
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
-                st.text(f"{cells}: {why}")
+                st.text(f"{why} {cells}.")
 
 
 def numbers(one: MethodComparison) -> None:
