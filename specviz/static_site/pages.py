@@ -187,7 +187,7 @@ def evidence() -> Content:
     served = read_file(TRACES / "setups.json", setups.from_json)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plans.from_json).values()))
-    blank = "".join(f"<li>{escape(row['blank because'])} {escape(row['cells'])}.</li>" for row in matrix.blanks(cells))
+    blank = "".join(f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.blanks(cells))
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "

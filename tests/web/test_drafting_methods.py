@@ -75,6 +75,11 @@ def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_
     assert "Typical" not in said
 
 
+def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
+    assert figures.span(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
+    assert figures.span(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
+
+
 @pytest.mark.parametrize("choice", CHOICES)
 def test_the_verdict_agrees_with_the_chart(choice):
     one = recorded()[choice]

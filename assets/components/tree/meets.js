@@ -76,7 +76,8 @@ export function drawDistributions(card, view) {
   const known = (probs) => bars.some((bar) => Number.isFinite(bar[probs]));
   const distributions = ending ? [known("drawn") ? "drawn" : "p"] : [met, ...(known("q") ? ["q"] : []), ...(step.kind === "residual" ? ["residual"] : [])];
   show(card.node, bars.length > 0);
-  say(card.title, TITLES[step.kind] ?? "The distributions compared");
+  const chosen = ending && payload.ending?.u === null; // typical acceptance takes the likeliest token
+  say(card.title, chosen ? "The target’s distribution there" : TITLES[step.kind] ?? "The distributions compared");
   const words = (probs) => (probs === "residual" ? `left over, not rescaled: ${number(about.left)} in all` : DISTRIBUTIONS[probs]);
   card.key.replaceChildren(...distributions.map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), words(probs))));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);

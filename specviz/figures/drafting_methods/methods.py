@@ -54,7 +54,13 @@ def fastest(one: MethodComparison) -> MethodRow | None:
 
 def spanned(found: Estimate) -> str:
     """1.26 (0.99 to 1.56)."""
-    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f} ({span(found)})"
+
+
+def span(found: Estimate) -> str:
+    """0.99 to 1.56; an end beside 1 has the digits that tell it from 1."""
+    ends = (f"{end:.2f}" if f"{end:.2f}" != "1.00" else f"{end:.4g}" for end in (found.low, found.high))
+    return " to ".join(ends)
 
 
 def conclusion(one: MethodComparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.figures.drafting_methods import drawings
-from specviz.figures.drafting_methods.methods import fastest, speed, told
+from specviz.figures.drafting_methods.methods import fastest, span, speed, told
 from specviz.measure.methods import MethodComparison, MethodRow
 
 FAMILIES = {  # title -> its methods, in the order of the page
@@ -41,7 +41,7 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
         times = found[row.key]
         said = None if times is None else {
             "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": told(row, one),
-            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": f"{times.low:.2f} to {times.high:.2f}" if told(row, one) else "",
+            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": span(times) if told(row, one) else "",
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": first_sentence(row.entry.description), "family": FAMILY[row.key],

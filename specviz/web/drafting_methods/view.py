@@ -137,7 +137,7 @@ def every_rule() -> None:
         st.caption(LEGEND)
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
-                st.text(f"{why} {cells}.")
+                st.text(f"{why} Blank: {cells}.")
 
 
 def numbers(one: MethodComparison) -> None:
