@@ -24,8 +24,7 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
     "serving_limits": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
                "near tie", "greedy"),
     "speed": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
-    "drafting_methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
-                  "k-sequential selection", "typical acceptance", "Medusa heads", "EAGLE head", "early exit", "lookahead decoding",
+    "drafting_methods": ("exact", "lossy", "tokens per target pass", "draft tree", "block rule", "k-sequential selection", "typical acceptance",
                   "total variation distance"),
     "classroom": ("sample", "sampling noise", "p-value", "false-alarm rate", "acceptance probability", "calibration", "total variation distance", "tokens per target pass"),
 }  # fmt: skip
