@@ -99,7 +99,9 @@ def style(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
     else:
         second = arm == wrong
         color = INK[kind] if second else getattr(MEANINGS["target"], kind)
-    dash, symbol = (("solid", "circle"), ("dash", "x"))[second] if wrong is not None else (("solid", "circle"), ("dot", "square-open"))[arm]
+    dash, symbol = (
+        (("solid", "circle"), ("dash", "x"))[second] if wrong is not None else (("solid", "circle"), ("dot", "square-open"))[arm]
+    )
     return {"color": color, "dash": dash, "symbol": symbol, "fill": CLEAR if second else color}
 
 

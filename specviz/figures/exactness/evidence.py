@@ -179,7 +179,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
         wide = [max(0.0, min(end, high) - low) for low, high in zip(shown.low, shown.high, strict=True)]
         figure.add_bar(x=wide, base=list(shown.low), y=places, orientation="h", width=0.8, name="sampling noise, 99%",
                        marker={"color": BAND, "line": {"color": gray, "width": 1}}, hoverinfo="skip")  # fmt: skip
-    marker = {"symbol": "line-ns-open", "size": 17, "line": {"width": 3, "color": blue}, "color": blue}
+    marker = {"symbol": "line-ns-open", "size": 14, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=list(shown.probs), y=places, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
     beyond = [row for row, label in enumerate(shown.labels) if label in shown.outside]

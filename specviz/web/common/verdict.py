@@ -50,9 +50,7 @@ def told(state: SamplingState) -> list[str]:
     if state.own:
         return []
     one = state.recorded()
-    return [
-        f"Recorded on {one.date}: {counted(one.result.n)} of each. Samples that you draw take their place."
-    ]
+    return [f"Recorded on {one.date}: {counted(one.result.n)} of each. Samples that you draw take their place."]
 
 
 def counted(n: int) -> str:
@@ -104,7 +102,14 @@ def conditions(settings: Settings) -> str:
     parts = [f"temperature {settings.temperature:g}"]
     parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
     drafted = "1 draft token per round" if settings.gamma == 1 else f"{settings.gamma} draft tokens per round"
-    return ", ".join([*parts, drafted, f"{'1 token' if settings.length == 1 else f'{settings.length} tokens'} per sample", f"seed {settings.seed}"])
+    return ", ".join(
+        [
+            *parts,
+            drafted,
+            f"{'1 token' if settings.length == 1 else f'{settings.length} tokens'} per sample",
+            f"seed {settings.seed}",
+        ]
+    )
 
 
 def continued(prompt: str) -> str:

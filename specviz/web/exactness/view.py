@@ -152,7 +152,9 @@ def buttons(exam: Exam, place: Any) -> None:
         st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
             draw_button(st, exam, count, name)
-        st.caption(" · ".join(filter(None, (conditions(exam.question.settings), f"{counted(n)} so far" if n and not exam.busy else ""))))
+        st.caption(
+            " · ".join(filter(None, (conditions(exam.question.settings), f"{counted(n)} so far" if n and not exam.busy else "")))
+        )
 
 
 def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
@@ -202,7 +204,13 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
             "p-values pile up at the left."
         )
         mine = exam.result.p_values is not None
-        session.ask(left, exam, f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own", "exactness-seeds", work.many_seeds)
+        session.ask(
+            left,
+            exam,
+            f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own",
+            "exactness-seeds",
+            work.many_seeds,
+        )
         if many:
             with left:
                 session.watch("exactness")

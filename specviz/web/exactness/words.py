@@ -10,7 +10,17 @@ from specviz.figures.exactness.evidence import SEEDS, SeedPValues
 from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
-from specviz.web.common.verdict import Verdict, counted, detectable, distances, next_test, rejection, tail, too_early, verify_command
+from specviz.web.common.verdict import (
+    Verdict,
+    counted,
+    detectable,
+    distances,
+    next_test,
+    rejection,
+    tail,
+    too_early,
+    verify_command,
+)
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
 
 if TYPE_CHECKING:
@@ -36,7 +46,9 @@ def verdict(exam: Exam) -> Verdict:
         return Verdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", rejection(found))
     if not found.tells:
         return Verdict("untold", f"{samples} cannot decide: all texts share one cell.", next_test(exam))
-    return Verdict("consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {detectable(found)}")
+    return Verdict(
+        "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {detectable(found)}"
+    )
 
 
 def more(exam: Exam) -> str:
@@ -76,7 +88,9 @@ def bars_sentence(result: ExactnessResult) -> str:
     words = "A dot stands for a space. A name that ends in … stands for all texts that begin like this. "
     if result.n:
         words += "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100. "
-    outside = [f"{len(beyond)} of “{arm.name}”" for arm in result.arms if (beyond := arm.rows.outside)]  # a phone has no left and right
+    outside = [
+        f"{len(beyond)} of “{arm.name}”" for arm in result.arms if (beyond := arm.rows.outside)
+    ]  # a phone has no left and right
     if outside:
         words += f"Here some bars end outside, at a diamond ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
     if left_out := result.arms[0].left_out:
