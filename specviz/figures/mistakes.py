@@ -127,6 +127,10 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
         figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✕ detected at {one.caught:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
                               font={"size": 13, "color": GRAY[kind]})  # under the line at 1  # fmt: skip
+    if not one.n:
+        figure.add_annotation(
+            x=2.0, y=0.5, yref="paper", text="no samples yet", showarrow=False, font={"size": 13, "color": GRAY[kind]}
+        )
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,

@@ -160,7 +160,7 @@ def axis_end(*arms: CellShares) -> float:
 def rows_end(*arms: CellShares) -> float:
     """The same for the rows of pictures."""
     bars = [bar for one in (arm.rows for arm in arms) for bar in zip(one.probs, one.shares, one.high, strict=True)]
-    return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.25 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
+    return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.3 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
 
 
 def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:

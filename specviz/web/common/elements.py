@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.web.common.markdown import ALL, escaped
 
 PLOT = {"displayModeBar": False}
-MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✕"}  # of verdicts; any other decides nothing
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
 
 
 def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:

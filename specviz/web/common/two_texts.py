@@ -9,6 +9,7 @@ from html import escape
 
 LETTERS_AT_END, LETTERS_AT_START = re.compile(r"\w+$"), re.compile(r"\w+")
 
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One text: whose it is; ``kind`` right or wrong, its mark's style; what came before, what it shares, its own first token, its rest."""

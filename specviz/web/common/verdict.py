@@ -28,7 +28,7 @@ RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """mark: waiting | consistent | rejected | untold; words: the answer; seen: what could have been seen, and what could not."""
+    """mark: waiting | consistent | rejected | untold | unshown (no samples could show it); words: the answer; seen: what could have been seen, and what could not."""
 
     mark: str
     words: str

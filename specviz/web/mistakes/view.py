@@ -147,10 +147,9 @@ def another(trial: Trial) -> None:
 
 def distance(trial: Trial, curve: figures.Curve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
-    result = trial.shown
     st.markdown("**How far from the exact distribution?**")
     picture(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
-    said = words.curve_sentence(curve, result.same, result.n, trial.question.hidden)
+    said = words.curve_sentence(curve, trial)
     st.container(key="mistakes-said-curve").markdown(said)
 
 

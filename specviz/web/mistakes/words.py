@@ -56,7 +56,7 @@ def title(name: str) -> str:
     if name not in MISTAKES:
         return "A hidden mistake: which decoder is wrong?"
     mistake = MISTAKES[name]
-    parts = [plain(mistake), f"in {' and '.join(projects(mistake))}" if projects(mistake) else ""]
+    parts = [plain(mistake), f"in {' and '.join(made)}" if (made := projects(mistake)[: 2 if showable(mistake) else 1]) else ""]
     return " · ".join(filter(None, [*parts, "" if showable(mistake) else "not shown by sampling"]))
 
 
@@ -66,7 +66,7 @@ def plain(mistake: Mistake) -> str:
 
 
 def projects(mistake: Mistake) -> list[str]:
-    """The first two projects in which it was found; none where nobody reported it."""
+    """Projects in which it was found; none where nobody reported it."""
     if mistake.thread == "derived":
         return []
     if mistake.thread == "common":
@@ -75,7 +75,7 @@ def projects(mistake: Mistake) -> list[str]:
         words.partition("#")[0].rpartition("/")[2] if link else words.removesuffix(", examples/speculative")
         for words, link in mistake.threads
     ]
-    return list(dict.fromkeys(MAKERS.get(one, one) for one in found if not one.startswith("examples")))[:2]
+    return list(dict.fromkeys(MAKERS.get(one, one) for one in found if not one.startswith("examples")))
 
 
 def lede() -> str:
@@ -136,7 +136,9 @@ def _as_expected(trial: Trial) -> Verdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
     words, instead = UNSEEN[trial.question.known.tier]
     looks = trial.shown.looks
-    return Verdict("untold", words, f"{instead} As expected, {counted(looks[-1][1].n)} show no difference." if looks else instead)
+    return Verdict(
+        "unshown", words, f"{instead} As expected, {counted(looks[-1][1].n)} show no difference." if looks else instead
+    )
 
 
 def _detected(found: Look) -> str:
@@ -188,22 +190,24 @@ def _revealed(trial: Trial) -> Verdict:
     return Verdict(
         mark,
         f"{answer} Decoder {case.answer} is wrong.",
-        f"{case.known.wrong} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
+        f"{plain(case.known)}: {case.known.wrong} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
     )
 
 
-def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
+def curve_sentence(curve: Curve, trial: Trial) -> str:
     """The sentence of meaning under the curve."""
-    noise = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. That of a wrong one levels off."
-    if not n:
-        return noise
-    if hidden:
-        return noise
+    known, same, n = trial.question.known if trial.revealed else None, trial.shown.same, trial.shown.n
+    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples."
+    if known and not showable(known):
+        return f"{said} So does that of this mistake, as far as samples can tell."
+    said += " That of a wrong one levels off."
+    if not n or trial.question.hidden:
+        return said
     if not any(right for right, _ in curve.tv):
-        noise += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
+        said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
     if same == n:
-        return f"The two rules wrote the same in all {n:,} samples. {noise}"
-    return f"The two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {noise}"
+        return f"The two rules wrote the same in all {n:,} samples. {said}"
+    return f"The two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {said}"
 
 
 def speed_sentence(trial: Trial) -> str:
