@@ -43,7 +43,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(caught):
     expect(verdict(caught)).to_contain_text("The right rule, tested alike, passes")
     expect(caught.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
     caught.get_by_text("The numbers behind the pictures").click()
-    expect(caught.get_by_test_id("stDataFrame")).to_have_count(4)
+    expect(caught.get_by_test_id("stDataFrame")).to_have_count(5)
     assert caught.mistakes == []
 
 

@@ -80,7 +80,7 @@ def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(words.UNSEEN) == set(TIERS) - {"sampled"}
     for name, one in MISTAKES.items():
         said = words.about(Case(BASE, name))
-        assert one.wrong in said and words.showable(one) is (one.tier not in words.UNSEEN)
+        assert words.sentence(one) in said and words.showable(one) is (one.tier not in words.UNSEEN)
         if not words.showable(one):
             before = words.verdict(trial(name))
             assert before.mark == "unshown" and (before.words, before.seen) == words.UNSEEN[one.tier], "nothing is promised"

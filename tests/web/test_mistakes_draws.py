@@ -141,7 +141,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one.take_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.verdict(one)
-    assert said.words == "No. Decoder B is wrong." and one.question.known.wrong in said.seen
+    assert said.words == "No. Decoder B is wrong." and words.sentence(one.question.known) in said.seen
     assert said.seen.endswith("you answered after 1,000.")
 
 

@@ -24,7 +24,7 @@ FILE, SERVER = "file", "server"
 SOURCES = {
     **DECODERS,
     "assisted": "Assisted generation (transformers)",
-    FILE: "Samples in a file, of any server",
+    FILE: "A file of samples",
     SERVER: "Your own running server",
 }
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address

@@ -65,6 +65,11 @@ def plain(mistake: Mistake) -> str:
     return name[0].upper() + name[1:]
 
 
+def sentence(mistake: Mistake) -> str:
+    """What goes wrong, with the page's apostrophes."""
+    return mistake.wrong.replace("'", "’")
+
+
 def projects(mistake: Mistake) -> list[str]:
     """Projects in which it was found; none where nobody reported it."""
     if mistake.thread == "derived":
@@ -95,7 +100,7 @@ def reported(mistake: Mistake) -> str:
 def about(case: Case) -> str:
     """What is wrong, and who reported it."""
     mistake = case.known
-    said = f"**{plain(mistake)}.** {mistake.wrong} {reported(mistake)}"
+    said = f"**{plain(mistake)}.** {sentence(mistake)} {reported(mistake)}"
     if not mistake.shared:
         said += f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
     return said
@@ -190,7 +195,7 @@ def _revealed(trial: Trial) -> Verdict:
     return Verdict(
         mark,
         f"{answer} Decoder {case.answer} is wrong.",
-        f"{plain(case.known)}: {case.known.wrong} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
+        f"{plain(case.known)}: {sentence(case.known)} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
     )
 
 
