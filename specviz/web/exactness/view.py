@@ -260,6 +260,7 @@ def of_files(exam: Exam, kind: str) -> None:
         st.markdown(
             "The most likely texts, by the exact distribution alone; a name that ends in … stands for all texts that begin like this. "
             "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
+            + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.left_out) else "")
         )
     for number, line in enumerate(words.of_audit(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)

@@ -12,6 +12,7 @@ from specviz.figures import mistakes as figures
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import notes, picture, tables
+from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.common.verdict import RULE, conditions, continued, told, verify_command
@@ -117,19 +118,13 @@ def buttons(trial: Trial) -> None:
             on_change=answered,
             args=(trial,),
         )
-    st.container(key="mistakes-conditions").caption(
-        " · ".join(
-            filter(
-                None,
-                (f"{continued(case.settings.prompt)}: {conditions(case.settings)}", f"{n:,} samples of each so far" if n else ""),
-            )
-        )
-        + (
-            ""
-            if case.hidden
-            else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
-        )
+    under = f"{continued(case.settings.prompt)}: {conditions(case.settings)}" + (f" · {n:,} samples of each so far" if n else "")
+    other = (
+        ""
+        if case.hidden
+        else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
     )
+    st.container(key="mistakes-conditions").caption(escaped(under + other, ALL))  # it holds what a visitor typed
     session.watch("mistakes")
 
 
