@@ -25,6 +25,12 @@ def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1"
     return page
 
 
+def recorded_link(server: str) -> str:
+    """The question with which the page opens where nothing else was run before."""
+    asked = recorded_samples().exactness.settings
+    return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}"
+
+
 def draw(page: Page, name: str, so_far: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.locator(".st-key-exactness-buttons")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
@@ -119,8 +125,7 @@ def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, wid
 
 
 def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):
-    asked = recorded_samples().exactness.settings
-    page.goto(f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}")
+    page.goto(recorded_link(server))
     expect(page.locator(".st-key-exactness-verdict")).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
     expect(page.locator(".st-key-exactness-notes-from")).to_contain_text("Recorded on")
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
@@ -134,7 +139,7 @@ def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_
 def test_the_first_screen_holds_the_answer_and_a_whole_picture_and_at_most_three_controls(context, server, width, height):
     page = laptop(context)
     resize(page, width, height)
-    page.goto(f"{server}/exactness")
+    page.goto(recorded_link(server))
     charts = page.locator(".js-plotly-plot")
     expect(charts).to_have_count(3, timeout=PATIENT)
     at_rest(page)
