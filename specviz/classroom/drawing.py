@@ -109,7 +109,8 @@ def situation(pair: LoadedPair, settings: Settings, number: int, watch: Watch) -
     longer = replace(settings, length=SITUATIONS)
     trace = run(pair, longer, SITUATIONS, bars=BARS)
     rounds = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= LEAST] or list(trace.rounds)
-    chosen = rounds[number % len(rounds)]
+    real = next((place for place, one in enumerate(rounds) if one.proposals and one.proposals[0].p < one.proposals[0].q), 0)
+    chosen = rounds[(real + number) % len(rounds)]
     before = [token for one in islice(trace.rounds, trace.rounds.index(chosen)) for token in one.committed]
     first, bars = chosen.proposals[0], chosen.distributions[0]
     return {

@@ -41,16 +41,16 @@ function makeRow(label) {
   };
 }
 
-/** Both distributions at one place, without numbers: q of the draft over p of the target, the token in question marked. */
+/** Both distributions at one place: q of the draft over p of the target; the token in question is marked, with its numbers. */
 export function twoBars(bars, token) {
   const end = Math.max(...bars.flatMap((row) => [row.p, row.q]), 1e-9);
   const rows = bars.map((row) => {
     const q = h("i", { class: "draft" }), p = h("i", { class: "target" });
     q.style.width = part(row.q, end);
     p.style.width = part(row.p, end);
-    const words = `draft ${size(row.q)}, target ${size(row.p)}`;
-    return h("div", { class: row.token === token ? "row asked" : "row", role: "listitem" }, h("span", { class: "label" }, row.token),
-      h("span", { class: "track two", role: "img", "aria-label": words }, q, p));
+    const asked = row.token === token, words = `draft ${size(row.q)}, target ${size(row.p)}`;
+    return h("div", { class: asked ? "row asked" : "row", role: "listitem" }, h("span", { class: "label" }, row.token),
+      h("span", { class: "track two", role: "img", "aria-label": words }, q, p), ...(asked ? [h("span", { class: "value" }, `q = ${number(row.q)}, p = ${number(row.p)}`)] : []));
   });
   return h("div", { class: "histogram", role: "list", "aria-label": "Probabilities of the next token" }, ...rows);
 }

@@ -43,3 +43,10 @@ export function moments(walk) {
     { kind: "end", round: place, ending: round.ending, unchecked: round.drafts.filter((draft) => draft.accepted === null).length },
   ]);
 }
+
+/** What became of a student's choice in a race. takes: whether the race goes on. */
+export function ofRace(own, takes) {
+  if (own.passes) return `Your text: ${own.tokens} tokens in ${own.passes} target passes, ${(own.tokens / own.passes).toFixed(2)} tokens per pass.`;
+  if (own.reason) return own.reason;
+  return takes ? "Your text is being written." : "The race was closed before your text was written.";
+}

@@ -3,10 +3,20 @@
 import { button, h, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
 import { histogram, twoBars } from "./bars.js";
-import { allowedSizes, moments } from "./state.js";
+import { allowedSizes, moments, ofRace } from "./state.js";
 
 /** node, update(said) and, where something can be sent, what was sent is in said.mine. */
 export const VIEWS = { predict, sample, vote, race };
+
+/** What was sent, told to a screen reader. */
+const status = () => h("p", { class: "sent", role: "status", tabindex: "-1" });
+
+/** A form that is sent goes away; who was in it goes on at what was said of it. */
+function leave(form, open, sent) {
+  const inside = form.contains(document.activeElement);
+  show(form, open);
+  if (inside && !open) sent.focus();
+}
 
 function choice(name, legend, options, checked = null) {
   const inputs = options.map(({ value, label, more }, place) => {
@@ -36,15 +46,15 @@ function predict(said, act) {
     if (verdict.value() === null) say(missing, "Choose accepted or rejected first.");
     else act("answer", { phase: task.phase, sent: { accepted: verdict.value() === "yes", chance: chance.value() / 100 } });
   }, "main");
-  const missing = h("p", { class: "missing", role: "alert" }), sent = h("p", { class: "sent" }), came = h("div", { class: "came" });
+  const missing = h("p", { class: "missing", role: "alert" }), sent = status(), came = h("div", { class: "came" });
   const form = h("form", { class: "form" }, verdict.node, chance.node, send, missing);
   form.addEventListener("submit", (event) => event.preventDefault());
   const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "draft" }), "draft q ", h("i", { class: "target" }), "target p"), twoBars(task.bars, task.token), form, sent, came);
   return {
     node,
     update({ mine }) {
-      show(form, task.takes && !mine.sent);
       say(sent, mine.sent ? `You said: ${mine.sent.accepted ? "accepted" : "rejected"}, ${percent(mine.sent.chance)}.` : "");
+      leave(form, task.takes && !mine.sent, sent);
       if (mine.chance === undefined || came.childElementCount) return;
       const lines = [`min(1, p/q) = min(1, ${number(mine.p)} / ${number(mine.q)}) = ${number(mine.chance)}.`];
       if (mine.u !== undefined) lines.push(`Your random number: u = ${number(mine.u)}. Your token was ${mine.accepted ? "accepted" : "rejected"}.`, `Your Brier score: ${number(mine.brier)} (0 is perfect).`);
@@ -59,7 +69,7 @@ function sample(said, act) {
   let waiting = [];
   const next = button("Next", "The next moment of your sample", () => step(), "main");
   const buttons = task.sizes.map((size) => [size, button("", `Draw ${size} of your own`, () => act("draw", { first: have, count: size }), "main")]);
-  const class_ = histogram("The class’s samples"), mine = h("p", { class: "sent" });
+  const class_ = histogram("The class’s samples"), mine = status();
   const draws = h("div", { class: "buttons" }, ...buttons.map(([, one]) => one));
   const walk = h("div", { class: "walk" }, steps, next);
   const node = h("div", {}, walk, draws, mine, h("p", { class: "key" }, h("i", { class: "share" }), "share ", h("i", { class: "exact" }), "exact ", h("i", { class: "band" }), "sampling noise, 99%"), class_.node);
@@ -69,7 +79,7 @@ function sample(said, act) {
     if (moment) steps.append(h("li", {}, ...told(moment)));
     show(next, waiting.length > 0);
     show(draws, !waiting.length);
-    if (!waiting.length) draws.querySelector("button:not(.off)")?.focus();
+    if (!waiting.length) (draws.querySelector("button:not(.off)") ?? mine).focus();
   };
   return {
     node,
@@ -94,7 +104,7 @@ function sample(said, act) {
 
 function told({ kind, draft, ending, unchecked }) {
   if (kind === "draft") {
-    const rule = `u = ${number(draft.u)} ${draft.accepted ? "is below" : "is not below"} min(1, p/q) = ${number(draft.chance)}`;
+    const rule = `the random number ${number(draft.u)} ${draft.accepted ? "is below" : "is not below"} min(1, p/q) = ${number(draft.chance)}`;
     return ["The draft proposes ", h("mark", {}, draft.token), `: ${rule}, so it is ${draft.accepted ? "accepted" : "rejected"}.`];
   }
   const after = unchecked ? ` ${unchecked === 1 ? "One draft token" : `${unchecked} draft tokens`} after it ${unchecked === 1 ? "is" : "are"} not checked.` : "";
@@ -107,7 +117,7 @@ function vote(said, act) {
   const { task } = said;
   const options = task.options.map((option, value) => ({ value, label: option.name, more: option.wrong }));
   const form = choice("vote", task.phase === "after" ? "You have talked about it. What is it now?" : "Which mistake is in this decoder?", options, said.mine.sent?.choice ?? said.mine.before?.choice ?? null);
-  const missing = h("p", { class: "missing", role: "alert" }), sent = h("p", { class: "sent" }), counts = h("div", { class: "came" });
+  const missing = h("p", { class: "missing", role: "alert" }), sent = status(), counts = h("div", { class: "came" });
   const send = button("Vote", "Send your vote", () => {
     if (form.value() === null) say(missing, "Choose one first.");
     else act("answer", { phase: task.phase, sent: { choice: Number(form.value()) } });
@@ -120,8 +130,8 @@ function vote(said, act) {
   return {
     node,
     update(now) {
-      show(box, task.takes && !now.mine.sent);
       say(sent, now.mine.sent ? `Your vote: ${task.options[now.mine.sent.choice].name}.` : "");
+      leave(box, task.takes && !now.mine.sent, sent);
       if (now.class.before && !counts.childElementCount) {
         counts.replaceChildren(...task.options.map((option, place) =>
           h("p", { class: place === now.mine.answer ? "right" : "" }, `${option.name}: ${now.class.before[place]} before, ${now.class.after[place]} after${place === now.mine.answer ? " ← it is this one" : ""}`)));
@@ -135,7 +145,7 @@ function race(said, act) {
   const methods = choice("method", "Who drafts?", Object.entries(task.methods).map(([value, label]) => ({ value, label })), "draft");
   const gamma = range("gamma", "Draft tokens per round (gamma)", 1, task.gamma, 4, String);
   const send = button("Race", "Let the decoder write with your choice", () => act("answer", { phase: task.phase, sent: { method: methods.value(), gamma: gamma.value() } }), "main");
-  const form = h("form", { class: "form" }, methods.node, gamma.node, send), sent = h("p", { class: "sent" }), rows = h("tbody", {});
+  const form = h("form", { class: "form" }, methods.node, gamma.node, send), sent = status(), rows = h("tbody", {});
   form.addEventListener("submit", (event) => event.preventDefault());
   const head = ["drafting method", "gamma", "students", "tokens per pass", "wasted per pass"].map((name) => h("th", { scope: "col" }, name));
   const node = h("div", {}, form, sent, h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), rows)));
@@ -143,8 +153,8 @@ function race(said, act) {
     node,
     update(now) {
       const own = now.mine.sent;
-      show(form, task.takes && !own);
-      if (own) say(sent, own.passes ? `Your text: ${own.tokens} tokens in ${own.passes} target passes, ${(own.tokens / own.passes).toFixed(2)} tokens per pass.` : (own.reason ?? "Your text is being written."));
+      if (own) say(sent, ofRace(own, task.takes));
+      leave(form, task.takes && !own, sent);
       rows.replaceChildren(...now.class.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell))))));
     },
   };

@@ -80,7 +80,7 @@ def of_class(hall: Hall, task: Task) -> dict[str, Any]:
         shown = {"before": list(found.before), "after": list(found.after)} if task.phase == "shown" else {}
         return said | {"sentence": words.voted(task, found)} | shown
     rows = [[METHODS[one.method], one.gamma, one.students, round(one.per_pass, 2), round(one.wasted, 1)] for one in found.choices]
-    return said | {"sentence": words.raced(found), "rows": rows}
+    return said | {"sentence": words.raced(task, found), "rows": rows}
 
 
 def bars(shares: CellShares) -> dict[str, Any]:

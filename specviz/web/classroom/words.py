@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.classroom.records import METHODS, Room, Task
+from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.settings import Settings
 from specviz.web.common.verdict import counted
@@ -24,8 +24,30 @@ TURNS = {
     ("vote", "shown"): "Show the votes and the answer",
     ("race", "closed"): "Close the race",
 }
+DOOR = "The door is closed. Those who are in stay, and nobody else comes in."
+LOCAL = (
+    "Phones cannot open this address: it means the machine that they are on. Open this page under the address that your machine has in the network "
+    "(docs/hosting.md says how the app is started there)."
+)
+LESSONS = (
+    "Lesson plans of 20, 45 and 90 minutes are in the project’s docs: `docs/lesson-20.md`, `docs/lesson-45.md`, `docs/lesson-90.md`. "
+    "`docs/teaching.md` says what a room stores, `docs/glossary.md` has every term, `docs/reading.md` the papers."
+)
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
 BRIER = "The Brier score is the mean of (what was said − what came)²: 0 is perfect, 0.25 is what always saying 50% gives."
+
+
+def begins(kind: str) -> str:
+    """A task by its name, and what it asks, as markdown."""
+    name = TITLES[kind]
+    return f"**{name}{'' if name.endswith('?') else '.'}** {BEGINS[kind]}"
+
+
+def kinds() -> str:
+    """The kinds of tasks as a list, as markdown."""
+    return "\n".join(
+        ["A room has four kinds of tasks. They go well in this order:", "", *(f"1. {begins(kind)}" for kind in KINDS)]
+    )
 
 
 def people(n: int) -> str:
@@ -49,7 +71,8 @@ def status(room: Room, task: Task | None, found: Any) -> str:
         return f"The room has ended. {people(room.students)} came."
     if task is None:
         return f"{people(room.students)} in. No task yet."
-    return f"{people(room.students)} in, {answered(task, found):,} of them with an answer."
+    n = answered(task, found)
+    return f"{people(room.students)} in, {n:,} {'has' if n == 1 else 'have'} answered."
 
 
 def verdict(found: ClassSamples) -> tuple[str, str, str]:
@@ -86,7 +109,7 @@ def _next(n: int) -> str:
 
 def of_task(task: Task, found: Any) -> str:
     """What the class has for any task but samples, in a sentence."""
-    return {"predict": predictions, "vote": voted, "race": lambda task, found: raced(found)}[task.kind](task, found)
+    return {"predict": predictions, "vote": voted, "race": raced}[task.kind](task, found)
 
 
 def predictions(task: Task, found: Calibration | None) -> str:
@@ -114,11 +137,11 @@ def voted(task: Task, found: Votes) -> str:
     return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
 
 
-def raced(found: Race) -> str:
+def raced(task: Task, found: Race) -> str:
     if not found.choices:
         return "No text has been written yet."
     best = found.choices[0]
-    return f"Ahead: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
+    return f"{'Ahead' if task.takes else 'Winner'}: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
 
 
 def settings_line(settings: Settings) -> str:
@@ -127,5 +150,6 @@ def settings_line(settings: Settings) -> str:
         for name in ("top_k", "top_p", "min_p")
         if (value := getattr(settings, name)) is not None
     ]
-    plain = f"temperature {settings.temperature:g}", f"gamma {settings.gamma}", f"{settings.length} tokens a sample"
+    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
     return ", ".join([*plain, *cuts])

@@ -14,7 +14,8 @@ from typing import Any
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.figures.common.labels import short
-from specviz.figures.exactness.evidence import CellShares, axis_end
+from specviz.figures.common.narration import number
+from specviz.figures.exactness.evidence import CellShares
 
 CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 FINE = 20  # places on an axis of probabilities at which predictions are drawn together
@@ -25,35 +26,57 @@ DOTS = 64  # size of the largest dot, in --u
 
 
 def histogram(one: CellShares) -> str:
-    """The samples over the exact distribution, the heaviest CELLS cells: share, mark of the exact probability, band of sampling noise."""
-    shown = one.heaviest(CELLS)
-    end = axis_end(shown)
+    """The samples over the exact distribution: share, mark of the exact probability, band of sampling noise; the other cells in a line."""
+    places = told(one)
+    end = min(1.05, max((max(1.35 * one.probs[place], 1.05 * one.shares[place]) for place in places), default=1.0))
     rows = []
-    for place in shown.bars:
-        low, high = (min(end, edge[place]) for edge in (shown.low, shown.high))
-        band = _bar("band", low / end, (high - low) / end) if shown.n else ""
-        rows.append(
-            (
-                short(shown.labels[place], LONGEST),
-                band + _bar("share", 0.0, shown.shares[place] / end) + _mark(shown.probs[place] / end),
-            )
-        )
+    for place in places:
+        low, high = (min(end, edge[place]) for edge in (one.low, one.high))
+        band = _bar("band", low / end, (high - low) / end) if one.n else ""
+        bars = band + _bar("share", 0.0, one.shares[place] / end) + _mark(one.probs[place] / end)
+        rows.append((short(one.labels[place], LONGEST), bars))
     step = next((step for step in STEPS if end / step <= TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
     key = _key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
-    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples"))
+    rest = f'<p class="wall-rest">{escape(others(one, places))}</p>'
+    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples") + rest)
+
+
+def told(one: CellShares) -> list[int]:
+    """Cells that get a row, heaviest first: the ones farthest outside sampling noise, however rare they should be, then the heaviest."""
+    far = [place for place in one.bars if one.n and not one.low[place] <= one.shares[place] <= one.high[place]]
+    far.sort(key=lambda place: -abs(one.shares[place] - one.probs[place]))
+    kept = set([*far[:CELLS], *(place for place in one.bars if place not in far)][:CELLS])
+    return [place for place in one.bars if place in kept]
+
+
+def others(one: CellShares, places: Sequence[int]) -> str:
+    """What the cells without a row hold together."""
+    rest = set(range(len(one.probs))) - set(places)
+    if not rest:
+        return ""
+    exact = f"{sum(one.probs[place] for place in rest):.1%}"
+    share = f"{sum(one.shares[place] for place in rest):.1%} of the samples, exact " if one.n else "exact "
+    return f"All other texts together: {share}{exact}."
 
 
 def situation(content: Mapping[str, Any]) -> str:
-    """Both distributions at the draft token of a prediction, without numbers."""
-    end = max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))
+    """Both distributions at the draft token of a prediction, with its q and p: a class is to say what follows from them."""
+    end = 1.25 * max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))  # with room for the numbers
     rows = [
-        (short(row["token"], LONGEST), _bar("draft upper", 0.0, row["q"] / end) + _bar("target lower", 0.0, row["p"] / end), row["token"] == content["token"])
+        (short(row["token"], LONGEST),
+         "".join(_bar(f"{name} {side}", 0.0, row[letter] / end)
+                 + (_value(side, row[letter] / end, f"{letter} = {number(row[letter])}") if row["token"] == content["token"] else "")
+                 for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
+         row["token"] == content["token"])
         for row in content["bars"]
     ]  # fmt: skip
     key = _key(("draft", "draft q"), ("target", "target p"))
-    return _chart("Both distributions of the next token, without numbers.", key + _rows(rows, "two"))
+    return _chart(
+        f"Both distributions of the next token. Of the draft token: q = {number(content['q'])}, p = {number(content['p'])}.",
+        key + _rows(rows, "two"),
+    )
 
 
 def calibration(found: Calibration) -> str:
