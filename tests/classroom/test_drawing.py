@@ -170,7 +170,7 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
     for one in found:
         assert one["chance"] == pytest.approx(min(1.0, one["p"] / one["q"])) and one["text"].startswith(SETTINGS.prompt[:4])
         assert one["token"] in [bar["token"] for bar in one["bars"]]
-    assert found[0] != found[1]
+    assert found[0] != found[1] and found[0]["chance"] <= drawing.OPEN, "the first one may well be rejected"
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):

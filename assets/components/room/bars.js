@@ -1,7 +1,7 @@
 // Bars of a histogram as rows: a share, the exact probability as a mark, and the band that sampling noise leaves it in.
 
 import { h, say } from "../lib/dom.js";
-import { number, percent } from "../lib/numbers.js";
+import { number } from "../lib/numbers.js";
 
 const part = (x, end) => `${(100 * Math.min(1, Math.max(0, x / end))).toFixed(2)}%`;
 
@@ -36,7 +36,7 @@ function makeRow(label) {
       bar.style.width = n ? part(row.share, end) : "0";
       mark.style.left = part(row.p, end);
       const own = mine === null ? "" : ` · ${mine} yours`;
-      say(value, n ? `${percent(row.share)}, exact ${number(row.p)}${own}` : `exact ${number(row.p)}`);
+      say(value, n ? `${tenth(row.share)}, exact ${tenth(row.p)}${own}` : `exact ${tenth(row.p)}`);
     },
   };
 }
@@ -55,4 +55,5 @@ export function twoBars(bars, token) {
   return h("div", { class: "histogram", role: "list", "aria-label": "Probabilities of the next token" }, ...rows);
 }
 
+const tenth = (x) => `${(100 * x).toFixed(1)}%`;
 const size = (x) => `about ${Math.round(20 * x) * 5}%`;

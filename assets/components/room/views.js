@@ -34,7 +34,7 @@ function range(id, words, low, high, value, written) {
   const renew = () => { say(output, written(Number(input.value))); input.setAttribute("aria-valuetext", written(Number(input.value))); };
   input.addEventListener("input", renew);
   renew();
-  return { node: h("div", { class: "range" }, h("label", { for: id }, words), input, output), value: () => Number(input.value), fix: () => { input.disabled = true; } };
+  return { node: h("div", { class: "range" }, h("label", { for: id }, words), output, input), value: () => Number(input.value), fix: () => { input.disabled = true; } };
 }
 
 function predict(said, act) {

@@ -55,7 +55,8 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind:
     ):
         marker = {"color": GRAY[kind], "pattern": pattern}
         figure.add_bar(x=list(counts), y=[row + shift for row in rows], orientation="h", width=0.38, marker=marker, name=name,
-                       text=[str(count) for count in counts], textposition="outside", cliponaxis=False, textfont={"color": GRAY[kind]}, hoverinfo="skip")  # fmt: skip
+                       hoverinfo="skip")  # fmt: skip
+        _beside(figure, counts, [row + shift for row in rows], [str(count) for count in counts], kind)
     most = max(1, *found.before, *found.after)
     figure.update_xaxes(range=[0, 1.15 * most], title="votes", dtick=max(1, round(most / 6)), gridcolor=GRID, zeroline=False, fixedrange=True)  # fmt: skip
     return _rows(figure, rows, names)
@@ -68,13 +69,22 @@ def race(found: Sequence[Choice], kind: str = "light") -> go.Figure:
     values, blue = [one.per_pass for one in shown], getattr(MEANINGS["target"], kind)
     figure = go.Figure()
     figure.add_bar(x=values, y=rows, orientation="h", width=0.6, marker={"color": GRAY[kind]}, name="tokens per target pass",
-                   text=[f"{value:.2f}" for value in values], textposition="outside", cliponaxis=False, textfont={"color": GRAY[kind]}, hoverinfo="skip")  # fmt: skip
+                   hoverinfo="skip")  # fmt: skip
+    _beside(figure, values, rows, [f"{value:.2f}" for value in values], kind)
     marker = {"symbol": "line-ns-open", "size": 24, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=[1.0] * len(rows), y=rows, mode="markers", marker=marker, name="1: without drafting", hoverinfo="skip")
     figure.update_xaxes(
         range=[0, 1.15 * max(1.0, *values)], title="tokens per target pass", gridcolor=GRID, zeroline=False, fixedrange=True
     )
     return _rows(figure, rows, [f"{METHODS[one.method]}, gamma {one.gamma}" for one in shown])
+
+
+def _beside(figure: go.Figure, ends: Sequence[float], places: Sequence[float], words: Sequence[str], kind: str) -> None:
+    """A number after the end of each bar."""
+    for end, place, text in zip(ends, places, words, strict=True):
+        figure.add_annotation(
+            x=end, y=place, text=text, showarrow=False, xanchor="left", xshift=6, font={"size": 13, "color": GRAY[kind]}
+        )
 
 
 def _rows(figure: go.Figure, rows: Sequence[int], names: Sequence[str]) -> go.Figure:

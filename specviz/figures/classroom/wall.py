@@ -117,7 +117,7 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> st
 def race(found: Sequence[Choice]) -> str:
     """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
     shown = list(found)[:CHOICES]
-    end = 1.3 * max(1.0, *(row.per_pass for row in shown))
+    end = 1.5 * max(1.0, *(row.per_pass for row in shown))
     rows = [
         (f"{METHODS[row.method]}, γ = {row.gamma}",
          _bar("share", 0.0, row.per_pass / end) + _mark(1.0 / end)
