@@ -58,7 +58,7 @@ def test_a_text_that_a_mistake_makes_frequent_has_a_row_within_the_axis_and_the_
 
 
 def test_charts_for_print_have_the_numbers_of_the_wall():
-    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
+    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.41, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
     line, *dots, came = charts.calibration(found).data
     assert [(*dot.x, *dot.y) for dot in dots] == [(0.25, 0.8), (0.95, 0.8)] and (came.x, came.y) == ((0.25,), (0.5,))
     assert line.x == line.y and (dots[0].marker.size / dots[1].marker.size) ** 2 == pytest.approx(6)
@@ -74,7 +74,7 @@ def test_charts_for_print_have_the_numbers_of_the_wall():
 
 
 def test_the_class_s_predictions_stand_where_they_were_said_and_outcomes_need_enough_of_them():
-    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
+    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.41, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
     html = figures.calibration(found)
     dots = parts(html, "said")
     assert dots == [(25.0, 80.0), (95.0, 80.0)] and parts(html, "came") == [(25.0, 50.0)]

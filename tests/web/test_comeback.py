@@ -29,3 +29,6 @@ def test_a_page_says_once_that_what_it_held_is_gone(monkeypatch, header, says):
     for _ in range(3):
         greet()
     assert said == says
+    monkeypatch.setattr(st, "session_state", {})
+    greet(whole=True)
+    assert said == says, "a page that had nothing but its address has lost nothing"

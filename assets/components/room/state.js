@@ -40,8 +40,13 @@ export function remembered(text, makeTicket) {
 export function moments(walk) {
   return walk.flatMap((round, place) => [
     ...round.drafts.filter((draft) => draft.accepted !== null).map((draft) => ({ kind: "draft", round: place, draft })),
-    { kind: "end", round: place, ending: round.ending, unchecked: round.drafts.filter((draft) => draft.accepted === null).length },
+    { kind: "end", round: place, ending: round.ending, unchecked: round.drafts.filter((draft) => draft.accepted === null).length, drafted: round.drafts.length },
   ]);
+}
+
+/** Whether "accepted" or "rejected" and a chance of acceptance contradict each other. */
+export function disagree(accepted, chance) {
+  return accepted ? chance < 0.5 : chance > 0.5;
 }
 
 /** What became of a student's choice in a race. takes: whether the race goes on. */

@@ -24,7 +24,7 @@ def calibration(found: Calibration, kind: str = "light") -> go.Figure:
     most = max(n for _, n in dots)
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": getattr(MEANINGS["target"], kind), "width": 2.5},
-                       name="as probable as said", hoverinfo="skip")  # fmt: skip
+                       name="predicted = min(1, p/q)", hoverinfo="skip")  # fmt: skip
     for first, ((said, truth), n) in enumerate(dots):
         size = max(LEAST, LARGEST * (n / most) ** 0.5)
         figure.add_scatter(x=[said], y=[truth], mode="markers", marker={"size": size, "color": GRAY[kind], "opacity": 0.7}, name="predictions",
@@ -33,12 +33,10 @@ def calibration(found: Calibration, kind: str = "light") -> go.Figure:
     if came:
         figure.add_scatter(x=[middle for middle, _ in came], y=[share for _, share in came], mode="markers",
                            marker={"symbol": "diamond-open", "size": 13, "color": GRAY[kind], "line": {"width": 2.5, "color": GRAY[kind]}},
-                           name=f"share that was accepted, of {ENOUGH} or more", hoverinfo="skip")  # fmt: skip
-    figure.update_xaxes(
-        range=[-0.04, 1.04], tickformat=".0%", title="the class said", gridcolor=GRID, zeroline=False, fixedrange=True
-    )
+                           name=f"share accepted, of {ENOUGH} or more", hoverinfo="skip")  # fmt: skip
+    figure.update_xaxes(range=[-0.04, 1.04], tickformat=".0%", title="predicted", gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(
-        range=[-0.06, 1.06], tickformat=".0%", title="min(1, p/q), and what came", gridcolor=GRID, zeroline=False, fixedrange=True
+        range=[-0.06, 1.06], tickformat=".0%", title="min(1, p/q)", gridcolor=GRID, zeroline=False, fixedrange=True
     )
     figure.update_layout(height=420, margin={"l": 8, "r": 12, "t": 34, "b": 46}, legend=LEGEND, showlegend=True, dragmode=False)
     return figure

@@ -85,11 +85,10 @@ def calibration(found: Calibration) -> str:
     most = max(dots.values())
     inside = [_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
     inside += [_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
-    key = _key(
-        ("said", "predictions"), ("came", f"share that was accepted, of {ENOUGH} or more"), ("line", "as probable as said")
-    )
+    came = [("came", f"share accepted, of {ENOUGH} or more")] if any(n >= ENOUGH for _, n, _ in found.bins) else []
+    key = _key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
     ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
-    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "the class said; upwards: min(1, p/q), and what came")
+    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
     alt = f"{found.n} predictions, on average {found.said:.0%}; min(1, p/q) is {found.truth:.0%} on average."
     return _chart(
         alt,

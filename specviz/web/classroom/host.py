@@ -410,7 +410,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     given = under, mistake, exact.ids
     samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on")
     options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
-    options_.append({"name": "none of these", "wrong": "The decoder is exact."})
+    options_.append({"name": "no mistake", "wrong": "The decoder is exact."})
     return {
         "settings": under.to_record(), "labels": list(exact.labels), "options": options_, "answer": answer, "mistake": mistake,
         "cells": {"shown": {"whole": exact.shown.whole.tolist(), "masses": exact.shown.masses.tolist()}},

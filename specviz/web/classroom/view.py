@@ -372,7 +372,7 @@ def look(hall: Hall, root: str) -> None:
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.status(room, task, found))}</p></div>')
     if task is None:
         st.html(
-            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p class="soft">{escape(words.settings_line(room.settings))}</p></div></div>'
+            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-TAIL:])}</p></div></div>'
         )
         return
     left, right = st.columns([5, 2], gap="large")
@@ -418,7 +418,7 @@ def of_votes(hall: Hall, task: Task, found: Any) -> None:
 def of_race(hall: Hall, task: Task, found: Any) -> None:
     if found.choices:
         st.html(figures.race(found.choices))
-    said(words.raced(task, found))
+    said(words.raced(task, found), words.BEGINS["race"] if task.takes else "")
 
 
 WALLS = {"predict": of_predictions, "sample": of_samples, "vote": of_votes, "race": of_race}

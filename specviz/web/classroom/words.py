@@ -7,6 +7,7 @@ from typing import Any
 
 from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
+from specviz.figures.common.narration import number
 from specviz.settings import Settings
 from specviz.web.common.verdict import counted
 
@@ -34,7 +35,10 @@ LESSONS = (
     "`docs/teaching.md` says what a room stores, `docs/glossary.md` has every term, `docs/reading.md` the papers."
 )
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
-BRIER = "The Brier score is the mean of (what was said − what came)²: 0 is perfect, 0.25 is what always saying 50% gives."
+BRIER = (
+    "The Brier score is the mean of (what was said − what came)², with 1 for accepted and 0 for rejected; smaller is better. Each student’s token met a random "
+    "number of their own, so the expected score counts, not luck."
+)
 
 
 def begins(kind: str) -> str:
@@ -87,24 +91,23 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
         p = min(last["p_values"].values())
         return (
             "rejected",
-            f"Not exact: the first {tested} do not follow the exact distribution.",
+            f"Not exact: the first {tested} of the class do not follow the exact distribution.",
             f"p = {p:.2g}, at a level of {last['level']:.2g}.",
         )
     if last["verdict"] != "consistent":
         return "untold", f"The first {tested} cannot decide: all texts share one cell.", _next(n)
-    seen = (
-        f"A distribution at a total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100."
-    )
     return (
         "consistent",
-        f"The class’s samples follow the exact distribution: {tested} tested, no difference seen.",
-        f"{seen} {_next(n)}",
+        f"No difference from the exact distribution seen in {tested}.",
+        f"A total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100. {_next(n)}",
     )
 
 
 def _next(n: int) -> str:
     coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
-    return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
+    return f"The class has {counted(n)}; " + (
+        f"the next test comes at {coming:,}." if coming else "this was the last test of the plan."
+    )
 
 
 def of_task(task: Task, found: Any) -> str:
@@ -117,24 +120,28 @@ def predictions(task: Task, found: Calibration | None) -> str:
     n = 0 if found is None else found.n
     if found is None or task.phase != "shown":
         return f"{n:,} prediction{'' if n == 1 else 's'} so far."
+    content = task.content
     return (
-        f"min(1, p/q) is {task.content['chance']:.0%}. The class said {found.said:.0%} on average; {found.right:.0%} said rightly whether their token is "
-        f"accepted. Brier score {found.brier:.3f}; who knows min(1, p/q) expects {found.best:.3f}."
+        f"min(1, p/q) = min(1, {number(content['p'])}/{number(content['q'])}) = {content['chance']:.0%}. The class said {found.said:.0%} on average. "
+        f"Expected Brier score of what was said: {found.expected:.3f}; of min(1, p/q): {found.best:.3f}."
     )
 
 
 def voted_on(task: Task) -> str:
-    return f"{task.content['n']:,} samples of a decoder that may make a mistake, over the exact distribution of the target."
+    names = [option["name"] for option in task.content["options"]]
+    return f"{task.content['n']:,} samples of one decoder. Which is it: {'; '.join(names[:-1])}; or {names[-1]}?"
 
 
 def voted(task: Task, found: Votes) -> str:
     if task.phase != "shown":
         n = sum(found.before if task.phase == "before" else found.after)
-        return f"{n:,} vote{'' if n == 1 else 's'} so far; they are shown at the end."
+        when = "First vote" if task.phase == "before" else "Talk about it, then vote again"
+        return f"{when}: {n:,} vote{'' if n == 1 else 's'} so far."
     right = task.content["answer"]
     before, after = (f"{votes[right]:,} of {sum(votes):,}" for votes in (found.before, found.after))
     moved = "1 student changed their mind." if found.moved == 1 else f"{found.moved:,} students changed their minds."
-    return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
+    option = task.content["options"][right]
+    return f"It is: {option['name']}. {option['wrong']} Right before the discussion: {before}; after it: {after}. {moved}"
 
 
 def raced(task: Task, found: Race) -> str:

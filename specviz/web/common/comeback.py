@@ -13,14 +13,17 @@ SENTENCE = "The server has let go of what this page had. Please compute or uploa
 _SEEN = "comeback-seen"
 
 
-def greet() -> None:
-    """Say the sentence once, in the first run of such a session. It stays until the visitor closes it."""
+def greet(whole: bool = False) -> None:
+    """Say the sentence once, in the first run of such a session. It stays until the visitor closes it.
+
+    whole  whether the page has nothing beside its address, as one that steers or shows a room: then it has lost nothing
+    """
     if st.session_state.get(_SEEN):
         return
     st.session_state[_SEEN] = True
     context = get_script_run_ctx()
     had = session_before(st.context.headers.get("Sec-WebSocket-Protocol", ""))
-    if had and context is not None and had != context.session_id:
+    if had and not whole and context is not None and had != context.session_id:
         st.toast(SENTENCE, duration="infinite")
 
 

@@ -26,7 +26,7 @@ def run() -> None:
     st.html(f"<style>\n{styles('theme', 'pages', 'matrix', 'drawings')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
-    comeback.greet()
+    comeback.greet(whole=page.url_path == "classroom")
     page.run()
     onward(page.url_path or FIRST, pages)
     for sentence in untrusted.refused():

@@ -16,8 +16,8 @@ from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check, read
 from specviz.evidence.certificate.redraw import redraw
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
-from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.export import offer
+from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
 from specviz.web.classroom.view import example
 from specviz.web.common import placement
