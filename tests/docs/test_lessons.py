@@ -14,7 +14,7 @@ from specviz.classroom.records import KINDS
 from specviz.evidence import looks
 from specviz.evidence.looks import LOOKS
 from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.figures.one_round.stage import read_cursor
+from specviz.figures.one_round.stage import motions, read_cursor
 from specviz.figures.one_token.link import read_state
 from specviz.figures.questions.questions import questions, shipped
 from specviz.measure.methods import ENTRIES
@@ -65,6 +65,16 @@ def test_a_lesson_has_what_a_teacher_looks_for(lesson):
     text = lesson.read_text(encoding="utf-8")
     for part in ("**Aims.**", "**Prior knowledge.**", "**Before.**", "## Plan", "## Misconceptions", "**Solutions.**"):
         assert part in text, part
+
+
+def test_a_link_to_the_rejected_token_leads_to_its_random_number():
+    for name in ("lesson-20", "lesson-45"):
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        (address,) = re.findall(r"\[One round\]\((http[^)]*)\)[^|]*drag u down", text)
+        at = read_cursor(parse_qs(urlsplit(address).query)["at"][0])
+        round_ = RECORDED.opening.rounds[at["round"]]
+        motion = motions(RECORDED.opening, round_)[at["motion"]]
+        assert motion.kind == "uniform" and round_.proposals[motion.node].accepted is False
 
 
 def test_a_class_s_tasks_have_the_names_of_their_buttons():
