@@ -37,7 +37,7 @@ LESSONS = (
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
 BRIER = (
     "The Brier score is the mean of (what was said − what came)², with 1 for accepted and 0 for rejected; smaller is better. Each student’s token met a random "
-    "number of their own, so the expected score counts, not luck."
+    "number of their own, so the expected score counts, not a single outcome."
 )
 
 
