@@ -15,20 +15,19 @@ from specviz.prediction.published_speeds import ROWS
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # simpler formulas
+PER_POSITION, FORMULA = "one alpha per position", "the formula"
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
 def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
-    return _over_gamma(
-        plan, "tokens", {"one alpha per depth": "hazards", "one alpha": "independent"}, "tokens per target pass", kind
-    )
+    return _over_gamma(plan, "tokens", {PER_POSITION: "hazards", "one alpha": "independent"}, "tokens per target pass", kind)
 
 
 def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
-    simpler = {"one alpha per depth": "linear", "Leviathan": "leviathan"}
-    figure = _over_gamma(plan, "factor", simpler, "speed-up", kind)
+    simpler = {PER_POSITION: "linear", FORMULA: "leviathan"}
+    figure = _over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
@@ -68,11 +67,37 @@ def tokens_conclusion(plan: SpeedPlan) -> str:
     )
 
 
+def best_conclusion(plan: SpeedPlan) -> str:
+    """The gamma that each way of predicting chooses."""
+    said = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
+    found = ", ".join(f"{gamma} {said.get(name, name)}" for name, gamma in plan.chosen_by.items())
+    return f"The best gamma: {found}." + (" 0 means target-only sampling." if 0 in plan.chosen_by.values() else "")
+
+
+def reconciled(plan: SpeedPlan) -> str:
+    """Beside the verdict at its gamma: what was measured, what the formula says, and why that is another number; empty without costs."""
+    gamma = int(plan.best.value) if plan.best else 0
+    row = plan.row(gamma) or (max(plan.rows, key=lambda one: one.factor.value) if plan.best else None)
+    if row is None or plan.costs is None or row.leviathan is None:
+        return ""
+    measured = next((one.factor for one in plan.checked if one.gamma == row.gamma and one.factor), None)
+    said = "" if measured is None else "The measured speeds are too uncertain to compare. "
+    if measured is not None and plan.believed:
+        said = f"Measured with gamma {row.gamma}: {measured.said()}. "
+    costs, drafts = plan.costs, "1 draft token" if row.gamma == 1 else f"{row.gamma} draft tokens"
+    took, draft, check = costs.cost(row.gamma), costs.part("draft", row.gamma), costs.part("target", row.gamma)
+    return (
+        f"{said}The formula gives {row.leviathan:.2f}: {row.independent:.2f} tokens from a round that takes {row.gamma * costs.c + 1.0:.2f} target passes. "
+        f"Counted and timed, a round with {drafts} yields {row.tokens.value:.2f} tokens and takes {took:.2f}: {draft:.2f} for drafting, {check:.2f} for the "
+        f"pass over {row.gamma + 1} tokens, {took - draft - check:.2f} for the acceptance rule and the work between passes."
+    )
+
+
 def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), "one alpha per depth": round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), PER_POSITION: round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "on the text itself": None if row.own_text is None else round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else measured.tokens.said(".3f")
