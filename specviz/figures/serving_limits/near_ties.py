@@ -65,7 +65,8 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
     frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
-    figure.update_yaxes(type="log", dtick=1)
+    ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:.10g}" for tick in ticks])
     return figure
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
@@ -14,36 +12,20 @@ from specviz.measure.estimate import Estimate, interval_of
 from specviz.serving.setups import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
 COLUMNS = ("target served as", "the setup changes the target by", "draft tokens change it by, at most", "verdict")
-SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
+SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
 WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 NOISY = "too noisy to say"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the table: ``cells`` as COLUMNS; meaning of the setup, or why it has no numbers; mark of the verdict."""
-
-    cells: tuple[str, str, str, str]
-    meaning: str
-    mark: str
-
-
-def table(one: SetupComparison) -> list[Line]:
-    """A line for each setup."""
-    return [
-        Line(
-            (
-                row.entry.name,
-                number(row.apart.value) if row.apart else "–" if row.reason else "reference" if row.key == REFERENCE else "",
-                number(row.own.worst) if row.own else "–" if row.reason else "",
-                "–" if row.reason else WORDS[row.verdict],
-            ),
-            row.reason or row.entry.description,
-            mark(row),
-        )
-        for row in one.rows
-    ]
+def table(one: SetupComparison) -> list[tuple[tuple[str, str, str, str], str]]:
+    """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
+    rows = []
+    for row in one.rows:
+        apart = number(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
+        cells = (apart, number(row.own.worst) if row.own else "", f"{mark(row)} {WORDS[row.verdict]}")
+        rows.append(((row.entry.name, *(("–",) * 3 if row.reason else cells)), row.reason or row.entry.description))
+    return rows
 
 
 def mark(row: SetupRow) -> str:
@@ -130,7 +112,7 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
-    frame(figure, 100 + 31 * len(rows), "change of the distribution (TV)")
+    frame(figure, 100 + 31 * len(rows), "change (TV)")
     figure.update_yaxes(tickvals=places, ticktext=[safe(f"{mark(row)} {short(row.entry.name, 30)}") for row in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
     figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame
 from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.measure.estimate import Estimate
-from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.plan import PlanRow, SpeedPlan
 from specviz.prediction.published_speeds import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
@@ -74,22 +74,51 @@ def best_conclusion(plan: SpeedPlan) -> str:
     return f"The best gamma: {found}." + (" 0 means target-only sampling." if 0 in plan.chosen_by.values() else "")
 
 
-def reconciled(plan: SpeedPlan) -> str:
-    """Beside the verdict at its gamma: what was measured, what the formula says, and why that is another number; empty without costs."""
-    gamma = int(plan.best.value) if plan.best else 0
-    row = plan.row(gamma) or (max(plan.rows, key=lambda one: one.factor.value) if plan.best else None)
-    if row is None or plan.costs is None or row.leviathan is None:
+WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
+
+
+def shown(plan: SpeedPlan) -> PlanRow | None:
+    """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
+    if plan.best is None or plan.costs is None:
+        return None
+    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.factor.value)
+
+
+def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
+    """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
+    row = shown(plan)
+    if row is None:
+        return []
+    found = [
+        (
+            ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
+            "from alpha, c and gamma",
+        ),
+        (("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()), "tokens counted, rounds timed"),
+    ]
+    measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
+    if measured is not None:
+        unsure = "" if plan.believed else "; too uncertain to compare"
+        cells = ("Measured", *_over(measured.tokens.value, measured.factor.value), measured.factor.said())
+        found.append((cells, f"texts written with draft tokens{unsure}"))
+    return found
+
+
+def _over(tokens: float, factor: float) -> tuple[str, str]:
+    """Tokens of a round, and the cost that makes them this factor."""
+    return f"{tokens:.2f}", f"{tokens / factor:.2f}"
+
+
+def why(plan: SpeedPlan) -> str:
+    """What the formula leaves out of the cost of a round; empty without costs."""
+    row = shown(plan)
+    if row is None:
         return ""
-    measured = next((one.factor for one in plan.checked if one.gamma == row.gamma and one.factor), None)
-    said = "" if measured is None else "The measured speeds are too uncertain to compare. "
-    if measured is not None and plan.believed:
-        said = f"Measured with gamma {row.gamma}: {measured.said()}. "
     costs, drafts = plan.costs, "1 draft token" if row.gamma == 1 else f"{row.gamma} draft tokens"
     took, draft, check = costs.cost(row.gamma), costs.part("draft", row.gamma), costs.part("target", row.gamma)
     return (
-        f"{said}The formula gives {row.leviathan:.2f}: {row.independent:.2f} tokens from a round that takes {row.gamma * costs.c + 1.0:.2f} target passes. "
-        f"Counted and timed, a round with {drafts} yields {row.tokens.value:.2f} tokens and takes {took:.2f}: {draft:.2f} for drafting, {check:.2f} for the "
-        f"pass over {row.gamma + 1} tokens, {took - draft - check:.2f} for the acceptance rule and the work between passes."
+        f"Why the formula differs: it takes every pass for 1 and leaves out the rest. Timed, a round with {drafts} takes {draft:.2f} target passes for "
+        f"drafting, {check:.2f} for the pass over {row.gamma + 1} tokens, and {took - draft - check:.2f} for the acceptance rule and the work between passes."
     )
 
 

@@ -40,12 +40,12 @@ def timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
     passes = [begin + gamma * spot.c for begin in rounds]
     figure = go.Figure()
     figure.add_bar(
-        x=[spot.c] * len(steps), base=steps, y=[DRAFTED] * len(steps), orientation="h", width=0.5, name="draft step",
+        x=[spot.c] * len(steps), base=steps, y=[DRAFTED] * len(steps), orientation="h", width=0.62, name="draft step",
         marker={"color": getattr(MEANINGS["draft"], kind), "line": {"color": EDGE, "width": 0.6}}, hoverinfo="skip",
     )  # fmt: skip
     figure.add_bar(
         x=[1.0] * (len(alone) + len(passes)), base=[*alone, *passes], y=[ALONE] * len(alone) + [DRAFTED] * len(passes),
-        orientation="h", width=0.5, name="target pass and its tokens",
+        orientation="h", width=0.62, name="target pass (tokens)",
         text=["1"] * len(alone) + ["" if place + 1.0 > end + 1e-9 else f"{tokens:.1f}" for place in passes], textposition="inside",
         insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 13}, hoverinfo="skip",
         marker={"color": getattr(MEANINGS["target"], kind), "line": {"color": EDGE, "width": 0.6}},

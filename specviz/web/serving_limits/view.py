@@ -11,10 +11,9 @@ import streamlit as st
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.prediction.plans import Choice
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
-from specviz.web.common import measurement_page, pairs, session, two_texts
+from specviz.web.common import measurement_page, pairs, plain_table, session, two_texts
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import PLOT, dataframe, machine, notes, picture, said, tables
 from specviz.web.common.pairs import recorded_with
@@ -22,7 +21,6 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.common.two_texts import Line
 from specviz.web.serving_limits import export, work
-from specviz.web.serving_limits import table as setups_table
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
 from specviz.web.speed.state import recorded as recorded_plans
 
@@ -62,7 +60,7 @@ def page() -> None:
     with numbers:
         said(conclusion, "serving_limits-said")
         st.markdown("## Every setup")
-        st.html(setups_table.html(figures.table(one)))
+        st.html(plain_table.html(figures.COLUMNS, figures.table(one), words=True))
         st.caption(TV)
         notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
     with below:
@@ -140,7 +138,7 @@ def folds(state: SetupsState, one: SetupComparison) -> None:
 
 def elsewhere(one: SetupComparison) -> str:
     """What How fast? measured with the same pair, temperature and gamma; empty where it measured nothing like it."""
-    plan = recorded_plans().get(Choice(one.settings.pair, f"{one.settings.temperature:g}").key)
+    plan = recorded_plans().get(f"{one.settings.pair} {one.settings.temperature:g}")
     found = next((row.factor for row in plan.checked if row.gamma == one.settings.gamma and row.factor), None) if plan else None
     if plan is None or found is None or not plan.believed:
         return ""

@@ -20,7 +20,7 @@ from specviz.prediction.plans import TEMPERATURES, Choice
 from specviz.prediction.published_speeds import SOURCE
 from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
-from specviz.web.common import measurement_page, session
+from specviz.web.common import measurement_page, plain_table, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables
 from specviz.web.common.markdown import escaped
@@ -35,7 +35,6 @@ LEDE = (
     "Three numbers set the speed: how often a draft token is accepted (alpha), what a draft step costs (c), and how many draft tokens a round "
     "has (gamma). Move them, and see when drafting pays."
 )
-GAIN = "## What do these models gain?"
 COUNTED = (
     "Each token of the target’s own text would have been an accepted draft token with probability min(1, q/p): q/p, not p/q, because here the token "
     "comes from the target. So tokens per target pass can be counted for every gamma without running speculative decoding."
@@ -72,12 +71,9 @@ def page() -> None:
         st.caption("The prediction appears here once it is made.")
     else:
         with gain:
-            st.markdown(GAIN)
-            said(" ".join(filter(None, (in_words(state, plan), figures.reconciled(plan)))), "speed-said")
-            notes([measured_on(state, plan)], "speed-notes-from")
+            gains(state, plan, kind)
         to_paste(state, plan)
-        pictures(plan, kind)
-        tables("The numbers behind the pictures", figures.rows(plan))
+        predicting(plan, kind)
     tabs(state, plan, kind, gamma, spot)
 
 
@@ -170,22 +166,33 @@ def in_words(state: SpeedState, plan: SpeedPlan) -> str:
     return "The verdict follows: rounds are being timed." if state.busy else f"{plan.in_words} The work was stopped before that."
 
 
-def pictures(plan: SpeedPlan, kind: str) -> None:
-    if plan.costs:
-        left, right = st.columns(2, gap="large")
-        with left:
-            st.markdown("### Speed\nThe band is the middle 95% of resampled texts and timings.")
-            picture(drawn(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
-    else:
-        right = st.container()
-        right.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
+def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
+    """The verdict and how it is reached, beside the speed over gamma; before rounds are timed, beside the tokens."""
+    st.markdown("## What do these models gain?")
+    left, right = st.columns(2, gap="large")
+    with left:
+        said(in_words(state, plan), "speed-said")
+        if ways := figures.ways(plan):
+            st.html(plain_table.html(figures.WAYS, ways))
+            st.caption(figures.why(plan))
+        notes([measured_on(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
     with right:
-        st.markdown(f"### Tokens per target pass\n{'Predicted, and measured in separate runs' if plan.checked else 'Predicted'}.")
-        picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
-        if sharing := draftable_in_words(plan.models):
-            st.caption(sharing)
+        if plan.costs:
+            picture(drawn(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
+        else:
+            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+
+
+def predicting(plan: SpeedPlan, kind: str) -> None:
+    """How the prediction is made, and how near it comes; the tokens stand here where the speed stands above."""
     with st.expander("How is it predicted?"):
         st.markdown(COUNTED)
+        if plan.costs:
+            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            st.caption("Bands are the middle 95% of resampled texts, of speeds also of resampled timings.")
+        else:
+            st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
+        dataframe(figures.rows(plan), placeholder="")
 
 
 def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
