@@ -3,7 +3,7 @@
 import { Presenter } from "./present.js";
 
 /** The default export of a component. ``make(data)`` gives a view with node, update(component), resize() and close().
-A view that says ``presented`` false is not what the page's presenter view shows; another component of the page is.
+The page's presenter view shows its node, or the node that it names as ``presented``; null where another view of the page is presented. Data may say so too.
 */
 export function mounted(make) {
   const known = new WeakMap();
@@ -19,7 +19,8 @@ export function mounted(make) {
     const one = known.get(parentElement);
     const { view, sizes } = one;
     view.update(component);
-    if (view.presented !== false) (one.presenter ??= new Presenter(view)).update();
+    const shown = data.presented === false ? null : view.presented === undefined ? view.node : view.presented;
+    if (shown) (one.presenter ??= new Presenter(view, shown)).update();
     return () => {
       one.presenter?.close();
       view.close();

@@ -116,7 +116,7 @@ def a_round(row: MethodRow) -> None:
         st.caption(f"The last round with a rejection, if there was one. Rule: {row.rule}. Step with → and ←.")
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
-        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace)})
+        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "presented": False})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")
