@@ -2,27 +2,26 @@
 
 /** The screens of a page, {top, bottom, heading}, from its blocks {top, bottom, heading, figure}. What is taller than a screen gets several.
 
-A section, which is a heading and what follows it, is parted only where it fits no screen; and a figure takes along as much of the words before it as fits.
+A section, which is a heading and what follows it, is parted only where it fits no screen; and a figure takes along the words before it as far as they fit.
 */
 export function paginate(blocks, height) {
   const screens = [];
   const fits = (all) => all.at(-1).bottom - all[0].top <= height;
   for (const section of sections(rows(blocks))) {
-    const last = screens.at(-1);
-    if (last && fits([...last, ...section])) {
-      last.push(...section);
-      continue;
-    }
-    screens.push([section[0]]);
-    for (const row of section.slice(1)) {
+    const last = screens.at(-1) ?? [];
+    const joins = last.length && (fits([...last, ...section]) || (!fits(section) && fits([...last, ...section.slice(0, 2)])));
+    if (!joins) screens.push([]);
+    for (const row of section) {
       const here = screens.at(-1);
       if (fits([...here, row])) {
         here.push(row);
-      } else {
-        const fresh = [row];
-        while (row.figure && here.length > 1 && !here.at(-1).figure && fits([here.at(-1), ...fresh])) fresh.unshift(here.pop());
-        screens.push(fresh);
+        continue;
       }
+      const fresh = [row];
+      const follows = () => !here.at(-1).figure && !here.at(-2).figure; // else they are the words after another figure
+      while (row.figure && here.length > 1 && follows() && fits([here.at(-1), ...fresh])) fresh.unshift(here.pop());
+      if (here.length) screens.push(fresh);
+      else here.push(...fresh);
     }
   }
   let heading = "";
