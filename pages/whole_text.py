@@ -1,4 +1,4 @@
-"""Whole text: what did the target model really decide?"""
+"""Whole text: one prompt continued with and without draft tokens."""
 
 from specviz.web.common import frame
 from specviz.web.whole_text import view

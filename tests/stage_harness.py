@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from specviz.figures.common.components import component
-from specviz.figures.common.narration import OPENING
+from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 
@@ -41,7 +40,14 @@ window.give({}); window.ready = true;
 
 def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
-    full = {"opening": OPENING, "tour": [asdict(stop) for stop in TOUR], "mode": "recorded", "busy": None, "notices": []} | data
+    full = {
+        "headline": HEADLINE,
+        "opening": OPENING,
+        "tour": stops("token"),
+        "mode": "recorded",
+        "busy": None,
+        "notices": [],
+    } | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
     return component_page("stage", full, scheme, pad)
 

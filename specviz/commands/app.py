@@ -35,4 +35,8 @@ def run(options: argparse.Namespace) -> int:
     ]
     path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
     mode = {"SPECVIZ_MODE": options.mode} if options.mode else {}
-    return subprocess.run(command, cwd=place, env=os.environ | {"PYTHONPATH": path} | mode, check=False).returncode
+    environment = os.environ | {"PYTHONPATH": path} | mode
+    if os.name == "posix":  # the server takes this process's place: whoever ends it ends the server
+        os.chdir(place)
+        os.execve(sys.executable, command, environment)
+    return subprocess.run(command, cwd=place, env=environment, check=False).returncode

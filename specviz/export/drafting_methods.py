@@ -18,7 +18,7 @@ from specviz.measure.methods import MethodComparison, to_json
 from specviz.prediction.plan import SpeedPlan
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
-        "ms_per_token", "ms_low", "ms_high", "blank_because")  # fmt: skip
+        "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "told", "blank_because")  # fmt: skip
 CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
 GAIN = ("draft_tokens", "tokens_per_pass", *interval_columns("counted", "measured"))
 FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
@@ -40,7 +40,7 @@ def drafting_methods(
     where = conditions(one.settings, one.models)
     pictures, captions = (
         {},
-        [f"{figures.conclusion(one)} {figures.paying(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"],
+        [f"{figures.conclusion(one)} {figures.few(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"],
     )
     row = one.row("adversarial")
     if row and row.first:
@@ -68,10 +68,11 @@ def drafting_methods(
 
 def _rows(one: MethodComparison) -> Iterator[list[Any]]:
     for row in one.rows:
-        measured: list[Any] = [None] * 8
+        measured: list[Any] = [None] * 12
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *interval(row.ms)]
+            measured += [*interval(figures.speed(row, one)), figures.told(row, one)]
         verdict = "" if row.reason else figures.verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 

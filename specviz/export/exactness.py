@@ -35,7 +35,7 @@ def exact(
     verdict   in words, as the page says it
     manifest  settings, models, versions, permalink and commands
     """
-    end, where = evidence.axis_end(*arms), conditions(settings, manifest["models"])
+    end, where = evidence.rows_end(*arms), conditions(settings, manifest["models"])
     pictures = {
         f"draws-{number}": Picture(partial(evidence.cell_bars, one, end), one.name) for number, one in enumerate(arms, start=1)
     }

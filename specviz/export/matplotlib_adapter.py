@@ -475,19 +475,19 @@ def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> lis
     _only(edge, {"color", "width"}, "bar.marker.line")
     pattern = marker.get("pattern", {})
     _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
-    given = (marker["color"], pattern.get("shape", ""))
-    colors, shapes = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
+    given = (marker["color"], pattern.get("shape", ""), edge.get("color", ""))
+    colors, shapes, rims = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
         raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what color the bar has")
     looks = []
-    for color, shape in zip(colors, shapes, strict=True):
+    for color, shape, rim in zip(colors, shapes, rims, strict=True):
         look = {"facecolor": _color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
         if hatch := _known(HATCHES, shape, "marker.pattern.shape"):
             if edge:
                 raise _unknown("a bar with both a pattern and an edge")
             look |= {"hatch": hatch, "edgecolor": _color(pattern.get("fgcolor", "white"))}
         elif edge:
-            look |= {"edgecolor": _color(edge["color"]), "linewidth": POINTS * edge.get("width", 1)}
+            look |= {"edgecolor": _color(rim), "linewidth": POINTS * edge.get("width", 1)}
         looks.append(look)
     return looks
 

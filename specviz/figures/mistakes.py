@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import log10, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS
 from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.exactness.evidence import CLEAR, CellShares
 from specviz.figures.exactness.samples import SamplingResult
 
 if TYPE_CHECKING:
@@ -89,14 +89,20 @@ class Curve:
         return rows
 
 
-def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
-    """Color, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one in the color of a rejection."""
+def style(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
+    """Line, sign and bar of a decoder: the right one filled in the target's blue, the wrong one dashed and an outline in the color of the text.
+
+    Neither is colored or hatched as rejected draft tokens are.
+    """
     if wrong is None:
-        gray = GRAY[kind]
-        return {"color": gray, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
-    bad = arm == wrong
-    color = getattr(MEANINGS["rejected" if bad else "target"], kind)
-    return {"color": color, "dash": "dash" if bad else "solid", "symbol": "x" if bad else "circle", "hatch": "/" if bad else ""}
+        color, second = GRAY[kind], arm == 1
+    else:
+        second = arm == wrong
+        color = INK[kind] if second else getattr(MEANINGS["target"], kind)
+    dash, symbol = (
+        (("solid", "circle"), ("dash", "x"))[second] if wrong is not None else (("solid", "circle"), ("dot", "square-open"))[arm]
+    )
+    return {"color": color, "dash": dash, "symbol": symbol, "fill": CLEAR if second else color}
 
 
 def curve(one: Curve, kind: str = "light") -> go.Figure:
@@ -104,6 +110,8 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
                        fillcolor=BAND, name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
+    figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 1, "color": GRAY[kind]},
+                       showlegend=False, name="sampling noise, its edge", hoverinfo="skip")  # fmt: skip
     for arm, name in enumerate(one.names):
         drawn = style(one.wrong, arm, kind)
         values = [value[arm] for value in one.tv]
@@ -115,10 +123,14 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
         )  # fmt: skip
     if one.caught:
         late = one.caught >= 1000  # the words go to the left of the line
-        figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
-        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ detected at {one.caught:,}", showarrow=False,
+        figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": INK[kind]})
+        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✕ detected at {one.caught:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
                               font={"size": 13, "color": GRAY[kind]})  # under the line at 1  # fmt: skip
+    if not one.n:
+        figure.add_annotation(
+            x=2.0, y=0.5, yref="paper", text="no samples yet", showarrow=False, font={"size": 13, "color": GRAY[kind]}
+        )
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
@@ -219,8 +231,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
         figure.add_bar(
             x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
             cliponaxis=False, width=0.55, textfont={"color": GRAY[kind]}, row=1, col=column, hoverinfo="skip",
-            marker={"color": [one["color"] for one in styles],
-                    "pattern": {"shape": [one["hatch"] for one in styles], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
+            marker={"color": [one["fill"] for one in styles], "line": {"color": [one["color"] for one in styles], "width": 2}},
         )  # fmt: skip
         figure.update_yaxes(range=[0, 1.18 * max(values, default=1.0) or 1.0], tickformat=".0%" if column == 1 else None, row=1,
                             col=column)  # fmt: skip
@@ -232,11 +243,5 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
 
 
 def wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
-    """Samples of the wrong decoder beside the exact distribution, hatched."""
-    figure = evidence.cell_bars(one, evidence.axis_end(one), kind)
-    marker = {
-        "color": getattr(MEANINGS["rejected"], kind),
-        "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6},
-    }
-    figure.update_traces(marker=marker, selector={"name": "share of the samples"})
-    return figure
+    """Samples of the wrong decoder beside the exact distribution: outlines, as everywhere on the page."""
+    return evidence.cell_bars(one, evidence.rows_end(one), kind, hollow=True)

@@ -94,6 +94,21 @@ class Lane:
     def seconds(self) -> float:
         return self.clock[-1] if self.clock else 0.0
 
+    @property
+    def per_round(self) -> float:
+        """Seconds of a round, on average; at least one has ended."""
+        return self.seconds / len(self.clock)
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens per target pass: each round has one. At least one has ended."""
+        return len(self.trace.output_ids) / len(self.clock)
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second on the clock, in the run that is shown."""
+        return self.tokens_per_pass / self.per_round
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:

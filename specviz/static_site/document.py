@@ -55,7 +55,7 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     alone  a file of its own, with its font in it and without the other pages
     """
     title = f"{PAGES[name]} · specviz"
-    script, style = linked(f"site/{content.script}.js"), styles("theme", "matrix", "drawings", "site")
+    script, style = linked(f"site/{content.script}.js"), styles("theme", "matrix", "site")
     if alone:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')

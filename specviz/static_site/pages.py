@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cache
 from html import escape
 from typing import Any
@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
-from specviz.figures.common.narration import OPENING
-from specviz.figures.drafting_methods import drawings, matrix
+from specviz.figures.common.narration import HEADLINE, OPENING
+from specviz.figures.drafting_methods import matrix
 from specviz.figures.drafting_methods import methods as methods_words
+from specviz.figures.drafting_methods.overview import overview_payload
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from specviz.figures.one_token.token import token_payload
 from specviz.figures.questions import questions as asked
 from specviz.figures.serving_limits import setups as setups_words
@@ -31,7 +32,7 @@ from specviz.prediction.study import Study
 from specviz.records import ASSETS, read_file
 from specviz.serving import setups
 from specviz.settings import Settings
-from specviz.static_site.document import PAGES, Content
+from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
 
 TRACES = ASSETS / "traces"
@@ -63,7 +64,7 @@ def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
     trace = trace or opening()
     data = {
-        "payload": stage_payload(trace, more=False), "opening": OPENING, "tour": [asdict(stop) for stop in TOUR], "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
+        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."
@@ -87,7 +88,7 @@ def whole_text(live: str | None) -> Content:
                 "temperature": one.settings.temperature,
                 "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
                 "from": f"Recorded, {measured}",
-                "conclusion": [lanes_words.conclusion(one), f"{lanes_words.speed(one)} {lanes_words.texts_sentence(one)}"],
+                "conclusion": [lanes_words.conclusion(one), lanes_words.texts_sentence(one)],
                 "lanes": lanes_words.lanes_payload(one, app=live),
                 "forks": lanes_words.forks_payload(one),
             }
@@ -97,8 +98,7 @@ def whole_text(live: str | None) -> Content:
         for one in found
     )
     body = (
-        "<h1>Whole text</h1>\n<p>What did the target model really decide? One text from target-only sampling, and one written with draft "
-        f'tokens, after the same prompt.</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
+        f'<h1>Whole text</h1>\n<p>{escape(lanes_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
         '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )
@@ -112,19 +112,25 @@ def drafting_methods() -> Content:
         f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
         for choice, one in known.items()
     )
-    sections = "\n".join(_comparison(choice, one) for choice, one in known.items())
+    verdicts = "\n".join(_verdict(choice, one) for choice, one in known.items())
     body = (
-        "<h1>Drafting methods</h1>\n<p>Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes "
-        f'the target’s distribution. A bad drafting method costs only speed.</p>\n{drawings.html(known[FIRST["distribution"]])}\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
-        f'{NOTICES}\n{sections}\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>'
+        "<h1>Drafting methods</h1>\n<p>Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never "
+        f'correctness.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n{NOTICES}\n{verdicts}\n'
+        '<div id="methods" class="component"></div>\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>\n'
+        + "\n".join(_comparison(choice, one) for choice, one in known.items())
     )
-    comparisons = {choice: {row.key: _method(row) for row in one.rows} for choice, one in known.items()}
+    comparisons = {
+        choice: {"overview": overview_payload(one), "rows": {row.key: _method(row) for row in one.rows}}
+        for choice, one in known.items()
+    }
     about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
-    return Content(about, body, "drafting_methods", _data("tree", comparisons=comparisons, first=FIRST))
+    return Content(
+        about, body, "drafting_methods", _data("tree", comparisons=comparisons, first=FIRST, chart=component("methods")["css"])
+    )
 
 
 def questions() -> Content:
-    data = {"payload": asked.payload(asked.shipped(), _in_this_edition)}
+    data = {"payload": asked.payload(asked.shipped(), _in_this_edition, SHARED)}
     about = "Eight situations from recorded runs of speculative decoding: answer before you look."
     body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
     return Content(about, body, "questions", _data("questions", data=data))
@@ -138,29 +144,33 @@ def _distribution(one: MethodComparison) -> str:
     return f"temperature {one.settings.temperature:g}" + (f", top-p {one.settings.top_p:g}" if one.settings.top_p else "")
 
 
+def _verdict(choice: str, one: MethodComparison) -> str:
+    """What the chart of one distribution shows."""
+    plans_ = read_file(TRACES / "plans.json", plans.from_json).values()
+    few = methods_words.few(one, plans_).replace("*", "")
+    return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.conclusion(one))}</p><p class="from">{escape(few)}</p></div>'
+
+
 def _comparison(choice: str, one: MethodComparison) -> str:
-    """The table of one distribution; the name of a method leads to a round of it."""
-    links = [f"?{urlencode({'distribution': choice, 'row': row.key})}#row-name" for row in one.rows]
-    rows = table(methods_words.table(one), "methods", dict(zip((row.key for row in one.rows), links, strict=True)))
-    first = [
-        words(found.first)
+    """What stands behind the chart of one distribution."""
+    first = "".join(
+        f"<p>{escape(words(found.first))}</p>"
         for key, words in (
             ("adversarial", methods_words.same_distribution_conclusion),
             ("typical", methods_words.shortcut_conclusion),
         )
         if (found := one.row(key)) is not None and found.first is not None
-    ]
+    )
     when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.length} tokens. {_machine(one.machine)}"
-    said = "".join(
-        f"<p>{escape(sentence)}</p>"
-        for sentence in (methods_words.conclusion(one), methods_words.paying(one), *first)
-        if sentence
-    )
-    hidden = "" if choice == FIRST["distribution"] else ' class="off"'
     return (
-        f'<section data-distribution="{escape(choice)}"{hidden}><p class="from">{escape(when)}</p>{rows}'
-        f'<div class="said">{said}</div><p class="from">{escape(methods_words.positions(one))}</p></section>'
+        f'<section class="{_off(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
+        f"<details><summary>The numbers behind the chart</summary>{table(methods_words.details(one), 'methods')}"
+        f'<p class="from">{escape(methods_words.positions(one))}</p></details></section>'
     )
+
+
+def _off(choice: str) -> str:
+    return "" if choice == FIRST["distribution"] else " off"
 
 
 def _method(row: MethodRow) -> dict[str, Any]:
@@ -176,7 +186,7 @@ def evidence() -> Content:
     served = read_file(TRACES / "setups.json", setups.from_json)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plans.from_json).values()))
-    blank = "".join(f"<li>{escape(row['cells'])}: {escape(row['blank because'])}</li>" for row in matrix.blanks(cells))
+    blank = "".join(f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.blanks(cells))
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
@@ -210,20 +220,13 @@ def sources() -> Content:
     return Content("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
 
 
-def table(rows: Sequence[Mapping[str, Any]], kind: str = "", links: Mapping[str, str] | None = None) -> str:
-    """Rows as a table that scrolls by itself where a page is narrow.
-
-    kind  its class, for the style sheet; links  key of each row -> the address that its first cell leads to
-    """
+def table(rows: Sequence[Mapping[str, Any]], kind: str = "") -> str:
+    """Rows as a table that scrolls by itself where a page is narrow. kind: its class, for the style sheet."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows[0])
     columns = [_column([row[name] for row in rows]) for name in rows[0]]
     lines = []
-    for (key, link), (first, *others) in zip(
-        links.items() if links else [("", "")] * len(rows), zip(*columns, strict=True), strict=True
-    ):
-        first = f'<a href="{escape(link)}">{first}</a>' if link else first
-        mark = f' data-row="{escape(key)}"' if key else ""
-        lines.append(f'<tr{mark}><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
+    for first, *others in zip(*columns, strict=True):
+        lines.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
     return f'<div class="table {kind}"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 

@@ -1,4 +1,4 @@
-"""Drafting methods in a real browser: rows are chosen, a round is walked without the server, a run shows its progress and stops."""
+"""Drafting methods in a real browser: methods are chosen, a round is walked without the server, a run shows its progress and stops."""
 
 from __future__ import annotations
 
@@ -51,15 +51,50 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
     fits(page)
 
 
-@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
-def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped(page, server):
+def test_the_verdict_and_the_chart_stand_in_the_first_screen_with_three_controls_at_most(page, server):
     open_methods(page, server)
-    table = page.get_by_test_id("stDataFrame").first
-    table.locator(".dvn-scroller").click(position={"x": 18, "y": 35 + 35 * 1 + 17})
-    page.wait_for_url(re.compile("row=draft(&|$)"))
-    expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
+    verdict, lines = page.locator(".st-key-drafting_methods-said"), page.locator(".methods li:visible .method")
+    expect(verdict).to_contain_text("Fastest: ")
+    assert 6 <= lines.count() <= 11
+    first = lines.first.bounding_box()
+    assert first["y"] + first["height"] < 0.65 * page.viewport_size["height"]
+    expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
+    expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
+
+
+def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page, server):
+    open_methods(page, server)
+    page.get_by_role("button", name="EAGLE head").click()
+    page.wait_for_url(re.compile("row=eagle(&|$)"))
+    expect(page.get_by_role("heading", name="EAGLE head: one round")).to_be_visible()
+    expect(page.locator('.method[aria-pressed="true"]')).to_have_count(1)
+    more = page.get_by_role("button", name="All 21 methods")
+    expect(more).to_have_attribute("aria-expanded", "false")
+    more.click()
+    expect(page.locator(".methods li:visible .method")).to_have_count(21)
+    lookahead = page.get_by_role("button", name="Lookahead. ")
+    expect(lookahead).to_have_accessible_name(re.compile(r"tokens per target pass\. .* times as fast as target only, slower\.$"))
+    lookahead.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("row=lookahead(&|$)"))
+    expect(page.get_by_role("heading", name="Lookahead: one round")).to_be_visible()
+    page.get_by_role("button", name="Fewer methods").click()
+    expect(lookahead).to_be_visible()
+    for width in (390, 768, 1920, 1366):
+        resize(page, width)
+        room = page.locator(".methods").bounding_box()
+        for line in page.locator(".methods li:visible .method").all():
+            assert line.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+            box = line.bounding_box()
+            assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
+
+
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
+def test_a_run_can_be_stopped(page, server):
+    open_methods(page, server, "?row=draft")
     expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 draft tokens")
     fits(page)
+    page.get_by_text("Compare them on a text of your own").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")

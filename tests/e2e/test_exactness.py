@@ -25,9 +25,23 @@ def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1"
     return page
 
 
+def recorded_link(server: str) -> str:
+    """The question with which the page opens where nothing else was run before."""
+    asked = recorded_samples().exactness.settings
+    return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}"
+
+
 def draw(page: Page, name: str, so_far: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
-    expect(page.get_by_text(f"{so_far} so far", exact=True)).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".st-key-exactness-buttons")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+
+
+def draw_another(page: Page, count: str) -> None:
+    """Draw a number of samples that has no button in sight."""
+    page.get_by_role("button", name="Settings", exact=True).click()
+    page.get_by_label("Another number of samples", exact=True).fill(count)
+    page.get_by_role("button", name="Sample that many", exact=True).click()
+    page.keyboard.press("Escape")
 
 
 def verdict(page: Page):
@@ -39,8 +53,12 @@ def drawn(context, server) -> Page:
     """The page after its buttons were pressed one after the other; ``verdicts`` are what it said after how many samples. Tests only read it."""
     page = open_exact(laptop(context), server)
     page.verdicts = {0: verdict(page).inner_text()}
-    for name, so_far in (("1 sample", "1 sample"), ("100", "101 samples"), ("10,000", "10,101 samples")):
-        draw(page, name, so_far)
+    for name, so_far in (("1", "1 sample"), ("100", "101 samples"), ("10,000", "10,101 samples")):
+        if name == "1":
+            draw_another(page, name)
+            expect(page.locator(".st-key-exactness-buttons")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+        else:
+            draw(page, name, so_far)
         at_rest(page)
         page.verdicts[so_far] = verdict(page).inner_text()
     yield page
@@ -54,9 +72,9 @@ def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sample
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(drawn):
     assert "too few to tell" in drawn.verdicts["1 sample"]
     assert "100 samples, no difference seen" in drawn.verdicts["101 samples"]
-    assert re.search(r"total variation distance of 0\.\d+", drawn.verdicts["101 samples"])
+    assert re.search(r"distribution differs by \d+% would have been detected", drawn.verdicts["101 samples"])
     assert drawn.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
-    expect(drawn.get_by_text("Same distribution, different texts.")).to_be_visible()
+    expect(drawn.get_by_text("The latest sample of each", exact=False)).to_be_visible()
     assert drawn.mistakes == []
 
 
@@ -107,8 +125,7 @@ def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, wid
 
 
 def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):
-    asked = recorded_samples().exactness.settings
-    page.goto(f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}")
+    page.goto(recorded_link(server))
     expect(page.locator(".st-key-exactness-verdict")).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
     expect(page.locator(".st-key-exactness-notes-from")).to_contain_text("Recorded on")
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
@@ -118,10 +135,31 @@ def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_
     assert page.mistakes == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768), (1920, 1080)])
+def test_the_first_screen_holds_the_answer_and_a_whole_picture_and_at_most_three_controls(context, server, width, height):
+    page = laptop(context)
+    resize(page, width, height)
+    page.goto(recorded_link(server))
+    charts = page.locator(".js-plotly-plot")
+    expect(charts).to_have_count(3, timeout=PATIENT)
+    at_rest(page)
+    box = charts.first.bounding_box()
+    assert box["y"] + box["height"] <= height
+    assert page.locator(".st-key-exactness-verdict").bounding_box()["y"] < box["y"], "the answer stands above the picture"
+    main = page.get_by_test_id("stMainBlockContainer")
+    assert main.locator("[class*=st-key-exactness] [data-testid=stTextArea]").count() == 0, "the text is in Settings"
+    assert main.locator(".st-key-exactness-buttons button").count() == 2
+    expect(page.get_by_label("What to test", exact=True)).to_have_count(1)
+    expect(page.locator(".st-key-exactness-buttons")).to_contain_text("temperature 0.8, 4 draft tokens per round")
+    page.close()
+
+
 @pytest.mark.slow  # the same on Break it is fast
 def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_exact(page, server, "?prompt=Once+upon&length=4")
-    page.get_by_role("button", name="A million", exact=True).click()
+    page.get_by_role("button", name="Settings", exact=True).click()
+    page.get_by_role("button", name="Sample a million", exact=True).click()
+    page.keyboard.press("Escape")
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling")
     stop = page.locator(".st-key-exactness-stop button")
     began = time.monotonic()
@@ -129,11 +167,11 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.get_by_role("button", name="100", exact=True)).to_be_enabled()
+    page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
-    page.get_by_role("button", name="Settings").click()
     temperature = page.get_by_label("Temperature", exact=True)
     temperature.fill("0")
     temperature.press("Enter")
@@ -142,7 +180,9 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     assert (query(page)["prompt"], query(page)["length"]) == (NASTY, "4")
     other = laptop(browser)
     other.goto(page.url)
+    other.get_by_role("button", name="Settings").click()
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value(NASTY, timeout=PATIENT)
+    other.keyboard.press("Escape")
     expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
     expect(other.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     draw(other, "100", "100 samples")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from specviz.evidence.mutants.mistakes import MISTAKES
-from tests.browser import resize
+from tests.browser import at_rest, resize
 from tests.e2e.conftest import laptop
 from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
@@ -40,11 +40,32 @@ def caught(context, server) -> Page:
 
 def test_a_mistake_is_caught_and_the_right_rule_passes(caught):
     assert "There are no samples yet" in caught.before
-    expect(verdict(caught)).to_contain_text("The correct one passes")
+    expect(verdict(caught)).to_contain_text("The right rule, tested alike, passes")
     expect(caught.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
     caught.get_by_text("The numbers behind the pictures").click()
-    expect(caught.get_by_test_id("stDataFrame")).to_have_count(4)
+    expect(caught.get_by_test_id("stDataFrame")).to_have_count(5)
     assert caught.mistakes == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080)])
+def test_the_first_screen_holds_the_answer_its_picture_and_three_controls(context, server, width, height):
+    page = laptop(context)
+    resize(page, width, height)
+    page.goto(f"{server}/mistakes")
+    chart = page.locator(".js-plotly-plot").first
+    expect(chart).to_be_visible(timeout=PATIENT)
+    at_rest(page)
+    box = chart.bounding_box()
+    assert verdict(page).bounding_box()["y"] < box["y"] and box["y"] + box["height"] <= height
+    names = ("Sample until it is detected", "Find the wrong decoder")
+    for control in (page.get_by_label("Mistake", exact=True), *(page.get_by_role("button", name=name) for name in names)):
+        assert control.bounding_box()["y"] < height
+    resize(page, 390)
+    box = chart.bounding_box()
+    assert box["y"] + box["height"] < page.get_by_label("Mistake", exact=True).bounding_box()["y"], (
+        "on a phone the picture comes first"
+    )
+    page.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
@@ -57,14 +78,17 @@ def test_no_width_scrolls_sideways(caught, width, scheme):
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R16")
     expect(page.locator(".st-key-mistakes-about")).to_contain_text(MISTAKES["R16"].wrong)
-    page.get_by_role("button", name="Sample until it is detected").click()
+    for size in ("100", "1,000", "10,000", "100,000"):
+        page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
+        expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)
+    page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True).click()
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-mistakes-stop button")
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="Sample until it is detected")).to_be_enabled()
+    expect(page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True)).to_be_enabled()
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
@@ -74,7 +98,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     expect(page.locator(".two-texts")).to_contain_text("rule", timeout=PATIENT)
     harmless(page)
     page.get_by_label("Mistake", exact=True).click()
-    page.get_by_role("option", name=re.compile("random number stuck at 0")).click()
+    page.get_by_role("option", name=re.compile("Random number stuck at 0")).click()
     page.wait_for_url(re.compile("mistake=R18"))
     assert query(page)["prompt"] == NASTY
     expect(page.get_by_role("link", name="vllm-project/vllm-ascend#13766")).to_have_attribute(

@@ -81,7 +81,7 @@ def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the
         expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
     assert status(page).startswith("recorded round")
     assert "cpu float32" in status(page)
-    assert re.search(r"draft [\d.]+ ms, target [\d.]+ ms, rule [\d.]+ ms", status(page))
+    assert re.search(r"drafting \d+ tokens [\d.]+ ms, target pass [\d.]+ ms", status(page))
 
 
 def test_nothing_is_fetched_from_outside(opened, server):
@@ -171,7 +171,7 @@ def choose_uniform(page: Page, text: str) -> None:
 def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
     open_page(page, server)
     choose_uniform(page, "0.999")
-    expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
+    expect(page.locator(".stage .status")).to_contain_text("you set u of", timeout=PATIENT)
     wait_live(page)
     page.wait_for_url(re.compile("uniforms="))
     assert query(page)["uniforms"] == "0=0.999"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.notes import NOTES
 from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_token.link import read_state
@@ -15,6 +16,7 @@ from tests.stage_harness import component_page, page_html
 
 RECORDED = shipped()
 STAGE = stage_payload(RECORDED.opening)
+TREES = {key: tree_payload(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
 ADDRESS = "http://present.test/?seed=7"
 SMALLEST = """() => {
   const found = [];
@@ -37,6 +39,8 @@ def shown(name: str) -> str:
     """A component's page with what the app gives it."""
     if name == "stage":
         return page_html(STAGE)
+    if name in TREES:
+        return component_page("tree", {"payload": TREES[name]})
     if name == "questions":
         return component_page("questions", {"payload": payload(RECORDED), "question": None, "ending": "", "notices": []})
     given = token_payload(RECORDED.opening)
@@ -63,10 +67,10 @@ def notes_of(page):
     return opened.value
 
 
-@pytest.mark.parametrize("name", ["stage", "token", "questions"])
+@pytest.mark.parametrize("name", ["stage", "token", "questions", *TREES])
 def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
     page = present(name)
-    steps = len(STAGE["rounds"][0]["motions"]) if name == "stage" else 8 if name == "questions" else 1
+    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1}.get(name) or len(TREES[name]["steps"])
     for _ in range(steps):
         if name == "questions":
             page.keyboard.press("1")
@@ -82,6 +86,32 @@ def test_the_stage_fits_the_projector_at_every_step(present):
             "[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]"
         )
         assert tall[0] <= tall[1]
+        page.keyboard.press("ArrowRight")
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_round_of_a_drafting_method_fits_the_projector_at_every_step(present, name):
+    page = present(name)
+    for _ in TREES[name]["steps"]:
+        assert page.evaluate(
+            "[stage.querySelector('section.stage')].every((node) => node.scrollHeight <= node.clientHeight && node.scrollWidth <= node.clientWidth)"
+        )
+        for part in (".sentence", ".barsCard", ".leaf >> nth=-1"):
+            box = page.locator(f".presenting {part}").bounding_box()
+            assert box["y"] + box["height"] <= 1080 and box["x"] + box["width"] <= 1920
+        page.keyboard.press("ArrowRight")
+
+
+def test_each_question_and_each_explanation_fits_the_projector(present):
+    page = present("questions")
+    for one in payload(RECORDED)["questions"]:
+        for key in range(len(one["options"]) + 1):
+            if key:
+                page.keyboard.press(str(key))
+            tall = page.evaluate(
+                "(([stage]) => [stage.scrollHeight, stage.clientHeight])(stage.querySelectorAll('section.stage'))"
+            )
+            assert tall[0] <= tall[1], (one["key"], key)
         page.keyboard.press("ArrowRight")
 
 
@@ -162,7 +192,7 @@ def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
     notes = notes_of(page)
     right = next(one for one in payload(RECORDED)["questions"][0]["options"] if one["right"])
     expect(notes.locator(".ask")).to_contain_text(right["text"])
-    expect(page.locator(".explained")).to_be_hidden()
+    expect(page.locator(".explained:visible")).to_have_count(0)
 
 
 def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
@@ -190,3 +220,17 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
 def test_every_kind_of_motion_has_its_note():
     kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["motions"]}
     assert kinds <= set(NOTES)
+
+
+LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((one) => {
+  const words = document.createRange();
+  words.selectNodeContents(one);
+  return new Set([...words.getClientRects()].map(({ top }) => Math.round(top / 8))).size;
+}))"""
+
+
+def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
+    page = present()
+    for _ in range(sum(len(one["motions"]) for one in STAGE["rounds"])):
+        assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
+        page.keyboard.press("ArrowRight")

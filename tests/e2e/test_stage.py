@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.common.narration import OPENING, number
+from specviz.figures.common.narration import HEADLINE, OPENING, number
 from specviz.figures.one_round.stage import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, sentence, standings, step_through
@@ -54,7 +54,8 @@ def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["motions"][0]["sentence"]
-    assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "What for"]
+    assert page.locator(".roundHead .headline").inner_text() == ": ".join(HEADLINE)
+    assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "Result"]
     assert [text.removesuffix(" Take the tour →") for text in page.locator(".opening dd").all_inner_texts()] == [
         said for _, said in OPENING
     ]

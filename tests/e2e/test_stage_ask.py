@@ -20,8 +20,10 @@ def asking(open_html, browser):
     """The stage before the first check, asked first, in a browser that has kept nothing."""
     context = browser.new_context()
 
-    def opener(size: str = "1366"):
-        page = open_html(page_html(PAYLOAD, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context)
+    def opener(size: str = "1366", scheme: str = "light"):
+        page = open_html(
+            page_html(PAYLOAD, scheme, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
+        )
         page.keyboard.press("a")
         page.keyboard.press("ArrowRight")
         return page
@@ -34,70 +36,73 @@ def kept(page) -> list[dict]:
     return page.evaluate("JSON.parse(localStorage.getItem('specviz-forecasts') ?? '[]')")
 
 
-def answer(page, verdict: str, percent: int | None = None) -> None:
-    page.locator(f".choice[data-is={verdict}]").click()
-    if percent is not None:
-        page.locator(".chance input").fill(str(percent))
+def asked(page) -> bool:
+    return "How probable is it that" in sentence(page)
+
+
+def answer(page, percent: int) -> None:
+    page.locator(".chance input").fill(str(percent))
     page.get_by_role("button", name="Draw u").click()
 
 
 def test_the_question_does_not_tell_the_answer(asking):
     page = asking()
-    assert sentence(page).endswith("Will it be accepted, and how probable is that?")
+    assert asked(page)
     assert page.locator(".scene .edge").evaluate("node => node.style.opacity") == "0"
     assert "p/q =" not in page.locator(".scene").text_content()
-    expect(page.get_by_role("button", name="Draw u")).to_be_disabled()
 
 
 @pytest.mark.parametrize("size", ["390", "1366"])
 def test_an_answer_is_drawn_echoed_and_scored(asking, size):
     page = asking(size)
-    answer(page, "accepted", 90)
+    answer(page, 90)
     fate = CHIPS[0]["fate"]
     assert sentence(page).startswith(MOTIONS[motion_index(PAYLOAD, "uniform", node=0)]["sentence"])
-    assert "You said accepted, and 0.90 for accepted; the rule accepts it with probability" in sentence(page)
+    assert "You gave acceptance 90%; the rule gives it" in sentence(page)
     assert kept(page) == [
         {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
     ]
     expected = (0.9 - (fate == "accepted")) ** 2
-    expect(page.locator(".score")).to_have_text(f"Brier score {number(expected)} after 1 answer.")
+    expect(page.locator(".score")).to_have_text(f"Mean squared error of your probabilities: {number(expected)} after 1 answer.")
 
 
 def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
     page = asking()
-    answer(page, "accepted")
+    answer(page, 75)
     page.keyboard.press("ArrowRight")
-    assert sentence(page).endswith("how probable is that?")
+    assert asked(page)
     page.keyboard.press("ArrowRight")  # skipped
-    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "uniform", node=1)]["sentence"]
+    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "uniform", node=1)]["sentence"] + " You skipped the question."
     page.keyboard.press("ArrowRight")
-    answer(page, "rejected", 10)
+    answer(page, 10)
     assert len(kept(page)) == 2 and page.locator(".curve .point").count() == 2
     page.keyboard.press("ArrowLeft")
-    assert not sentence(page).endswith("how probable is that?"), "asked once"
+    assert not asked(page), "asked once"
 
 
-def test_verdict_and_probability_agree_whichever_was_said_last(asking):
+def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(asking):
     page = asking()
-    slider, output = page.locator(".chance input"), page.locator(".chance output")
-    page.locator(".choice[data-is=rejected]").click()
-    slider.fill("90")
-    expect(page.locator(".choice[data-is=accepted]")).to_have_attribute("aria-pressed", "true")
-    page.locator(".choice[data-is=rejected]").click()
-    expect(output).to_have_text("10%")
-    page.get_by_role("button", name="Draw u").click()
-    assert kept(page)[0]["said"] == 0.1
+    page.keyboard.press("Home")
+    assert sentence(page).endswith("You will be asked before each check.")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pressed_button_stays_readable_under_the_pointer(asking, scheme):
+    page = asking(scheme=scheme)
+    button = page.get_by_role("button", name="Ask me first")
+    button.hover()
+    page.wait_for_function("stage.querySelector('.asker').getAnimations().length === 0")
+    ink, ground = button.evaluate("node => [getComputedStyle(node).color, getComputedStyle(node).backgroundColor]")
+    assert (ink, ground) == ("rgb(255, 255, 255)", "rgb(0, 95, 150)")
 
 
 def test_a_keyboard_alone_is_enough(asking):
     page = asking()
-    page.locator(".choice[data-is=rejected]").focus()
-    page.keyboard.press("Enter")
     page.locator(".chance input").focus()
-    for _ in range(5):
+    for _ in range(30):
         page.keyboard.press("ArrowLeft")  # the slider's own keys
     assert page.locator(".chance output").inner_text() == "20%"
-    assert sentence(page).endswith("how probable is that?")
+    assert asked(page)
     page.get_by_role("button", name="Draw u").focus()
     page.keyboard.press("Enter")
     assert kept(page)[0]["said"] == 0.2
@@ -105,7 +110,7 @@ def test_a_keyboard_alone_is_enough(asking):
 
 def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
     page = asking()
-    answer(page, "accepted", 60)
+    answer(page, 60)
     page.reload()
     page.wait_for_function("window.ready")
     page.keyboard.press("A")
@@ -119,7 +124,7 @@ def test_playing_waits_for_an_answer(asking):
     page.keyboard.press("p")
     page.wait_for_timeout(200)
     expect(page.get_by_role("button", name="▶ Play")).to_be_visible(timeout=12_000)
-    assert sentence(page).endswith("how probable is that?")
+    assert asked(page)
 
 
 def test_without_the_switch_nothing_is_asked(asking):

@@ -81,14 +81,23 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
             page.keyboard.press("ArrowRight")
 
 
-def test_the_pass_is_named_behind_the_last_chip_and_takes_no_place(open_stage):
+def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "pass")))
-    reach = """index => { const chips = [...window.stage.querySelectorAll(".chip")];
-        return window.stage.querySelector(".onePass").getBoundingClientRect().left - chips.at(index).getBoundingClientRect().right; }"""
-    assert 0 <= page.evaluate(reach, -2) <= 16
+    place = "() => { const box = window.stage.querySelector('.onePass').getBoundingClientRect(); return [box.left, box.top]; }"
+    before, first = page.evaluate(place), page.locator(".chip").first.bounding_box()
+    assert before[0] == pytest.approx(first["x"], abs=1) and before[1] < first["y"] + first["height"]
     page.keyboard.press("End")
-    assert 0 <= page.evaluate(reach, -1) <= 16
+    assert page.evaluate(place) == before
+
+
+def test_the_bars_of_the_residual_stand_still_when_the_draw_comes(open_stage):
+    payload = stage_payload(traces.story())
+    page = open_stage(payload, cursor=(0, motion_index(payload, "residual")))
+    boxes = """pieces => pieces.filter(piece => piece.checkVisibility()).map(piece => [piece.style.y, piece.style.height])"""
+    before = page.locator(".piece").evaluate_all(boxes)
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".drawForm").is_visible() and page.locator(".piece").evaluate_all(boxes) == before
 
 
 def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):

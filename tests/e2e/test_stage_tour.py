@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import TOUR, stops
 from specviz.figures.questions.questions import shipped
 from tests import traces
 from tests.browser import resize
@@ -14,6 +14,8 @@ from tests.stage_harness import page_html, sentence
 
 PAYLOAD = stage_payload(shipped().opening)
 ADDRESS = "http://tour.test/?seed=7"
+TITLE = ".tourStop.now h3"
+SPOKEN_OF = (".chips", ".scene", ".sentence", ".transport .buttons")
 
 
 @pytest.fixture
@@ -29,11 +31,16 @@ def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
     assert all(len(stop.says) < 260 for stop in TOUR)
 
 
+def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
+    page = toured(tour=stops("block"))
+    assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
+
+
 def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
     page = toured(ADDRESS)
     assert not page.locator(".tour").is_visible()
     page.get_by_role("button", name="Take the tour").click()
-    expect(page.locator(".tour h3")).to_have_text(TOUR[0].title)
+    expect(page.locator(TITLE)).to_have_text(TOUR[0].title)
     page.wait_for_url("**tour=1*")
 
 
@@ -41,19 +48,49 @@ def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
 def test_every_stop_points_at_one_thing_in_sight(toured, size):
     page = toured(size=size)
     for n, stop in enumerate(TOUR, start=1):
-        expect(page.locator(".tour h3")).to_have_text(stop.title)
+        expect(page.locator(TITLE)).to_have_text(stop.title)
         expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
         ring, card = page.locator(".ring").bounding_box(), page.locator(".tour").bounding_box()
         width = page.viewport_size["width"]
         assert ring["width"] > 40 and ring["height"] > 30
         assert card["x"] >= 0 and card["x"] + card["width"] <= width
-        apart = card["y"] >= ring["y"] + ring["height"] or card["y"] + card["height"] <= ring["y"]
-        beside = card["x"] >= ring["x"] + ring["width"] or card["x"] + card["width"] <= ring["x"]
-        assert apart or beside or size == "390", "the card covers what it points at"
+        tops = [page.locator(one).bounding_box()["y"] for one in SPOKEN_OF]
+        assert all(card["y"] + card["height"] <= top for top in tops), "the card covers what it speaks of"
         if n < len(TOUR):
             page.get_by_role("button", name="Next stop").click()
     page.get_by_role("button", name="Done").click()
     assert not page.locator(".tour").is_visible()
+
+
+@pytest.mark.parametrize("size", ["390", "1366", "1920"])
+def test_nothing_moves_from_stop_to_stop(toured, size):
+    page = toured(size=size)
+    places = set()
+    for n in range(len(TOUR)):
+        if n:
+            page.get_by_role("button", name="Next stop").click()
+        if n == 0 and size == "390":
+            continue  # a phone's picture grows after the first motion
+        boxes = [page.locator(one).bounding_box() for one in (".tour .outline", ".tour", ".scene")]
+        places.add(tuple((round(box["y"]), round(box["height"])) for box in boxes))
+    assert len(places) == 1
+
+
+def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_share(toured):
+    page = toured()
+    for _ in range(2):
+        page.get_by_role("button", name="Next stop").click()
+    expect(page.locator(".tourStop.now p")).to_contain_text("0.40 × 0.60 makes 0.24")
+    expect(page.locator(".tour")).not_to_contain_text("{")
+
+
+def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
+    page = toured(ADDRESS, payload=stage_payload(traces.edited()))
+    page.get_by_role("button", name="Take the tour").click()
+    assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
+    expect(page.locator(".tour")).to_be_hidden()
+    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 3}})", stage_payload(traces.story()))
+    expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
 
 
 def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(toured):
@@ -91,9 +128,9 @@ def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
 
 def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
     page = toured()
-    while page.locator(".tour h3").inner_text() == TOUR[0].title:
+    while page.locator(TITLE).inner_text() == TOUR[0].title:
         page.keyboard.press("ArrowRight")
-    expect(page.locator(".tour h3")).to_have_text(TOUR[1].title)
+    expect(page.locator(TITLE)).to_have_text(TOUR[1].title)
     page.keyboard.press("Enter")  # the next round
     assert not page.locator(".tour").is_visible()
     page.locator("select[aria-label=round]").select_option("0")
@@ -102,11 +139,11 @@ def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
 
 def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
     page = toured(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
-    title = page.locator(".tour h3").inner_text()
+    title = page.locator(TITLE).inner_text()
     assert title != TOUR[0].title
     page.reload()
     page.wait_for_function("window.ready")
-    expect(page.locator(".tour h3")).to_have_text(title)
+    expect(page.locator(TITLE)).to_have_text(title)
     page.keyboard.press("Escape")
     assert not page.locator(".tour").is_visible()
     page.wait_for_function("!location.search.includes('tour')")

@@ -159,7 +159,8 @@ def test_a_method_leads_to_its_round(opened, address):
     page = opened(f"{address}drafting_methods.html?distribution=top-p+.9")
     expect(page.locator("nav.choices [aria-current]")).to_have_text("temperature 1, top-p 0.9")
     expect(page.locator("section[data-distribution]:visible")).to_have_count(1)
-    page.get_by_role("link", name="Medusa heads", exact=True).click()
+    page.get_by_role("button", name="All 21 methods").click()
+    page.get_by_role("button", name="Medusa heads").click()
     expect(page.locator("#row-name")).to_have_text("Medusa heads: one round")
     assert urlsplit(page.url).query == "distribution=top-p+.9&row=medusa"
     page.get_by_role("button", name="Step →").click()

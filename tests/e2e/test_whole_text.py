@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from specviz.web.whole_text.state import recorded
 from tests.browser import resize
 from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
@@ -18,7 +19,7 @@ SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 def open_whole(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/whole_text{link}")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
     expect(page.locator(".forkItem").first).to_be_visible(timeout=PATIENT)
     return page
@@ -59,6 +60,8 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
         lane = page.locator(".lane.speculative").bounding_box()
         for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
             assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
+    page.get_by_text("At a few tokens, or everywhere?").click()
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)  # drawn once somebody asks
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_role("button", name="Settings").click()
     heat = page.get_by_label("Temperature", exact=True)
@@ -94,10 +97,26 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     harmless(page)
     token = page.locator(SECOND).nth(20)
     round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
+    step = re.search(r"at=\d+\.(\d+)", token.get_attribute("href"))[1]
     with page.expect_popup() as opened:
         token.click()
     expect(opened.value.locator(".onward select").first).to_have_value(str(round_ - 1), timeout=PATIENT)
+    expect(opened.value.locator(".transport input[type=range]")).to_have_value(str(int(step) - 1))
     opened.value.close()
+
+
+def test_a_laptops_first_screen_says_why_fewer_passes_are_a_smaller_speed_up_above_both_texts(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_whole(page, server)
+    values = [float(value) for value in page.locator(".sum b").all_inner_texts()]
+    assert values[0] / values[1] == pytest.approx(values[2], abs=0.02)
+    for what in (page.locator(".sum").nth(2), page.locator("ul.legend"), page.locator(SECOND).first, page.locator(FIRST).first):
+        expect(what).to_be_in_viewport(ratio=1.0)
+    passes = f"{len(recorded()['temperature 0.8'].speculative.clock)} target passes"
+    expect(page.locator(".lane.speculative .clock")).to_contain_text(f"{passes} · 128 tokens")
+    expect(page.locator(".clicks")).to_contain_text("its round opens in a new tab")
+    page.get_by_label("moment of both clocks").fill("100")
+    expect(page.locator(".lane.speculative .clock")).not_to_contain_text(passes)
 
 
 def stop_in_time(write: Locator, stop: Locator) -> None:

@@ -54,11 +54,13 @@ def corrected(number: int) -> Series:
 
 
 def filling(one: Any, name: str = "share of the samples") -> Series:
-    """The heaviest cell first: the fourth, then the first three as they stand."""
+    """The heaviest cell first: the fourth, then the first two as they stand, and all other texts last."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
-    return {"sampling noise, 99%": down(columns["high"]), "sampling noise, 99%, start": down(columns["low"]),
-            name: down(count / 1000 for count in columns["counts"]), "exact distribution": down(columns["probs"])}  # fmt: skip
+    shares = [count / 1000 for count in columns["counts"]]
+    beyond = [(share, 3.0 - row) for row, share in enumerate(shares) if not columns["low"][row] <= share <= columns["high"][row]]
+    return {name: down(shares), "sampling noise, 99%": down(columns["high"]), "sampling noise, 99%, start": down(columns["low"]),
+            "exact distribution": down(columns["probs"])} | ({"beyond sampling noise": beyond} if beyond else {})  # fmt: skip
 
 
 def panels() -> Series:
@@ -185,7 +187,7 @@ def rounds_in_time() -> Series:
 
 def first_tokens(key: str) -> Series:
     first = next(row["first"] for row in raw("methods")["comparisons"][e.CHOICE]["rows"] if row["key"] == key)
-    places = [k for k, label in enumerate(first["labels"]) if label]
+    places = [k for k, label in enumerate(first["labels"]) if label][:8]  # the likeliest
     column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
     probs = {"target’s exact distribution": column["probs"]}
     if key == "typical":
@@ -265,7 +267,7 @@ def spread() -> Series:
 def curve() -> Series:
     one = e.CURVE
     arms = {name: over(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
-    return {"sampling noise, 99%": over(one.n, one.upper), **arms}
+    return {"sampling noise, 99%": over(one.n, one.upper), "sampling noise, its edge": over(one.n, one.upper), **arms}
 
 
 def expected(kind: str, name: str) -> Series:
@@ -278,7 +280,7 @@ def expected(kind: str, name: str) -> Series:
         ("report", "tests-2-engine"): lambda: corrected(1),
         ("exactness", "draws-1"): lambda: filling(e.FILLING),
         ("exactness", "draws-2"): lambda: filling(e.WRONG),
-        ("exactness", "p-values"): lambda: {"sampling noise, 99%": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
+        ("exactness", "p-values"): lambda: {"sampling noise, 99%": over(np.arange(10) / 10 + 0.05, [e.FLAT.high - e.FLAT.low] * 10),
                                           "runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
                                           "expected": [(0, 4.0), (1, 4.0)]},
         ("mistakes", "distance"): curve,

@@ -27,7 +27,7 @@ import specviz.figures
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import mistakes
-from specviz.figures.common.theme import MEANINGS
+from specviz.figures.common.theme import INK, MEANINGS
 from specviz.figures.exactness import evidence
 from specviz.figures.serving_limits import near_ties
 from specviz.figures.speed import plan as speed
@@ -231,11 +231,9 @@ def test_colors_and_patterns_are_the_screens():
     drawn = paper("mistakes, speed")
     for axes in drawn.axes:
         right, wrong = axes.patches
-        assert [to_hex(one.get_facecolor()).upper() for one in (right, wrong)] == [
-            MEANINGS["target"].light,
-            MEANINGS["rejected"].light,
-        ]
-        assert not right.get_hatch() and wrong.get_hatch()
+        assert to_hex(right.get_facecolor()).upper() == MEANINGS["target"].light
+        assert wrong.get_facecolor()[3] == 0.0 and to_hex(wrong.get_edgecolor()) == INK["light"], "the wrong rule is an outline"
+        assert not right.get_hatch() and not wrong.get_hatch()
     handles = dict(zip(("target p", "draft q", "residual"), paper("one_round, round-1").legends[0].legend_handles, strict=True))
     for name, meaning in (("target p", "target"), ("draft q", "draft"), ("residual", "residual")):
         assert to_hex(handles[name].get_facecolor()).upper() == MEANINGS[meaning].light and bool(handles[name].get_hatch()) == (

@@ -267,13 +267,22 @@ def test_the_rows_of_the_drafting_methods():
                 "ms_per_token",
                 "ms_low",
                 "ms_high",
+                "speed",
+                "speed_low",
+                "speed_high",
+                "told",
             )
         )
         if not row["reason"]:
             counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row["accepted"], row["checked"], strict=True))
             measured |= {"tokens": row["tokens"], "passes": row["passes"], "tokens_per_pass": row["tokens"] / row["passes"]}
             measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
-            measured |= {"ms_per_token": row["ms"]["value"], "ms_low": row["ms"]["low"], "ms_high": row["ms"]["high"]}
+            own, alone = row["ms"], recorded_methods()[0]["ms"]
+            measured |= {"ms_per_token": own["value"], "ms_low": own["low"], "ms_high": own["high"]}
+            low, high = alone["low"] / own["high"], alone["high"] / own["low"]
+            told = "faster" if low > 1.0 else "slower" if high < 1.0 else "not told apart"
+            measured |= {"speed": alone["value"] / own["value"], "speed_low": low, "speed_high": high}
+            measured |= {"told": "" if row["key"] == "target" else told}
         verdict = "" if row["reason"] else words[row["exact"]]
         # no record of a row has the name of the proposer
         expected.append({"row": row["key"], "proposer": cell["proposer"], "rule": row["rule"], "verdict": verdict, **measured,

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import combinations
 
 import pytest
 
+from specviz.figures.common.pages import ALL
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import positions
 from specviz.figures.questions.pictures import Lane, Picture, amounts
-from specviz.figures.questions.questions import CELLS, OFF, Option, Page, Question, _without, payload, questions, shipped
+from specviz.figures.questions.questions import (
+    CELLS,
+    OFF,
+    Option,
+    Page,
+    Question,
+    _between,
+    _without,
+    payload,
+    questions,
+    shipped,
+)
+from specviz.measure.estimate import Estimate
 from specviz.measure.methods import ENTRIES
 from specviz.statistics.power import detectable_tv
 from specviz.web.common.frame import PAGES
@@ -35,8 +49,48 @@ def ends(picture: Picture) -> list[tuple[float, float]]:
 def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
     assert len(ASKED) == 8
     said = [option.why for one in ASKED.values() for option in one.options]
-    assert len(set(said)) == len(said) and all(len(why) > 60 or why.startswith("Yes") for why in said)
+    assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
+    for question in ASKED:
+        pictures = [option.picture for option in wrong(question)]
+        assert all(a != b for a, b in combinations(pictures, 2)), question
     assert [one.right for question in ASKED.values() for one in question.options].count(True) == 8
+
+
+def test_only_the_later_four_need_a_term_and_begin_with_one_sentence_that_teaches_it():
+    terms = [one.term for one in ASKED.values()]
+    assert terms[:4] == [""] * 4
+    for term, word in zip(terms[4:], ("draft tree", "Total variation", "several texts at once", "8 bits"), strict=True):
+        assert word in term and term.endswith(".") and term.count(". ") == 0
+    unknown = ("total variation", "draft tree", "8 bits", "at once")
+    for question in list(ASKED.values())[:4]:
+        said = " ".join([question.situation, question.asks, *(f"{one.text} {one.why}" for one in question.options)])
+        assert not any(word in said for word in unknown), question.key
+
+
+def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
+    timed = [option.picture for one in ASKED.values() for option in one.options if "milliseconds" in option.picture.title]
+    assert len(timed) >= 4
+    for picture in timed:
+        assert "temperature 1, AMD EPYC, 2 threads" in picture.title and picture.interval == "95% interval of 6 runs"
+        assert all(lane.interval[0] <= lane.parts[0][1] <= lane.interval[1] for row in picture.rows for lane in row.lanes)
+    batches, picture = RECORDED.batches, right("when-not").picture
+    assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
+    for rows, row in zip(batches.rows, picture.rows, strict=True):
+        gamma, factor = batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
+        assert row.name.split(", ") == [f"{rows} text{'s' * (rows > 1)}", f"{gamma} draft token{'s' * (gamma > 1)}"]
+        assert row.lanes[0].interval == (factor.low, factor.high)
+
+
+def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals():
+    apart = {1: (3, Estimate(1.6, 1.5, 1.7, 48)), 4: (3, Estimate(0.98, 0.95, 1.03, 48)), 8: (1, Estimate(1.15, 1.11, 1.19, 48))}
+    assert "more than noise" in _between(apart) and _between(apart) in right("when-not").why
+    assert "may be noise" in _between(apart | {8: (1, Estimate(1.02, 0.97, 1.06, 48))})
+
+
+def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
+    assert payload(RECORDED)["onward"] == {"name": "exactness", "title": "Is it exact?"}
+    shared = tuple(page for page in ALL if page.path != "exactness")
+    assert payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
 
 
 def test_right_answers_do_not_all_stand_at_the_same_place():

@@ -9,6 +9,7 @@ import pytest
 
 from specviz.figures.common.components import component, modules
 from specviz.figures.common.glyphs import braces, glyphs, name, unfinished, whole
+from specviz.figures.common.narration import BUSY
 from specviz.figures.common.theme import MEANINGS
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
 from tests import traces
@@ -87,7 +88,12 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
 def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
     payload = stage_payload(traces.edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
-    assert payload["edits"] == ["the random number u at generated token 3 (position 2 in the link) is 0.71"]
+    assert payload["edits"] == ["you set u of “sat” to 0.71"]
+
+
+def test_a_busy_machine_is_named_beside_the_times():
+    ((quiet,), (busy,)) = (stage_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY, BUSY + 0.01))
+    assert busy == f"{quiet} on a busy machine"
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():
@@ -98,8 +104,8 @@ def test_a_round_can_follow_unless_the_text_ended_or_is_full():
 
 
 def test_a_pair_of_folders_is_named_without_its_path():
-    assert stage_payload(traces.story())["status"][0] == "storybook pair"
-    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["status"][0] == "target big, draft small"
+    assert stage_payload(traces.story())["pair"] == "storybook models"
+    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
 
 
 def test_the_text_before_a_round_is_what_earlier_rounds_committed():

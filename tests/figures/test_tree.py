@@ -81,8 +81,43 @@ def test_no_two_chips_stand_in_one_place_and_children_stand_one_column_on(traces
 
 def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
     places, lines = layout([-1, -1, 0, 0], end=3, more=True)
-    assert [(one["col"], one["line"]) for one in places] == [(0, 0.5), (0, 2.0), (1, 0.0), (1, 1.0), (2, 1.0)]
+    assert [(one["col"], one["line"]) for one in places] == [(0, 0.0), (0, 2.0), (1, 0.0), (1, 1.0), (2, 1.0)]
     assert lines == 3
+
+
+def test_a_first_child_stands_level_with_its_parent(traces):
+    for trace in traces:
+        payload = tree_payload(trace)
+        first = {node["parent"]: node for node in reversed(payload["nodes"])}
+        assert all(child["line"] == payload["nodes"][parent]["line"] for parent, child in first.items() if parent >= 0)
+
+
+def test_a_replacement_is_drawn_from_bars_that_sum_to_1_with_the_random_number_of_the_record(traces):
+    drawn = 0
+    for trace in traces:
+        end, payload = trace.rounds[0].ending, tree_payload(trace)
+        if end.kind != "residual" or trace.settings["rule"] == "typical":
+            continue
+        bars, said = payload["ending"]["bars"], payload["steps"][-2]["sentence"]
+        assert sum(bar["drawn"] for bar in bars) == pytest.approx(1.0, abs=1e-12)
+        (mine,) = (bar for bar in bars if bar["mine"])
+        assert (
+            mine["drawn"] > 0.0
+            and payload["ending"]["u"] == end.u
+            and said.endswith(f"The random number of this draw is {number(end.u)}.")
+        )
+        drawn += 1
+    assert drawn > 5
+
+
+def test_what_a_rejection_leaves_is_said_with_its_sum(traces):
+    for trace in traces:
+        payload = tree_payload(trace)
+        for step in payload["steps"]:
+            if step["kind"] == "residual":
+                node = payload["nodes"][step["node"]]
+                assert node["left"] == pytest.approx(sum(bar["residual"] for bar in node["bars"]), abs=1e-12)
+                assert f"{number(node['left'])} remains" in step["sentence"]
 
 
 def test_every_checked_draft_token_is_a_step_once_and_siblings_come_in_their_order(traces):

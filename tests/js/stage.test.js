@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { roomsFor } from "../../assets/components/stage/panel.js";
 import { uniformBars } from "../../assets/components/stage/bars.js";
 import { nudged } from "../../assets/components/stage/uniform.js";
 import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/stage/cursor.js";
@@ -65,6 +66,14 @@ test("bars stay inside their plot and apart from each other, the rest a little f
     });
   }
   assert.ok(plot.top < plot.base && plot.base < 300);
+});
+
+test("a long name takes the room that a short neighbor leaves, and neighbors never meet", () => {
+  assert.deepEqual(roomsFor([20, 60, 20], [0, 50, 100]), [20, 60, 20]);
+  assert.deepEqual(roomsFor([20, 90, 20], [0, 50, 100]), [20, 70, 20]);
+  const wanted = [80, 10, 95, 60, 60, 12], middles = [0, 50, 100, 150, 200, 250], rooms = roomsFor(wanted, middles);
+  for (let i = 0; i + 1 < rooms.length; i += 1) assert.ok((rooms[i] + rooms[i + 1]) / 2 < middles[i + 1] - middles[i], String(rooms));
+  rooms.forEach((room, i) => assert.ok(room > 0 && room <= wanted[i]));
 });
 
 test("the random number stands at its u, and a hand at that height gives the same u", () => {

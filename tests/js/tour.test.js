@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { placeCard, stopAt, tourPlaces } from "../../assets/components/stage/tour.js";
+import { fillStop, stopAt, tourPlaces } from "../../assets/components/stage/tour.js";
 
 const motion = (kind, node = null) => ({ kind, node });
 const PLAIN = { motions: [motion("draft", 0), motion("pass"), motion("look", 0), motion("uniform", 0), motion("bonus"), motion("tally")] };
@@ -12,12 +12,13 @@ const REJECTED = { motions: [motion("draft", 0), motion("draft", 1), motion("pas
 const STOPS = ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "tally"].map((kind) => ({ kind }));
 
 test("the tour stands on the first round with a replacement, at the token that was rejected", () => {
-  assert.deepEqual(tourPlaces([PLAIN, REJECTED], STOPS), { round: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
+  assert.deepEqual(tourPlaces([PLAIN, REJECTED], STOPS), { round: 1, node: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
 });
 
-test("a run without such a round has no tour", () => {
+test("a run without such a round, or a stage without stops, has no tour", () => {
   assert.equal(tourPlaces([PLAIN], STOPS), null);
   assert.equal(tourPlaces([], STOPS), null);
+  assert.equal(tourPlaces([REJECTED], []), null);
 });
 
 test("a motion belongs to the last stop before it", () => {
@@ -25,14 +26,7 @@ test("a motion belongs to the last stop before it", () => {
   assert.deepEqual([0, 1, 2, 4, 5, 6, 9].map((at) => stopAt(places, at)), [0, 0, 1, 1, 2, 3, 3]);
 });
 
-const WHOLE = { w: 1000, h: 700 }, CARD = { w: 400, h: 150 }, STEP = { x: 0, y: 600, w: 90, h: 40 };
-
-test("the card stands below what is meant, and beside it where it would cover the button that steps", () => {
-  assert.deepEqual(placeCard(CARD, { x: 100, y: 50, w: 300, h: 100 }, STEP, WHOLE), { x: 100, y: 164 });
-  assert.deepEqual(placeCard(CARD, { x: 0, y: 200, w: 300, h: 250 }, STEP, WHOLE), { x: 314, y: 200 });
-});
-
-test("beside what fills the width the card stands above, and where nothing fits it stays in the whole", () => {
-  assert.deepEqual(placeCard(CARD, { x: 0, y: 300, w: 1000, h: 280 }, STEP, WHOLE), { x: 0, y: 136 });
-  assert.deepEqual(placeCard(CARD, { x: 0, y: 20, w: 1000, h: 660 }, STEP, WHOLE), { x: 0, y: 0 });
+test("a stop speaks of the rejected token in the round's own numbers", () => {
+  const round = { chips: [{}, { name: "“was”", ratio: { p: "0.24", q: "0.40", rate: "0.60" } }], distributions: [{}, { left: 0.337 }] };
+  assert.equal(fillStop("{token}: {q} × {rate} makes {p}; {left} are rejected.", round, 1), "“was”: 0.40 × 0.60 makes 0.24; 0.34 are rejected.");
 });

@@ -11,6 +11,7 @@ import pytest
 
 from specviz.decoding.run import run
 from specviz.errors import TraceError
+from specviz.figures.common.narration import motions
 from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
@@ -150,6 +151,56 @@ def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
     assert all("href" in token for token in payload["lanes"][1]["tokens"])
 
 
+def test_a_token_leads_to_the_step_that_decides_it(pair, one):
+    """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
+    trace, links = run(pair, SETTINGS), [row["href"] for row in words.lanes_payload(one)["lanes"][1]["tokens"]]
+    seen = set()
+    for token, link in zip(one.speculative.tokens, links, strict=True):
+        at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
+        told = motions(trace, trace.rounds[at["round"]])[at["motion"]]
+        assert at["round"] == token.round
+        if token.origin in ("bonus", "target"):
+            assert told.kind == "bonus"
+        else:
+            decided = trace.rounds[token.round].proposals[told.node]
+            assert told.kind == "uniform" and decided.accepted == (token.origin == "accepted")
+            assert not decided.accepted or decided.token == token.token
+        seen.add(token.origin)
+    assert {"accepted", "residual"} <= seen, "the text has both"
+
+
+def test_passes_and_the_time_of_a_round_explain_the_speed(one):
+    """Four tokens both ways: alone in four passes of a second each; drafted in two rounds of 1.5 s. So 2 / 1.5 = 1.33."""
+    alone = replace(
+        one.target,
+        trace=replace(one.target.trace, rounds=(round_of(kind="bonus"),) * 4),
+        clock=(1.0, 2.0, 3.0, 4.0),
+        rates=(1.0,),
+    )
+    rounds = (round_of(True, False), round_of(True, kind="bonus"))
+    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0), rates=(4 / 3,))
+    found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
+    tokens, time_, fast = words.sums(found)
+    assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
+    assert tokens["said"].startswith("4 tokens in 2 target passes.")
+    assert time_["said"].startswith("A round takes 1.50 s, a pass for one token 1.00 s: first the draft model runs 3 times")
+    assert fast["said"] == "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores."
+    slow = words.sums(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
+    assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
+
+
+def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
+    assert {part["value"] for part in words.sums(passage_run.so_far(pair, SETTINGS, []))} == {"…"}
+
+
+def test_the_legend_counts_in_plurals(one):
+    """Two accepted, one replacement, one bonus token; none without a draft."""
+    rounds = (round_of(True, False), round_of(True, kind="bonus"))
+    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0))
+    legend = words.lanes_payload(replace(one, speculative=drafted))["legend"]
+    assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
+
+
 def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(one):
     """Three tokens: a letter, and the two bytes of an e with an accent."""
     trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
@@ -173,7 +224,9 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
     counts, said = one.speculative.counts, words.conclusion(one)
     drawn = SETTINGS.length - counts.get("accepted", 0)
-    assert f"{counts.get('accepted', 0)} are accepted draft tokens. The other {drawn} were drawn" in said
+    assert (
+        f"{counts.get('accepted', 0)} are accepted draft tokens. The other {drawn} were drawn, one at the end of a round" in said
+    )
     assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.length}." in said
 
 
@@ -216,5 +269,5 @@ def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
     assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.lorenz_conclusion(curves)
     dots = figures.kinds(curves[1][1], curves[0][1])
-    assert len(dots.data) == 2 and "1 − β" in dots.layout.xaxis.title.text
+    assert len(dots.data) == 2 and dots.layout.xaxis.title.text == "mean rejection probability"
     assert list(dots.data[0].x) == sorted(row.apart.value for row in curves[1][1].kinds)

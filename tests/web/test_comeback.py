@@ -19,13 +19,21 @@ def test_the_session_before_is_the_third_word(header, before):
     assert session_before(header) == before
 
 
-@pytest.mark.parametrize(("header", "says"), [("streamlit", []), ("streamlit, t, mine", []), ("streamlit, t, other", [SENTENCE])])
-def test_a_page_says_once_that_what_it_held_is_gone(monkeypatch, header, says):
+@pytest.mark.parametrize(
+    ("header", "page", "says"),
+    [
+        ("streamlit", "speed", []),
+        ("streamlit, t, mine", "speed", []),
+        ("streamlit, t, other", "speed", [SENTENCE]),
+        ("streamlit, t, other", "classroom", []),  # a room is in its store, and nothing is gone
+    ],
+)
+def test_a_page_says_once_that_what_it_held_is_gone(monkeypatch, header, page, says):
     said = []
     monkeypatch.setattr(comeback, "get_script_run_ctx", lambda: SimpleNamespace(session_id="mine"))
     monkeypatch.setattr(st, "session_state", {})
     monkeypatch.setattr(st, "context", SimpleNamespace(headers={"Sec-WebSocket-Protocol": header}))
     monkeypatch.setattr(st, "toast", lambda sentence, duration: said.append(sentence))
     for _ in range(3):
-        greet()
+        greet(page)
     assert said == says

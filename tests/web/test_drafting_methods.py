@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -13,14 +12,16 @@ from specviz.errors import SettingsError
 from specviz.figures.drafting_methods import block_gain, drawings
 from specviz.figures.drafting_methods import matrix as figures_matrix
 from specviz.figures.drafting_methods import methods as figures
+from specviz.figures.drafting_methods.overview import FAMILIES, overview_payload
 from specviz.measure.estimate import Estimate
 from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
 from specviz.models.pairs.catalog import PAIRS
-from specviz.settings import Settings
+from specviz.settings import SHAPE, Settings, widths
 from specviz.web.common.queue import Queue, Stopped, Ticket
 from specviz.web.drafting_methods import export, view, work
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
+from specviz.web.speed.state import recorded as recorded_plans
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,26 +43,95 @@ def shown() -> MethodComparison:
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    rows = '"rows": len(app.dataframe[0].value), "tree": len(given[0]["payload"]["nodes"]) if given else None'
+    rows = '"rows": len(given[0]["payload"]["rows"]), "chosen": given[0]["chosen"], "tree": len(given[1]["payload"]["nodes"])'
     return first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
-def test_what_does_not_pay_is_said_by_name():
-    """Target-only sampling takes 2 ms; in between are methods whose intervals meet its own."""
-    times = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "eagle": (2.0, 3.0), "typical": (0.5, 0.6)}
-    rows = tuple(MethodRow(key, "r", key != "typical", ms=Estimate(sum(ends) / 2, *ends, 6)) for key, ends in times.items())
-    rows += (MethodRow("tree", "r", True, "left out"),)
-    said = figures.paying(MethodComparison(BASE, rows, 6))
-    assert said == (
-        "Faster than target-only sampling in these 6 runs: Draft model. Slower, so it does not pay here: Lookahead. Not told apart from it: EAGLE head."
-    )
-    assert figures.paying(MethodComparison(BASE, rows, 1)) == "" == figures.paying(MethodComparison(BASE, rows[1:], 6))
+def timed(times: dict[str, tuple[float, float]], runs: int = 6) -> MethodComparison:
+    """A comparison of these methods, each with the interval of its ms per token."""
+    rows = [
+        MethodRow(key, "r", key != "typical", tokens=6, passes=3, ms=Estimate(sum(ends) / 2, *ends, runs))
+        for key, ends in times.items()
+    ]
+    return MethodComparison(BASE, tuple(rows), runs)
+
+
+TIMES = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "eagle": (2.0, 3.0), "typical": (0.5, 0.6)}
+
+
+def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
+    one = timed(TIMES)
+    told = {row.key: figures.told(row, one) for row in one.rows}
+    assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "not told apart", "typical": "faster"}
+    found = figures.speed(one.row("draft"), one)
+    assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
+    assert "Fastest: Draft model, 1.43 (1.06 to 2.10) times as fast as target only." in figures.conclusion(one)
+    assert {figures.told(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
+
+
+def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
+    said = figures.conclusion(timed({key: ends for key, ends in TIMES.items() if key != "draft"}))
+    assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
+    assert "Typical" not in said
+
+
+def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
+    assert figures.span(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
+    assert figures.span(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_verdict_agrees_with_the_chart(choice):
+    one = recorded()[choice]
+    said, lines = figures.conclusion(one), {row["name"]: row for row in overview_payload(one)["rows"]}
+    best = figures.fastest(one)
+    drawn = lines[best.entry.name]
+    assert drawn["inSight"] and f"{drawn['speed']['said']} ({drawn['speed']['span']})" in said
+    assert ("Fastest: " in said) is (drawn["speed"]["told"] == "faster")
+    assert all(line["speed"]["at"] <= drawn["speed"]["at"] for line in lines.values() if line["speed"] and not line["tag"])
+
+
+def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
+    payload = overview_payload(shown)
+    assert [line["key"] for line in payload["rows"]] == list(ENTRIES) == [key for keys in FAMILIES.values() for key in keys]
+    scale = {tick["said"]: tick["at"] for tick in payload["ticks"]}
+    assert scale["1"] == payload["unit"] and all(0.0 < at < 1.0 for at in scale.values())
+    most = max(row.per_pass for row in shown.rows)
+    for line, row in zip(payload["rows"], shown.rows, strict=True):
+        assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
+        found = figures.speed(row, shown)
+        assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
+            [found.low, found.value, found.high]
+        )
+        assert line["tag"] == ("" if row.exact else "lossy")
+    assert 6 <= sum(line["inSight"] for line in payload["rows"]) <= 10
+
+
+def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
+    (line,) = (line for line in overview_payload(recorded()["0"])["rows"] if line["key"] == "tree")
+    assert (line["tag"], line["pass"], line["speed"]) == ("left out", None, None)
+
+
+def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(shown):
+    plans = recorded_plans().values()
+    said, larger = figures.few(shown, plans), recorded_plans()["storybook 1"]
+    assert said.startswith(f"{shown.runs} runs of {shown.settings.length} tokens at gamma {shown.settings.gamma} are few")
+    for gamma in (shown.settings.gamma, int(larger.best.value)):
+        factor = next(row.factor for row in larger.checked if row.gamma == gamma)
+        assert f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) with gamma {gamma}" in said
+    assert "How fast" not in figures.few(recorded()["top-p .9"], plans), "nothing was recorded there at top-p 0.9"
+    assert figures.few(replace(shown, runs=0), plans) == ""
+
+
+def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
+    assert not any("," in one.name for one in ENTRIES.values())
+    assert widths(SHAPE) == (3, 2, 1) and ENTRIES["tree-wide"].description.startswith("Three tokens, two after each, one after")
 
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
-    assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"]
+    assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"] and seen["chosen"] == "tree-wide"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
@@ -110,32 +180,30 @@ def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_n
     assert recorded()["0"].row("typical").coincides
 
 
-def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
-    lines = figures.table(shown)
-    assert [line[figures.COLUMNS[0]] for line in lines] == [one.name for one in ENTRIES.values()]
-    for line, row in zip(lines, shown.rows, strict=True):
-        assert tuple(line) == figures.COLUMNS
-        assert line["tokens per pass"] == row.per_pass and line[figures.COLUMNS[4]] == list(row.shares)
-        if row.reason:
-            assert (line["verdict"], line[figures.COLUMNS[6]], line["ms per token"]) == ("–", row.reason, None)
-        else:
-            assert line["verdict"] == ("✓ exact" if row.exact else "✗ lossy")
-            assert ("enumerated" in line[figures.COLUMNS[6]]) is row.exact
-    lossless = figures.table(recorded()["0"])[-1]
-    assert lossless["verdict"] == "= lossy, same text here"
+def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
+    for one in (shown, recorded()["0"]):
+        for line, row in zip(figures.details(one), one.rows, strict=True):
+            assert line["method"] == row.entry.name
+            if row.reason:
+                assert (line["verdict"], line["exactness"], line["speed"], line["tokens per pass"]) == ("–", row.reason, "", None)
+            else:
+                assert line["verdict"] in (("exact",) if row.exact else ("lossy", "lossy, same text here"))
+                assert ("enumerated" in line["exactness"]) is row.exact and line["TV of the samples"] == round(row.first.tv, 3)
+    assert figures.details(recorded()["0"])[-1]["verdict"] == "lossy, same text here"
 
 
-def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
-    exact = [row for row in shown.rows if row.exact and row.per_pass and row.key != "target"]
+def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(shown):
     said = figures.conclusion(shown)
-    assert f"{max(row.per_pass for row in exact):.2f} (The target itself)" in said
-    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV 0.44" in said
+    assert "except Typical acceptance (TV 0.44 at the first token)" in said
+    most = max((row for row in shown.rows if row.exact), key=lambda row: row.per_pass)
+    assert f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It is slower" in said
+    assert "All methods write the target’s distribution here." in figures.conclusion(recorded()["0"])
 
 
 def test_the_adversarys_figure_shows_samples_distribution_and_band(shown):
     first = shown.row("adversarial").first
     band, samples, exact = figures.same_distribution(first).data
-    places = [cell for cell, raw in enumerate(first.labels) if raw]
+    places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(samples.x) == [first.shares[cell] for cell in places]
     assert list(exact.x) == [first.probs[cell] for cell in places]
     assert list(band.base) == [first.low[cell] for cell in places]
@@ -148,7 +216,6 @@ def test_the_adversarys_figure_shows_samples_distribution_and_band(shown):
 def test_where_the_target_is_certain_the_words_say_so():
     first = recorded()["0"].row("adversarial").first
     assert figures.certain(first) and "certain of" in figures.same_distribution_conclusion(first)
-    assert f"sampled: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
     assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
@@ -162,7 +229,7 @@ def test_a_decoder_far_from_the_target_is_not_called_the_same(shown):
 def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
     first = shown.row("typical").first
     written, exact = figures.shortcut(first, "dark").data
-    places = [cell for cell, raw in enumerate(first.labels) if raw]
+    places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
@@ -204,9 +271,10 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeyp
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
     assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
     assert (first.runs, last.runs) == (1, 2) and last == state.shown and ticket.expected > 0.0
-    lines = figures.table(sampled[0])
-    assert lines[0]["how that is known"].startswith("enumerated; sampled") and lines[1]["how that is known"] == "enumerated"
-    assert "counted in the timed runs" in figures.conclusion(sampled[0])
+    lines = figures.details(sampled[0])
+    assert lines[0]["exactness"].endswith("tables, sampled") and lines[1]["exactness"].endswith("tables")
+    assert all(line["pass"] is None and line["speed"] is None for line in overview_payload(sampled[0])["rows"])
+    assert "Speeds follow with the timed runs." in figures.conclusion(sampled[0])
     assert "nothing is timed yet" in view.measured_on(state, sampled[0]) and "1 of 2 runs" in view.measured_on(state, first)
     state.ticket = None
     assert "Incomplete: stopped after 1 of 2 runs" in view.measured_on(state, first)
@@ -300,12 +368,16 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
 
 def test_every_method_has_a_drawing_of_its_own_and_one_line():
-    drawn = {key: drawings.drawing(key) for key in ENTRIES}
-    assert list(drawings.DRAWINGS) == list(ENTRIES) and len(set(drawn.values())) == len(drawn)
-    for key, svg in drawn.items():
-        root = ElementTree.fromstring(svg)
-        assert len(root) >= 3 and "class=" not in svg, f"{key}: every shape is painted"
-    assert drawn["draft"].count(drawings.DRAFT) == 4 and drawings.DRAFT not in drawn["target"] + drawn["oracle"]
-    made = drawings.html(recorded()["1"])
-    assert made.count("<li>") == made.count("<img ") == len(recorded()["1"].rows)
-    assert "A smaller model drafts a chain of tokens.</p>" in made and "accepts more than a small tree" not in made
+    drawn = {key: make() for key, make in drawings.DRAWINGS.items()}
+    assert list(drawn) == list(ENTRIES) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
+    sheet = (ROOT / "assets" / "styles" / "methods.css").read_text(encoding="utf-8")
+    for shapes in drawn.values():
+        assert len(shapes) >= 3 and {tag for tag, _ in shapes} <= {"rect", "path"}
+        assert {attributes["class"] for _, attributes in shapes} <= set(drawings.KINDS)
+    rules = [line for line in sheet.splitlines() if line.startswith(".drawing ")]
+    assert all(any(f".{kind}" in rule for rule in rules) for kind in drawings.KINDS), "every kind of shape is painted"
+    squares = {key: sum(one["class"] == "draft" for _, one in shapes) for key, shapes in drawn.items()}
+    assert (squares["draft"], squares["target"], squares["oracle"]) == (4, 0, 0)
+    lines = {line["key"]: line["line"] for line in overview_payload(recorded()["1"])["rows"]}
+    assert lines["draft"] == "A smaller model drafts a chain of tokens." and "accepts more than" not in lines["tree-wide"]
+    assert max(map(len, lines.values())) <= 66, "one line beside its drawing on a laptop"

@@ -5,6 +5,7 @@ Samples are fixed by their seeds; a right decoder is rejected with probability 0
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 
@@ -21,8 +22,9 @@ from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.controls import from_fields
 from specviz.web.common.queue import Queue
+from specviz.web.common.recorded_samples import recorded_samples
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import Question, another
+from specviz.web.exactness.state import Exam, Question, another
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 
@@ -32,7 +34,7 @@ from tests.pages import exact_exam as exam
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     seen = first_paint("exactness", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"1 sample", "100", "10,000", "A million"} <= set(seen["buttons"])
+    assert {"100", "10,000", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "not a random sample"):
         assert part in said
@@ -93,8 +95,8 @@ def some(n: int = 100, counts=(60, 30, 10)) -> CellShares:
 
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
-    figure = evidence.cell_bars(one, evidence.axis_end(one))
-    band, bars, marks = figure.data
+    figure = evidence.cell_bars(one, evidence.rows_end(one))
+    bars, band, marks = figure.data
     assert (list(bars.x), list(marks.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
@@ -103,13 +105,60 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert [row["samples"] for row in one.table] == [60, 30, 10]
 
 
-def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
-    probs = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
-    labels, fixed = ("·a …", REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
-    one = CellShares("a", labels, (False, False, True, True, True, True), probs, *fixed)
-    assert (one.bars, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars hold 70% of the probability" in words.bars_sentence(ExactnessResult((one, one)))
-    assert replace(one, whole=(True,) * 6).bars == (0, 2, 3, 4, 5), "one single text is always shown"
+def many(rest: float, n: int = 1000) -> CellShares:
+    """Twelve cells with names, each lighter than the one before, and all other texts with probability ``rest``."""
+    weights = np.array([*range(12, 0, -1)], dtype=float)
+    probs = (*(weights / weights.sum() * (1.0 - rest)).tolist(), rest)
+    counts = tuple(round(n * p) for p in probs)
+    labels = (*(f"·{letter}" for letter in "abcdefghijkl"), REST)
+    return CellShares("a", labels, (True,) * 12 + (False,), probs, counts, (0.0,) * 13, (1.0,) * 13, sum(counts))
+
+
+def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
+    one = many(0.2)
+    shown = one.rows
+    assert shown.labels == (*one.labels[: evidence.ROWS], REST) and one.left_out == 0.0
+    assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
+    assert shown.low[-1] < shown.probs[-1] < shown.high[-1] and shown.high[-1] - shown.low[-1] < 0.2
+    assert max(len(trace.x) for trace in evidence.cell_bars(one, evidence.rows_end(one)).data) == evidence.ROWS + 1
+
+
+def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
+    one = many(0.7)
+    assert REST not in one.rows.labels and one.left_out == pytest.approx(0.7 + 0.3 * 10 / 78)
+    assert f"Not drawn: all other texts together, {one.left_out:.0%}." in words.bars_sentence(ExactnessResult((one, one)))
+    assert "Not drawn" not in words.bars_sentence(ExactnessResult((many(0.2), many(0.2))))
+
+
+def test_marks_of_neighbors_never_touch():
+    figure = evidence.cell_bars(many(0.2), 1.0)
+    (marks,) = [trace for trace in figure.data if trace.name == "exact distribution"]
+    assert marks.marker.size < figure.layout.height / len(marks.y) * 0.6
+
+
+def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
+    one = Exam(Question(recorded_samples().exactness.settings))
+    found = one.shown.looks[-1][0]
+    assert words.verdict(one).seen.endswith(
+        "A decoder whose distribution differs by 1.6% would have been detected 99 times in 100."
+    )
+    more = words.more(one)
+    assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
+    assert "This changes no sample." in more and "identical" not in more
+
+
+def test_what_many_runs_say_waits_for_all_of_them():
+    whole = recorded_samples().exactness.result.p_values
+    part = replace(whole, values=whole.values[:40])
+    assert words.runs_sentence(part).startswith("40 of 200 runs so far.") and "evenly" not in words.runs_sentence(part)
+    assert words.runs_sentence(whole) == whole.conclusion
+
+
+def test_what_a_server_is_asked_is_said_before_it_is_asked():
+    said = words.server_hint(replace(BASE, length=2))
+    assert (
+        "2,000 times to continue the text, by 2 tokens each, 8 requests at a time: about 25 s if an answer takes 0.1 s." in said
+    )
 
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
@@ -117,11 +166,12 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     alone = CellShares("a", (REST,), (False,), (1.0,), (10,), (1.0,), (1.0,), 10)
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = some(counts=(70, 20, 10))
-    assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
+    assert off.outside == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
     arms = ExactnessResult((off, some()))
-    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.bars_sentence(
-        arms
-    )
+    said = words.bars_sentence(arms)
+    assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
+    (diamonds,) = [trace for trace in evidence.cell_bars(off, 1.0).data if trace.name == evidence.BEYOND]
+    assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in some(0, (0, 0, 0)).conclusion
     assert len(evidence.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1
 
@@ -155,7 +205,9 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     app.text_input(key="exactness-count-0").set_value("0").run()
     app.button(key="exactness-count-go").click().run()
     assert "samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
-    assert "100 samples so far" in [one.value for one in app.caption], "what was drawn stays"
+    assert any(re.search(r"tokens per sample, seed \d+ · 100 samples so far$", one.value) for one in app.caption), (
+        "what was drawn stays, under settings in sight"
+    )
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):

@@ -46,9 +46,25 @@ def test_a_cell_that_is_not_as_it_should_be_is_called_wrong(record):
 
 def test_blank_cells_have_their_reason(pair):
     found = examine(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
-    record = found.to_record()
-    rows = figures.blanks(record)
-    assert {row["cells"] for row in rows} == {"tree-top / block"} and all(next(iter(row.values())) for row in rows)
+    rows = figures.blanks(found.to_record())
+    assert rows == [{"blank because": "The block rule judges chains only.", "cells": "Tree of top tokens (block rule)"}]
+
+
+def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
+    from specviz.evidence.matrix.table import lines
+    from specviz.measure.methods import ENTRIES
+    from specviz.web.drafting_methods.state import recorded_matrix
+
+    record = recorded_matrix()
+    named = [figures.LINES[line] for line in lines()]
+    assert len(set(named)) == len(named) and {one.name for one in ENTRIES.values()} & set(named)
+    page = figures.html(record)
+    for line in lines():
+        assert f"<th scope='row'>{figures.LINES[line]}</th>" in page and f"<th scope='row'>{line}</th>" not in page
+    for row in figures.blanks(record):
+        why = row["blank because"]
+        assert why[:1].isupper() or why.startswith("k-seq")
+        assert "got '" not in why and "must be" not in why and "number by number" not in why and why.endswith(".")
 
 
 def test_damage_is_one_sentence(record):

@@ -5,6 +5,7 @@ Samples are fixed by their seeds; a right decoder is rejected with probability 0
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,14 @@ from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
 from specviz.evidence.partition import Partition
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures import mistakes as figures
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.common.theme import MEANINGS
+from specviz.figures.exactness.evidence import CLEAR, CellShares
 from specviz.figures.mistakes import Curve, MistakeResult, Speed
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.sampling import MOST_SLOW
+from specviz.web.common.two_texts import whole_word
+from specviz.web.common.verdict import times
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import HIDDEN, Case
 from tests.pages import first_paint, on_tiny_pair, settle
@@ -56,7 +60,7 @@ def test_threads_lead_to_github_where_they_name_one():
         ("feifeibear/LLMSpeculativeSampling", "https://github.com/feifeibear/LLMSpeculativeSampling"),
     )
     assert MISTAKES["R5"].threads == (("common", ""),)
-    assert "derived" in words.reported(MISTAKES["gate"]) and "many decoders" in words.reported(MISTAKES["R5"])
+    assert "Not seen in a real decoder" in words.reported(MISTAKES["gate"]) and "many decoders" in words.reported(MISTAKES["R5"])
 
 
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
@@ -73,10 +77,13 @@ def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
 
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
-    assert set(words.UNSEEN) == set(TIERS) - {"sampled"} and set(words.TIERS) == set(TIERS)
+    assert set(words.UNSEEN) == set(TIERS) - {"sampled"}
     for name, one in MISTAKES.items():
-        said = words.about(Case(BASE, name), 0.0)
-        assert one.wrong in said and (words.UNSEEN.get(one.tier, "") in said)
+        said = words.about(Case(BASE, name))
+        assert words.sentence(one) in said and words.showable(one) is (one.tier not in words.UNSEEN)
+        if not words.showable(one):
+            before = words.verdict(trial(name))
+            assert before.mark == "unshown" and (before.words, before.seen) == words.UNSEEN[one.tier], "nothing is promised"
         assert ("at most" in said) is (not one.shared)
     assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
 
@@ -91,12 +98,13 @@ def line(**options) -> Curve:
 
 def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
     one = line(rejected=(False, True))
-    band, right, wrong = figures.curve(one).data
+    band, edge, right, wrong = figures.curve(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
-    assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
+    assert list(edge.y) == list(band.y) and edge.line.width and not edge.showlegend, "noise has an outline"
+    assert figure.layout.annotations[0].text == "✕ detected at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
     assert "wrong rule has TV 0.150, above" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
     assert [row["check"] for row in one.table] == ["not rejected", "rejected"]
@@ -104,10 +112,19 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
-    said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), 900, 1000, False)
-    assert "distance is always 0" in said and "900 of 1,000 samples; the mistake shows" in said
-    assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 samples.")
-    assert "wrote the same" not in words.curve_sentence(line(), 1000, 1000, True)
+    one = trial()
+    one.result = answered((500, 500, 0), same=900)
+    said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
+    assert "distance is always 0" in said and said.startswith(
+        "The two rules wrote the same in 900 of 1,000 samples; the mistake shows"
+    )
+    one.result = answered((500, 500, 0), same=1000)
+    assert words.curve_sentence(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")
+    for name in (HIDDEN, "no-bonus"):
+        other = trial(name)
+        other.result = one.result
+        assert "wrote the same" not in words.curve_sentence(line(), other)
+    assert "levels off" not in words.curve_sentence(line(), other), "samples cannot show it"
 
 
 def test_speeds_are_compared_with_their_errors():
@@ -116,15 +133,27 @@ def test_speeds_are_compared_with_their_errors():
     assert figures.raised(replace(right, checked=0, accepted=0), wrong) == 0
     rates, passes = figures.speeds((right, wrong), 1).data
     assert (list(rates.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
-    assert list(rates.marker.pattern.shape) == ["", "/"]
+    assert list(rates.marker.color) == [MEANINGS["target"].light, CLEAR], "the wrong rule is an outline"
 
 
-def answered(counts: tuple[int, ...], **changes) -> MistakeResult:
+def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
+    """Vermillion and hatching mean rejected, and nothing else."""
+    one, arm = line(rejected=(False, True)), answered((900, 100, 0)).arms[1]
+    speeds = Speed("right rule", 9, 1000, 600, 2000, 1000), Speed("wrong rule", 9, 1000, 900, 2400, 1000)
+    for kind in ("light", "dark"):
+        for figure in (figures.curve(one, kind), figures.wrong_cells(arm, kind), figures.speeds(speeds, 1, kind)):
+            drawn = figure.to_json()
+            assert getattr(MEANINGS["rejected"], kind) not in drawn and '"pattern":{"' not in drawn.replace(
+                '"pattern":{"fillmode":"overlay"', ""
+            )
+
+
+def answered(counts: tuple[int, ...], same: int = 10, **changes) -> MistakeResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(looks.judge(1, cells, np.array(counts), ""), **changes)
     arm = CellShares.of("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
-    return MistakeResult((arm, arm), looks=((Look.of(found),) * 2,), same=10)
+    return MistakeResult((arm, arm), looks=((Look.of(found),) * 2,), same=same)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():
@@ -132,15 +161,44 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one.result = answered((500, 499, 1))
     said = words.verdict(one)
     assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.seen
-    assert "p < 10⁻³⁰⁰" in said.seen, "one sample lies where the target never is"
+    assert "less than once in 10³⁰⁰ runs" in said.seen, "one sample lies where the target never is"
+
+
+@pytest.mark.parametrize(("p", "said"), ((1.344e-19, "7×10¹⁸"), (8.3e-5, "12,000"), (1e-9, "10⁹"), (3e-7, "3×10⁶")))
+def test_a_p_value_is_said_as_one_in_so_many(p, said):
+    assert times(p) == said
 
 
 def test_what_can_hide_inside_a_cell_is_said():
     one = trial()
     one.result = answered((500, 500, 0), pooled=0.93)
-    assert "93% of the probability lies in cells" in words.verdict(one).seen
+    assert "93% of the probability lies in groups of several texts" in words.verdict(one).seen
     one.result = answered((500, 500, 0), pooled=0.1)
-    assert "lies in cells" not in words.verdict(one).seen
+    assert "lies in groups" not in words.verdict(one).seen
+
+
+def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
+    names = words.ordered()
+    titles = {name: words.title(name) for name in names}
+    assert sorted(names) == sorted(MISTAKES) and len(set(titles.values())) == len(names)
+    assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
+    assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
+    shown = [words.showable(MISTAKES[name]) for name in names]
+    assert shown == sorted(shown, reverse=True) and not shown[-1]
+
+
+@pytest.mark.parametrize(
+    ("same", "token", "rest", "marked"),
+    (
+        ("king and queen--", "e", "very kind", ("king and queen--", "every", " kind")),
+        ("a Str", "oman", " who", ("a ", "Stroman", " who")),
+        ("an old", " woman", " who", ("an old", " woman", " who")),
+        ("an old", ",", " and", ("an old", ",", " and")),
+        ("", "", "", ("", "", "")),
+    ),
+)
+def test_a_mark_is_never_inside_a_word(same, token, rest, marked):
+    assert whole_word(same, token, rest) == marked
 
 
 # the page itself
@@ -167,15 +225,16 @@ def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
 def test_a_hidden_one_is_guessed_and_revealed(app):
     app.selectbox(key="mistakes-mistake-0").set_value(HIDDEN).run()
     settle(app, "mistakes")
-    assert app.button(key="mistakes-guess-A").disabled, "nothing is sampled yet"
+    guess = f"mistakes-guess-{app.session_state['mistakes'].turn}"
+    assert guess not in [one.key for one in app.button_group], "nothing is sampled yet"
     assert "mistakes-until" not in [one.key for one in app.button], "sampling until it is detected would tell"
     settle(app.button(key="mistakes-next").click().run(), "mistakes")
     assert any("100 samples of each so far" in one.value for one in app.caption)
-    assert any("Which one is wrong?" in one.value for one in app.markdown)
+    assert any("Is one of them wrong?" in one.value for one in app.markdown)
     seed = app.session_state["mistakes"].question.settings.seed
-    app.button(key="mistakes-guess-A").click().run()
+    app.button_group(key=guess).set_value("A").run()
     assert not app.exception
-    assert any("You guessed after 100 samples" in one.value for one in app.markdown)
+    assert any("ou answered after 100" in one.value for one in app.markdown)
     app.button(key="mistakes-another").click().run()
     settle(app, "mistakes")
     assert not app.exception

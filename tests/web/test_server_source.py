@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 from specviz.web.common.queue import Queue
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import SERVER, Exam, Question, offered
+from specviz.web.exactness.state import SERVER, SOURCES, Exam, Question, offered
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent
@@ -109,8 +109,8 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
 def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pair):
     serve(mode="hosted")
     app = opened("exactness", source="server")
-    (source,) = [one for one in app.selectbox if one.label == "Samples of"]
-    assert "A running server" not in source.options
+    (source,) = [one for one in app.selectbox if one.label == "What to test"]
+    assert SOURCES[SERVER] not in source.options
     assert not [one for one in app.text_input if "Address" in one.label]
     assert any("The link's source was left out" in one.value for one in app.text)
 

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.decoding.samples import NONE
 from specviz.evidence import sources
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.exactness.evidence import ROWS, CellShares
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 from specviz.web.common import cache
@@ -95,9 +95,9 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
     cells = [{"begins": [number], "whole": True, "mass": 0.025, "count": 25} for number in range(40)]
     shown = CellShares.of_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
-    assert len(shown.bars) == len(shown.labels) == 18 and sum(shown.probs) == pytest.approx(18 * 0.025)
+    assert len(shown.rows.labels) == ROWS and shown.left_out == pytest.approx((40 - ROWS) * 0.025)
     low, high = cell_band([0.025] * 40, 1000, 1 - 0.01 / 40)
-    assert (shown.low, shown.high, shown.outside) == (tuple(low[:18]), tuple(high[:18]), ())
+    assert (shown.low, shown.high, shown.outside) == (tuple(low), tuple(high), ())
 
 
 BAD = {

@@ -150,7 +150,9 @@ def test_what_is_right_is_not_called_wrong(text):
 
 def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     page, app = shown
-    (panel,) = [node for node in nodes(app._tree) if getattr(node, "type", "") == "popover" and node.proto.popover.label == "Terms"]
+    (panel,) = [
+        node for node in nodes(app._tree) if getattr(node, "type", "") == "popover" and node.proto.popover.label == "Terms"
+    ]
     (text,) = [one.value for one in nodes(panel) if type(one).__name__ == "Markdown"]
     explained = dict(part.split("**  \n") for part in text.removeprefix("**").split("\n\n**"))
     assert list(explained) == list(terms.TERMS[page]) and len(explained) >= 8

@@ -3,7 +3,7 @@
 import { barRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
-import { number } from "../lib/numbers.js";
+import { number, percent } from "../lib/numbers.js";
 import { FORK } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
@@ -27,7 +27,7 @@ export class Forks {
     if (fresh) this.at = 0;
     this.items = payload.forks.map((one, n) => {
       const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
-        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "beta" }, `β ${number(one.beta)}`));
+        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, `rejected ${percent(one.rejected)}`));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
       return item;

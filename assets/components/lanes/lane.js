@@ -65,7 +65,7 @@ function makeToken(one, place, key, view) {
   if (link) {
     const said = `${name}, round ${one.round + 1}`;
     face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
-    face.title = `${said}: open it in One round`;
+    face.title = `${said}: opens in a new tab`;
   }
   for (const [event, round] of [["pointerenter", one.round], ["focus", one.round], ["pointerleave", null], ["blur", null]]) {
     face.addEventListener(event, () => view.mark(key, round));
@@ -93,11 +93,12 @@ export function tell(place) {
 export function drawLane(lane, now) {
   const { data } = lane;
   const at = now === null ? data.seconds : Math.min(now, data.seconds);
+  const passes = data.rounds.filter((round) => now === null || round.at <= now).length;
   let written = 0;
   for (const { face, one } of lane.made) {
     const there = now === null || one.at <= now;
     face.classList.toggle("later", !there);
     written += there;
   }
-  say(lane.clock, `${seconds(at)} · ${written} token${written === 1 ? "" : "s"}${at > 0 && written ? ` · ${Math.round(written / at)} per second` : ""}`);
+  say(lane.clock, `${seconds(at)} · ${passes} target pass${passes === 1 ? "" : "es"} · ${written} token${written === 1 ? "" : "s"}`);
 }

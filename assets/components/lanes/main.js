@@ -12,21 +12,26 @@ class Lanes {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
+    this.sums = ["÷", "≈", ""].map(makeSum); // tokens per pass, over the time of a round, is the speed
     this.legend = h("ul", { class: "legend" });
+    this.hint = h("p", { class: "clicks" });
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend);
+      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.legend, this.transport,
+      h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.hint);
   }
 
   update({ data: { payload } }) {
     if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
     this.payload = payload;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    this.legend.replaceChildren(...payload.legend.map(({ is, sign, said, meant }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign || "T"), h("b", {}, said), `: ${meant}`)));
+    payload.sums.forEach((sum, n) => fillSum(this.sums[n], sum));
+    this.legend.replaceChildren(h("li", {}, "Each column is a target pass:"), ...payload.legend.map(({ is, sign, said, meant }) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign), h("b", {}, said), meant && ` ${meant}`)));
+    say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0);
     this.resize();
   }
@@ -110,6 +115,18 @@ class Lanes {
   close() {
     cancelAnimationFrame(this.frame);
   }
+}
+
+/** A number of the sum that explains the speed, and the sign between it and the next one. */
+function makeSum(sign) {
+  const [value, name, said] = [h("b", {}), h("span", {}), h("p", {})];
+  return { node: h("div", { class: "sum", "data-sign": sign }, h("h3", {}, value, " ", name), said), value, name, said };
+}
+
+function fillSum(sum, { value, name, said }) {
+  say(sum.value, value);
+  say(sum.name, name);
+  say(sum.said, said);
 }
 
 export default mounted(({ payload }) => new (payload.forks ? Forks : Lanes)());

@@ -4,7 +4,8 @@ import { h, s, sized } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const HEIGHT = 46; // of a track
+const HEIGHT = 46; // of a track with the tallest column
+const LEAST = 26; // of any track: its name stands there
 const ROUND = 3; // width of a column, less where they stand close
 
 export function makeTracks() {
@@ -17,15 +18,17 @@ export function drawTracks(tracks, payload, width) {
   const narrow = width < NARROW;
   const left = narrow ? 0 : 148;
   const right = width - 12;
-  const high = HEIGHT + (narrow ? 20 : 0);
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (HEIGHT - 16) / most;
   const dense = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
   const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
-  const parts = payload.lanes.flatMap((lane, n) => {
-    const base = (n + 1) * high - 6;
-    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - HEIGHT + 4 : base - 6 }, lane.title);
+  let foot = 0;
+  const parts = payload.lanes.flatMap((lane) => {
+    const tall = Math.max(LEAST, HEIGHT - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
+    foot += tall + (narrow ? 20 : 0);
+    const base = foot - 6;
+    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - tall + 4 : base - 6 }, lane.title);
     const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
     const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
     const columns = lane.rounds.map(({ at, count }, i) => {
@@ -35,7 +38,6 @@ export function drawTracks(tracks, payload, width) {
     });
     return [name, floor, run, ...columns];
   });
-  const foot = payload.lanes.length * high;
   parts.push(...ticks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
   tracks.now.setAttribute("y1", 4);

@@ -30,11 +30,12 @@ export function withAnswer(answers, key, option) {
   return before.includes(option) ? answers : { ...answers, [key]: [...before, option] };
 }
 
-/** How a question stands: "open", "right" at the first answer, or "wrong" at the first answer. */
+/** How a question stands: "open", "right" at the first answer, "wrong" so far, or "later": the right answer came after a wrong one. */
 export function standing({ key, options }, answers) {
-  const [first] = answers[key] ?? [];
-  if (first === undefined) return "open";
-  return options[first].right ? "right" : "wrong";
+  const tried = answers[key] ?? [];
+  if (!tried.length) return "open";
+  if (options[tried[0]].right) return "right";
+  return tried.some((one) => options[one].right) ? "later" : "wrong";
 }
 
 /** The answers that this browser keeps; none where it keeps nothing. */

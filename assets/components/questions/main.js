@@ -5,38 +5,31 @@ import { button, h, say, show } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { keep, load, readQuestion, standing, withAnswer } from "./answers.js";
-import { pictureOf } from "./picture.js";
+import { Card } from "./card.js";
 
-const SIGNS = { open: "", right: "✓", wrong: "✗" };
-const SAID = { open: "not answered", right: "right at the first try", wrong: "wrong at the first try" };
+const SIGNS = { open: "", right: "✓", wrong: "✕", later: "✕✓" };
+const SAID = { open: "not answered", right: "right at the first try", wrong: "wrong at the first try", later: "wrong at the first try, the right answer seen since" };
 
 class QuestionsView {
   constructor() {
     this.at = 0;
     this.answers = {};
+    this.chosen = null;
     this.mirror = makeMirror();
     this.headline = h("h2", { class: "headline" });
     this.lede = h("p", { class: "answer" });
     this.places = h("nav", { class: "places", "aria-label": "Questions" });
     this.notices = h("div", { class: "notices", role: "status" });
-    this.situation = h("p", { class: "situation" });
-    this.asks = h("h3", { class: "asks" });
-    this.before = h("div", { class: "before" });
-    this.options = h("ol", { class: "options" });
-    this.verdict = h("p", { class: "verdict" });
-    this.why = h("p", { class: "why" });
-    this.after = h("div", { class: "after" });
-    this.link = h("a", {});
-    this.explained = h("section", { class: "explained", "aria-label": "Explanation", "aria-live": "polite" }, this.verdict, this.why);
+    this.stack = h("div", { class: "cards" });
+    this.heard = h("p", { class: "heard aloud", role: "status" });
     this.back = button("← Back", "the question before (←)", () => this.goTo(this.at - 1));
-    this.next = button("Next →", "the next question (→)", () => this.goTo(this.at + 1), "primary");
+    this.next = button("Next →", "the next question (→)", () => this.goTo(this.at + 1), "further");
+    this.onward = h("a", { class: "button further" });
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
-    const left = h("div", { class: "left" }, this.situation, this.asks, this.options);
-    const right = h("div", { class: "right" }, this.before, this.explained, this.after, h("p", { class: "more" }, this.link));
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
-      h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, h("div", { class: "card" }, left, right),
-      h("div", { class: "steps" }, this.next, this.back, this.tally, this.anew));
+      h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, this.stack, this.heard,
+      h("div", { class: "steps" }, this.next, this.onward, this.back, this.tally, this.anew));
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
   }
 
@@ -44,14 +37,18 @@ class QuestionsView {
   update({ data: { payload, question, notices, ending } }) {
     if (this.questions) return;
     this.questions = payload.questions;
-    this.ending = ending;
     const asked = readQuestion(question, this.questions.length);
     this.notices.append(...[...asked.said, ...notices].map((sentence) => h("p", {}, sentence)));
     this.answers = load(this.questions);
     say(this.headline, payload.headline);
     say(this.lede, payload.lede);
+    say(this.onward, `Go on: ${payload.onward.title} →`);
+    this.onward.title = "the next page";
+    this.onward.href = `${payload.onward.name}${ending}`;
     this.buttons = this.questions.map((_, i) => button("", "", () => this.goTo(i), "place"));
     this.places.append(...this.buttons);
+    this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, ending, (option) => this.answer(option)));
+    this.stack.append(...this.cards.map((card) => card.node));
     this.at = asked.at;
     this.draw();
   }
@@ -70,8 +67,14 @@ class QuestionsView {
     this.at = to;
     this.chosen = null;
     this.mirror.write({ question: String(to + 1) });
+    const focused = this.node.getRootNode().activeElement;
     this.draw();
+    if (focused === this.next && this.last) this.onward.focus(); // the button it stands in for is gone
+    if (focused === this.back && this.back.disabled) this.next.focus();
+    say(this.heard, `Question ${to + 1} of ${this.questions.length}. ${this.question.asks}`);
   }
+
+  get last() { return this.at === this.questions.length - 1; }
 
   answer(option) {
     if (option >= this.question.options.length) return;
@@ -79,6 +82,7 @@ class QuestionsView {
     this.chosen = option;
     keep(this.answers);
     this.draw();
+    say(this.heard, this.cards[this.at].said(option));
   }
 
   startAgain() {
@@ -88,66 +92,32 @@ class QuestionsView {
     keep(this.answers);
     this.mirror.write({ question: null });
     this.draw();
-    this.buttons[0].focus();
-  }
-
-  /** The option that is explained: the one just chosen, else the one that was chosen last. */
-  get shown() {
-    return this.chosen ?? (this.answers[this.question.key] ?? []).at(-1) ?? null;
+    this.buttons[0].focus(); // Start again is gone
   }
 
   draw() {
-    const { question, shown } = this;
-    say(this.situation, question.situation);
-    say(this.asks, question.asks);
-    this.drawPlaces();
-    this.drawOptions();
-    const option = shown === null ? null : question.options[shown];
-    show(this.before, question.picture !== null && option === null);
-    this.before.replaceChildren(...(question.picture && option === null ? [pictureOf(question.picture)] : []));
-    say(this.verdict, option === null ? "" : option.right ? "✓ Right" : "✗ Not quite");
-    this.verdict.dataset.is = option?.right ? "accepted" : "rejected";
-    say(this.why, option?.why ?? "");
-    show(this.explained, option !== null);
-    this.after.replaceChildren(...(option === null ? [] : [pictureOf(option.picture)]));
-    const { name, query, words } = question.page;
-    show(this.link.parentElement, option !== null);
-    this.link.href = `${name}${this.ending}?${new URLSearchParams(query)}`.replace(/\?$/, "");
-    say(this.link, `${words} →`);
-    this.back.disabled = this.at === 0;
-    this.next.disabled = this.at === this.questions.length - 1;
+    this.cards.forEach((card, i) => {
+      const tried = this.answers[card.question.key] ?? [];
+      card.draw(tried, (i === this.at ? this.chosen : null) ?? tried.at(-1) ?? null, i === this.at);
+    });
     const stands = this.questions.map((one) => standing(one, this.answers));
+    this.drawPlaces(stands);
+    this.back.disabled = this.at === 0;
+    show(this.next, !this.last);
+    show(this.onward, this.last);
+    for (const node of [this.next, this.onward]) node.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
     const done = stands.filter((one) => one !== "open").length;
     say(this.tally, done === 0 ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
     show(this.anew, done > 0);
   }
 
-  drawPlaces() {
+  drawPlaces(stands) {
     this.buttons.forEach((node, i) => {
-      const stands = standing(this.questions[i], this.answers);
-      say(node, `${i + 1}${SIGNS[stands] && ` ${SIGNS[stands]}`}`);
-      node.title = `question ${i + 1}: ${SAID[stands]}`;
+      say(node, `${i + 1}${SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`}`);
+      node.title = `question ${i + 1}: ${SAID[stands[i]]}`;
       node.setAttribute("aria-label", node.title);
       node.classList.toggle("now", i === this.at);
       if (i === this.at) node.setAttribute("aria-current", "step"); else node.removeAttribute("aria-current");
-    });
-  }
-
-  /** Made anew for another question only: a button that is pressed keeps the focus. */
-  drawOptions() {
-    const { question, shown } = this;
-    if (this.drawn !== question.key) {
-      this.drawn = question.key;
-      this.options.replaceChildren(...question.options.map(({ text }, i) => h("li", {}, button("", `answer ${i + 1} (key ${i + 1})`, () => this.answer(i), "option"))));
-      question.options.forEach(({ text }, i) => this.options.children[i].firstChild.append(h("span", { class: "n" }, String(i + 1)), h("span", { class: "said" }, text), h("span", { class: "sign" })));
-    }
-    const tried = this.answers[question.key] ?? [];
-    question.options.forEach(({ right }, i) => {
-      const node = this.options.children[i].firstChild;
-      const is = tried.includes(i) ? (right ? "accepted" : "rejected") : "";
-      node.dataset.is = is;
-      node.setAttribute("aria-pressed", String(i === shown));
-      say(node.lastChild, is && (right ? "✓" : "✗"));
     });
   }
 

@@ -3,18 +3,19 @@
 import { h } from "../lib/dom.js";
 
 /** A figure of one picture; nothing in it moves. */
-export function pictureOf({ title, rows, key, mark, line, most }) {
+export function pictureOf({ title, rows, key, mark, line, interval, most }) {
   const at = (value) => `${((100 * value) / most).toFixed(2)}%`;
   const bars = rows.map(({ name, now, lanes }) => h("div", { class: now ? "bar mine" : "bar" },
     h("span", { class: "barName", title: name }, name),
-    h("span", { class: "lanes" }, ...lanes.map((lane) => laneOf(lane, line, at)))));
+    h("span", { class: "lanes" }, ...lanes.map((lane) => laneOf(lane, line, interval, at)))));
   const legend = key.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
   if (mark) legend.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
+  if (interval) legend.push(h("span", {}, h("i", { class: "swatch range" }), interval));
   if (line) legend.push(h("span", {}, h("i", { class: "swatch across" }), line[1]));
-  return h("figure", { class: "picture" }, h("figcaption", {}, title), ...(legend.length ? [h("p", { class: "key" }, ...legend)] : []), h("div", { class: "bars" }, ...bars));
+  return h("figure", { class: rows.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(legend.length ? [h("p", { class: "key" }, ...legend)] : []), h("div", { class: "bars" }, ...bars));
 }
 
-function laneOf({ parts, said, mark }, line, at) {
+function laneOf({ parts, said, mark, interval }, line, words, at) {
   const run = h("span", { class: "run" }, ...parts.map(([role, value]) => {
     const part = h("i", { class: `fill ${role}` });
     part.style.width = at(value);
@@ -27,5 +28,13 @@ function laneOf({ parts, said, mark }, line, at) {
     node.style.left = at(value);
     run.append(node);
   }
-  return h("span", { class: "lane" }, run, h("b", {}, said));
+  const number = h("b", {}, said);
+  if (interval) {
+    const [low, high] = interval, range = h("i", { class: "range" });
+    range.style.left = at(low);
+    range.style.width = at(high - low);
+    run.append(range);
+    number.append(h("span", { class: "aloud" }, `, ${words} ${low.toFixed(2)} to ${high.toFixed(2)}`));
+  }
+  return h("span", { class: "lane" }, run, number);
 }

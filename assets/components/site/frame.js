@@ -12,15 +12,15 @@ export function query() {
   return Object.fromEntries(new URL(window.location.href).searchParams);
 }
 
-/** Draws a component into the element of this id; in a shadow tree, so that its styles are its own. Data may be given anew. */
-export function drawn(id, component, css, data) {
+/** Draws a component into the element of this id; in a shadow tree, so that its styles are its own. Data may be given anew. ``heard`` is told what it asks for. */
+export function drawn(id, component, css, data, heard = () => {}) {
   const place = document.getElementById(id);
   if (!place.shadowRoot) {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(css);
     place.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
   }
-  component({ parentElement: place.shadowRoot, data, setStateValue() {}, setTriggerValue() {} });
+  component({ parentElement: place.shadowRoot, data, setStateValue() {}, setTriggerValue: heard });
 }
 
 /** The frame: bare inside another page, the page's own name in sight. Links to this page elsewhere take the address's parameters along: whoever follows one finds what stands here. */

@@ -1,8 +1,8 @@
-// Ask me first: before a draft token is decided, the learner says accepted or rejected and how probable. What was said stays in this browser.
+// Ask me first: before a draft token is decided, the learner says how probable it is that it is accepted. What was said stays in this browser.
 
 import { brier, calibration, leastBrier, readForecasts } from "../lib/calibration.js";
 import { button, h, place, s, say, show } from "../lib/dom.js";
-import { number } from "../lib/numbers.js";
+import { number, percent } from "../lib/numbers.js";
 
 const KEPT = "specviz-forecasts";
 const CURVE = { size: 132, left: 34, top: 8 }; // px
@@ -12,21 +12,17 @@ export class Asker {
     this.stage = stage;
     this.on = false;
     this.forecasts = load();
-    this.said = new Map(); // of this visit: which draft token -> {said, verdict}, null for one that was skipped
-    this.toggle = button("Ask me first", "say what you expect before a draft token is decided (A)", () => this.turn(!this.on), "asker");
+    this.said = new Map(); // of this visit: which draft token -> the probability that was said, null for one that was skipped
+    this.toggle = button("Ask me first", "say how probable it is that a draft token is accepted, before it is decided (A)", () => this.turn(!this.on), "asker");
     this.toggle.setAttribute("aria-pressed", "false");
-    this.choices = [["accepted", "✓ accepted"], ["rejected", "✕ rejected"]].map(([verdict, words]) => {
-      const node = button(words, `I expect it to be ${verdict}`, () => this.choose(verdict), "choice");
-      node.dataset.is = verdict;
-      return { verdict, node };
-    });
     this.range = h("input", { type: "range", min: "0", max: "100", step: "1", "aria-label": "probability that it is accepted, in per cent" });
-    this.range.addEventListener("input", () => this.giveChance());
+    this.range.addEventListener("input", () => this.drawForm());
     this.output = h("output", {});
     this.draw_ = button("Draw u →", "draw the random number and see", () => this.answer(), "primary");
+    const end = (verdict, words) => h("span", { "data-is": verdict }, words);
     this.form = h("form", { class: "asked", "aria-label": "what do you expect?" },
-      h("div", { class: "choices", role: "group", "aria-label": "accepted or rejected" }, ...this.choices.map(({ node }) => node)),
-      h("label", { class: "chance" }, h("span", {}, "probability of acceptance"), this.range, this.output), this.draw_);
+      h("label", { class: "chance" }, h("span", {}, "probability of acceptance"), this.output, this.range),
+      h("div", { class: "chanceEnds", "aria-hidden": "true" }, end("rejected", "✕ rejected"), end("accepted", "accepted ✓")), this.draw_);
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.score = h("p", { class: "score" });
     this.meaning = h("p", { class: "meaning" });
@@ -53,36 +49,23 @@ export class Asker {
   /** What the sentence asks meanwhile; it does not tell the answer. */
   question() {
     const chip = this.stage.chip();
-    return `The draft gives ${chip.name} ${number(chip.q)}, the target ${number(chip.p)}. Will it be accepted, and how probable is that?`;
+    return `The draft gives ${chip.name} ${chip.ratio.q}, the target ${chip.ratio.p}. How probable is it that ${chip.name} is accepted?`;
   }
 
-  /** What is added to the sentence once u is drawn; empty where nothing was said. */
+  /** What is added to the sentence: before the checks that there will be questions, after a check what was said. */
   echo() {
-    const { stage } = this;
-    const said = stage.motion().kind === "uniform" ? this.said.get(this.key()) : null;
-    return said ? ` You said ${said.verdict}, and ${number(said.said)} for accepted; the rule accepts it with probability ${number(stage.chip().threshold)}.` : "";
-  }
-
-  /** Verdict and probability go together: whoever says rejected does not give acceptance 0.9. The one said last moves the other. */
-  choose(verdict) {
-    this.verdict = verdict;
-    const given = Number(this.range.value), wanted = verdict === "accepted" ? Math.max(given, 100 - given) : Math.min(given, 100 - given);
-    this.range.value = String(wanted === 50 ? (verdict === "accepted" ? 75 : 25) : wanted);
-    this.drawForm();
-  }
-
-  giveChance() {
-    const given = Number(this.range.value);
-    if (given !== 50) this.verdict = given > 50 ? "accepted" : "rejected";
-    this.drawForm();
+    const { kind } = this.stage.motion();
+    if (this.on && (kind === "draft" || kind === "pass")) return " You will be asked before each check.";
+    if (kind !== "uniform" || !this.said.has(this.key())) return "";
+    const said = this.said.get(this.key());
+    return said === null ? " You skipped the question." : ` You gave acceptance ${percent(said)}; the rule gives it ${percent(Math.min(1, this.stage.chip().threshold))}.`;
   }
 
   answer() {
-    if (!this.verdict) return;
     const chip = this.stage.chip(), said = Number(this.range.value) / 100;
     this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.fate === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
     keep(this.forecasts);
-    this.said.set(this.key(), { said, verdict: this.verdict });
+    this.said.set(this.key(), said);
     this.stage.step(1);
   }
 
@@ -99,13 +82,12 @@ export class Asker {
     const { asking } = this;
     if (asking && this.asked !== this.key()) {
       this.asked = this.key();
-      this.verdict = null;
       this.range.value = "50";
     }
     show(this.form, asking);
     if (asking) {
       const { narrow, uniform } = this.stage.plan;
-      place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 76, width: uniform.w - 40 });
+      place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 56, width: uniform.w - 40 });
       this.drawForm();
     }
     show(this.card, this.on && this.forecasts.length > 0);
@@ -113,17 +95,15 @@ export class Asker {
   }
 
   drawForm() {
-    for (const { verdict, node } of this.choices) node.setAttribute("aria-pressed", String(verdict === this.verdict));
     say(this.output, `${this.range.value}%`);
     this.range.setAttribute("aria-valuetext", `${this.range.value} per cent`);
-    this.draw_.disabled = !this.verdict;
   }
 
   drawCard() {
     const { forecasts } = this, score = brier(forecasts), least = leastBrier(forecasts), n = forecasts.length;
-    say(this.score, `Brier score ${number(score)} after ${n} answer${n === 1 ? "" : "s"}.`);
-    say(this.meaning, `It is the mean squared distance between what you said and what happened. Always one half gives 0.25; who knows the rule’s own probability can expect ${number(least)}. `
-      + "The curve: of the draft tokens that you gave so much, how many were accepted? On the line they agree.");
+    say(this.score, `Mean squared error of your probabilities: ${number(score)} after ${n} answer${n === 1 ? "" : "s"}.`);
+    say(this.meaning, `An accepted token counts as 1, a rejected one as 0, and 0 is the best score (it is called the Brier score). Saying 50% each time gives 0.25. The rule’s own probabilities can be expected to give ${number(least)}. `
+      + "The curve: of the draft tokens that you gave a probability, what share was accepted? On the dashed line both agree.");
     const { size, left, top } = CURVE;
     const x = (p) => left + size * p, y = (p) => top + size * (1 - p);
     const points = calibration(forecasts);

@@ -2,7 +2,7 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
-import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
+import { SLOTS, nameSlot, namesOf, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
 
 const LEGEND = 20; // px of a row for it
@@ -13,7 +13,7 @@ export function makeBars() {
     s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
     s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
     s("rect", { class: "bar p", width: 7, height: 12, x: 160, y: -10 }), s("rect", { class: "bar q", width: 7, height: 12, x: 167, y: -10 }),
-    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "both"));
+    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "both"), s("text", { x: 222 }, "· space"));
   const axis = s("line", { class: "axis", x2: 1 });
   const foot = s("text", { class: "foot" });
   const slots = Array.from({ length: SLOTS }, makeSlot);
@@ -42,7 +42,7 @@ export function drawBars(panel, plan, probs, bars, frame) {
   const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 54);
   show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
   placePanel(panel, plan.bars, plan.narrow);
-  const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 232;
+  const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 288;
   move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50 + low));
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
@@ -53,7 +53,9 @@ export function drawBars(panel, plan, probs, bars, frame) {
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : footOf(probs, frame, plan));
   const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
-  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
+  const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
+  const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
+  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame);
   return { plot, scale };
 }
 
@@ -80,10 +82,10 @@ function footOf(probs, frame, { tight }) {
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
   if (tight) return `Striped: what both give, ${number(probs.beta)} in all.`;
-  return `Striped: what both give. A draft token here is accepted ${percent(probs.beta)} of the time.`;
+  return `Striped: what both give. On average over q, ${percent(probs.beta)} of draft tokens are accepted.`;
 }
 
-function drawSlot(one, bar, where, plot, scale, frame) {
+function drawSlot(one, bar, name, where, plot, scale, frame) {
   show(one.node, Boolean(bar));
   if (!bar) return;
   const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
@@ -95,15 +97,16 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   stand(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
   stand(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
   one.add.style.opacity = joined ? 1 : 0;
-  stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
-  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.18 : 1;
+  const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
+  stand(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.3 : 1;
   stand(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
   one.slab.classList.toggle("up", frame.lifted && !joined);
   one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;
   one.fell.style.opacity = bar.fell == null ? 0 : 1;
   if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
-  nameSlot(one.name, bar, where, plot.base, bar.drafted);
+  nameSlot(one.name, bar, where, plot.base, bar.drafted, name);
   say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
   const both = bar.drafted && frame.p && !gone && bar.q !== null;
   const [high, low] = [bar.p * scale, bar.q * scale]; // px
@@ -111,5 +114,5 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   for (const text of [one.pText, one.qText]) text.classList.toggle("aside", aside);
   const [pAt, qAt] = aside ? [-3, 3] : [-half / 2 - 3, half / 2 + 3];
   valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + qAt, plot.base - bar.q * scale);
+  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

@@ -40,7 +40,9 @@ class Stage {
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, h("div", { class: "below" }, this.bar.keys, this.head.state), this.asker.card, this.tour.ring, this.tour.card);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.asker.card, h("div", { class: "below" }, this.bar.keys, this.head.state), this.tour.ring);
+    this.fit = () => this.resize(); // names and the ring were placed by another font's widths
+    document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
     const forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
@@ -83,6 +85,7 @@ class Stage {
       if (!first) this.mirrorCursor();
     } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
+      this.tour.waits = false;
     }
     if (!data.busy) this.asked = false;
     this.payload = data.payload;
@@ -198,10 +201,11 @@ class Stage {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
+    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
-    this.plan = planScene(width, height);
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
+    const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
+    this.plan = { ...planScene(width, height), font: `${fontSize} ${fontFamily}` };
     sized(this.svg, width, height);
     this.draw();
     const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
@@ -244,7 +248,7 @@ class Stage {
 
   drawScene(motion) {
     const probs = motion.probs === null ? null : this.round().distributions[motion.probs] ?? null;
-    const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
+    const bars = probs ? probs.views[this.plan.tight ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame);
     this.asker.draw();
@@ -278,6 +282,7 @@ class Stage {
     this.play(false);
     this.mirror.close();
     this.forgetKeys();
+    document.fonts.removeEventListener("loadingdone", this.fit);
   }
 }
 

@@ -4,6 +4,9 @@ import { glyphLine } from "../lib/glyphs.js";
 import { move, place, s, say } from "../lib/dom.js";
 
 export const SLOTS = 16; // a block's draft tokens, or a distribution's bars and the rest
+const APART = 5; // px between two names
+const widths = new Map(); // of names, in their font
+const pen = globalThis.document?.createElement("canvas").getContext("2d");
 
 export function panelOf(name) {
   const parts = { back: s("rect", { class: "panel", rx: 12 }), title: s("text", { class: "title" }), sub: s("text", { class: "sub" }) };
@@ -23,11 +26,48 @@ export function stand(node, x, width, from, to, plot, scale) {
   place(node, { x, width: Math.max(0, width), y: plot.base - to * scale, height: Math.max(0, (to - from) * scale) });
 }
 
-export function nameSlot(node, bar, where, base, strong) {
+export function nameSlot(node, bar, where, base, strong, name) {
   move(node, where.middle, base + 18);
   node.classList.toggle("strong", Boolean(strong));
   node.classList.toggle("rest", bar.glyphs === null);
-  say(node, glyphLine(bar.glyphs, Math.max(3, Math.floor(where.step / 6.5))));
+  say(node, name);
+}
+
+/** The names under these bars, each cut only where it would meet the next one. strong: whether a bar's name is bold. */
+export function namesOf(bars, places, plan, strong) {
+  const fonts = bars.map((bar) => `${bar.glyphs === null ? "italic " : ""}${strong(bar) ? 700 : 400} ${plan.font}`);
+  const names = bars.map(({ glyphs }) => (glyphs === null ? "all others" : glyphLine(glyphs, Infinity)));
+  const rooms = roomsFor(names.map((name, i) => widthOf(name, fonts[i])), places.map(({ middle }) => middle));
+  return names.map((name, i) => cut(name, fonts[i], rooms[i]));
+}
+
+/** How wide each name can be beside its neighbors: a short one leaves its room to a long one. Widths and middles in px, from left to right. */
+export function roomsFor(wanted, middles) {
+  const rooms = [...wanted];
+  for (let i = 0; i + 1 < rooms.length; i += 1) {
+    const both = 2 * (middles[i + 1] - middles[i] - APART);
+    if (rooms[i] + rooms[i + 1] <= both) continue;
+    const left = rooms[i + 1] <= both / 2 ? both - rooms[i + 1] : Math.min(rooms[i], both / 2);
+    rooms[i + 1] = Math.min(rooms[i + 1], both - left);
+    rooms[i] = left;
+  }
+  return rooms;
+}
+
+function widthOf(name, font) {
+  const key = `${font} ${name}`, known = widths.get(key);
+  if (known !== undefined) return known;
+  pen.font = font;
+  const { width } = pen.measureText(name);
+  if (document.fonts.status === "loaded") widths.set(key, width);
+  return width;
+}
+
+function cut(name, font, room) {
+  if (widthOf(name, font) <= room) return name;
+  const letters = [...name];
+  while (letters.length > 1 && widthOf(`${letters.join("")}…`, font) > room) letters.pop();
+  return `${letters.join("")}…`;
 }
 
 export function valueOver(node, text, x, y) {

@@ -2,7 +2,7 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
-import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
+import { SLOTS, nameSlot, namesOf, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
 import { makeField } from "./uniform.js";
 
@@ -23,8 +23,7 @@ export function makeLast(stage) {
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
-  const typed = mayType(frame, stage) && !plan.narrow;
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : typed ? 92 : 54); // the field stands under the names
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 54); // in a tight panel the field of the draw has its place under the names, else beside the title
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(panel.node, !plan.narrow || frame.landed);
@@ -39,7 +38,9 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
   const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
   const most = Math.max(0.05, ...known.map((bar) => bar.end));
   const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
-  for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, known, { plot, scale, from, frame });
+  const places = known.map((bar, rank) => slot(plot, rank, known.length, bar.glyphs === null));
+  const names = namesOf(known, places, plan, (bar) => bar.drawn && frame.drawn);
+  for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, { known, places, names }, { plot, scale, from, frame });
   drawMarker(panel.marker, known, { plot, scale, frame, stage });
 }
 
@@ -48,11 +49,12 @@ function titleLast(panel, frame, bonus, known, stage) {
   const { tight } = stage.plan;
   say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  const order = tight ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
-  say(panel.sub, bonus ? (tight ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
+  const lands = tight ? "draw: a point on the bars in a row" : `the draw: a point on ${bonus ? "p’s" : "these"} bars, laid end to end by token id`;
+  say(panel.sub, frame.drawn ? lands : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
+  if (frame.kind === "lift") note = "The green parts come here, rescaled to 1.";
   if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
   if (what?.changed && !what.accepted) note = stage.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
@@ -83,7 +85,7 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const { ending } = stage.round(), there = mayType(frame, stage);
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.last.h - 42), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.tight ? plan.last.h - 42 : 10), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));
@@ -92,16 +94,16 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   }
 }
 
-function drawPiece(one, bar, i, n, known, { plot, scale, from, frame }) {
+function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from, frame }) {
   const rank = known.indexOf(bar);
   const there = bar && rank >= 0;
   show(one.node, Boolean(bar));
   if (!bar) return;
   const home = slot(from.plot, i, n, true);
   if (there) {
-    const where = slot(plot, rank, known.length, bar.glyphs === null);
+    const where = places[rank];
     stand(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
-    nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn);
+    nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn, names[rank]);
     valueOver(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
   } else {
     const whole = bar.q === null;

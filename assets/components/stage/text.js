@@ -11,7 +11,7 @@ const CAPTIONS = {
   unchecked: "not checked",
   behind: "after the end",
   pending: "? open",
-  residual: "◆ residual",
+  residual: "◆ replacement",
   bonus: "+ bonus",
 };
 
@@ -59,7 +59,7 @@ export function fillText(parts, round, stage) {
   parts.last.node.classList.add("last");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
   parts.all = [...parts.list, parts.last];
-  parts.last.node.append(h("span", { class: "onePass" }, "1 target pass")); // stands behind the last draft token without a place of its own, so that nothing wraps for it
+  parts.all[0].node.append(h("span", { class: "onePass" }, "1 target pass")); // stands under the line of the pass without a place of its own, so that nothing moves for it
   parts.chips.classList.toggle("many", round.chips.length > MANY);
   parts.chips.scrollLeft = 0;
   parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));
@@ -93,7 +93,7 @@ export function drawChips(parts, stage) {
     show(item.edited, item.chip.edited && stage.at.motion >= item.chip.decided);
   }
   drawLast(parts.last, stage);
-  parts.shown = motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  parts.shown = motion.kind === "draw" ? parts.list.length : motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
   for (const brace of parts.braces) {
     show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }

@@ -1,17 +1,17 @@
-// The tour: at the places of a round that matter, one thing is pointed at and explained. The visitor steps; the tour follows.
+// The tour: at the places of a round that matter, one thing is ringed and explained. The visitor steps; the tour follows.
+// Its card stands where the opening words stood, so that it covers nothing and its buttons stay where they are.
 
-import { button, h, say, show } from "../lib/dom.js";
+import { button, h, place, say, show } from "../lib/dom.js";
+import { number } from "../lib/numbers.js";
 
-const GAP = 14; // px between what is pointed at and the card
-
-/** Index of the motion of each stop, in the first round with a replacement; null where a run has no such round. */
+/** The first round with a replacement, the draft token that it replaces, and the motion of each stop there; null where a run has no such round, or there are no stops. */
 export function tourPlaces(rounds, stops) {
   const round = rounds.findIndex(({ motions }) => motions.some(({ kind }) => kind === "residual"));
-  if (round < 0) return null;
+  if (round < 0 || !stops.length) return null;
   const { motions } = rounds[round];
   const { node } = motions.find(({ kind }) => kind === "residual");
   const places = stops.map(({ kind }) => motions.findIndex((one) => one.kind === kind && (kind === "draft" || one.node === null || one.node === node)));
-  return places.every((place, i) => place >= 0 && (i === 0 || place > places[i - 1])) ? { round, places } : null;
+  return places.every((place, i) => place >= 0 && (i === 0 || place > places[i - 1])) ? { round, node, places } : null;
 }
 
 /** The stop that a motion belongs to: the last one that begins at or before it. */
@@ -19,43 +19,63 @@ export function stopAt(places, motion) {
   return places.filter((place) => place <= motion).length - 1;
 }
 
+/** What a stop says, with the numbers of the draft token that the round rejects: {token}, {p}, {q}, {rate} (p/q), {left} (what is rejected here). */
+export function fillStop(says, { chips, distributions }, node) {
+  const { name, ratio } = chips[node];
+  const words = { token: name, p: ratio.p, q: ratio.q, rate: ratio.rate, left: number(distributions[node].left) };
+  return says.replace(/\{(\w+)\}/g, (_, word) => words[word]);
+}
+
 export class Tour {
   constructor(stage) {
     this.stage = stage;
     this.on = false;
-    this.start = button("Take the tour →", "eight stops over this round", () => this.turn(true), "tourStart");
-    this.title = h("h3", {});
-    this.says = h("p", {});
+    this.start = button("Take the tour →", "eight stops over one round; random numbers that you chose are put back first", () => this.begin(), "tourStart");
+    this.told = h("div", { class: "tourStops", "aria-live": "polite" });
     this.count = h("span", { class: "tourCount" });
     this.back = button("←", "the stop before", () => this.goTo(this.stop - 1), "small");
     this.next = button("", "", () => (this.stop === this.places.length - 1 ? this.turn(false) : this.goTo(this.stop + 1)), "outline");
     const close = button("×", "end the tour (Esc)", () => this.turn(false), "small");
-    this.card = h("section", { class: "tour off", "aria-label": "Tour", "aria-live": "polite" },
-      h("div", { class: "tourTop" }, this.title, close), this.says, h("div", { class: "tourFoot" }, this.count, this.back, this.next));
+    this.card = h("section", { class: "tour off", "aria-label": "Tour" }, this.told, h("div", { class: "tourFoot" }, this.count, this.back, this.next, close));
     this.ring = h("div", { class: "ring off", "aria-hidden": "true" });
   }
 
   /** A new run: where its stops are, and whether the address asks for the tour. */
   renew() {
-    const found = tourPlaces(this.stage.payload.rounds, this.stage.data.tour ?? []);
+    const { payload, data } = this.stage;
+    const found = tourPlaces(payload.rounds, data.tour ?? []);
     this.round = found?.round;
     this.places = found?.places ?? null;
     show(this.start, this.places !== null);
+    this.stops = !found ? [] : data.tour.map(({ title, says }) => h("div", { class: "tourStop" }, h("h3", {}, title), h("p", {}, fillStop(says, payload.rounds[found.round], found.node))));
+    this.told.replaceChildren(...this.stops); // one behind the other: the card is as high as the longest of them needs
     if (this.asked === undefined) {
       this.asked = new URL(window.location.href).searchParams.get("tour") === "1";
-      if (this.asked && this.places) this.turn(true, new URL(window.location.href).searchParams.has("at"));
+      if (this.asked && this.places) return this.turn(true, new URL(window.location.href).searchParams.has("at"));
     }
+    const begins = this.waits && !payload.edits.length;
+    this.waits = false;
+    if (begins) this.turn(true);
+    else if (this.on) this.turn(this.places !== null, true); // where the new run stands
+  }
+
+  /** The tour is about numbers as they were drawn: chosen ones are put back first, and it begins with the run that comes then. */
+  begin() {
+    const { stage } = this;
+    this.waits = stage.payload.edits.length > 0 && !stage.data.busy && !stage.data.alone;
+    if (this.waits) stage.ask({ kind: "undo" });
+    else this.turn(true);
   }
 
   /** stay: where the address says it stands, if that is on the tour's round. */
   turn(on, stay = false) {
-    const { stage } = this;
+    const { stage } = this, before = this.on;
     this.on = on && this.places !== null;
     stage.play(false);
     stage.mirror.write({ tour: this.on ? "1" : null });
     if (this.on && !(stay && stage.at.round === this.round)) stage.goTo(this.round, this.places[0]);
     this.draw();
-    if (!this.on) (this.start.offsetWidth ? this.start : stage.bar.step).focus({ preventScroll: true }); // on a phone the opening words have gone
+    if (before && !this.on) (this.start.offsetWidth ? this.start : stage.bar.step).focus({ preventScroll: true }); // on a phone the opening words have gone
   }
 
   get stop() { return stopAt(this.places, this.stage.at.motion); }
@@ -66,55 +86,30 @@ export class Tour {
 
   draw() {
     const { stage } = this;
-    const here = this.on && this.places !== null && stage.at.round === this.round;
-    show(this.card, here);
-    show(this.ring, here);
+    const here = this.on && stage.at.round === this.round;
+    if (stage.node.classList.contains("touring") !== here) {
+      for (const node of [this.card, this.ring]) show(node, here);
+      stage.node.classList.toggle("touring", here);
+      return stage.resize(); // the card is not as high as what stood in its place
+    }
     if (!here) return;
-    const { stop } = this, { title, says, points } = stage.data.tour[stop];
-    say(this.title, title);
-    say(this.says, says);
+    const { stop } = this, last = stop === this.places.length - 1;
+    for (const [i, node] of this.stops.entries()) node.classList.toggle("now", i === stop);
     say(this.count, `${stop + 1} of ${this.places.length}`);
     this.back.disabled = stop === 0;
-    const last = stop === this.places.length - 1;
     say(this.next, last ? "Done" : "Next stop →");
     this.next.title = last ? "end the tour" : "go to the next stop";
-    this.place(stage.node.querySelector(points));
+    this.placeRing(stage.node.querySelectorAll(stage.data.tour[stop].points));
   }
 
-  /** The ring around what is meant, and the card beside it where it covers neither that nor the button that steps. */
-  place(target) {
-    const whole = this.stage.node.getBoundingClientRect();
-    const scale = whole.width / this.stage.node.offsetWidth;
-    const boxOf = (node) => {
-      const seen = node.getBoundingClientRect();
-      return { x: (seen.left - whole.left) / scale, y: (seen.top - whole.top) / scale, w: seen.width / scale, h: seen.height / scale };
-    };
-    const inSight = target?.getBoundingClientRect().width ? target : this.stage.scene; // on a phone panels take turns
-    const meant = boxOf(inSight), step = boxOf(this.stage.bar.step);
-    Object.assign(this.ring.style, { left: `${meant.x - 6}px`, top: `${meant.y - 6}px`, width: `${meant.w + 12}px`, height: `${meant.h + 12}px` });
-    const w = Math.min(400, this.stage.node.clientWidth);
-    this.card.style.width = `${w}px`;
-    const { x, y } = placeCard({ w, h: this.card.offsetHeight }, meant, step, { w: this.stage.node.clientWidth, h: this.stage.node.offsetHeight });
-    Object.assign(this.card.style, { left: `${x}px`, top: `${y}px` });
+  /** The ring around all that is meant and in sight. */
+  placeRing(meant) {
+    const { node, scene } = this.stage, whole = node.getBoundingClientRect(), scale = whole.width / node.offsetWidth;
+    const inSight = [...meant].map((one) => one.getBoundingClientRect()).filter(({ width }) => width > 0);
+    const boxes = inSight.length ? inSight : [scene.getBoundingClientRect()]; // on a phone panels take turns
+    const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
+    const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+    const from = Math.max(left, whole.left), to = Math.min(right, whole.right); // tokens in a strip may be further aside
+    place(this.ring, { left: (from - whole.left) / scale - 6, top: (top - whole.top) / scale - 6, width: (to - from) / scale + 12, height: (bottom - top) / scale + 12 });
   }
-}
-
-/** Where a card of that size stands beside what is meant: the first of below, right, above and left that covers it and ``free`` least.
-
-Boxes are {x, y, w, h} in px of the whole, which the card does not leave sideways or at the top.
-*/
-export function placeCard({ w, h }, meant, free, whole) {
-  const sideways = Math.max(0, Math.min(meant.x, whole.w - w)), level = Math.max(0, Math.min(meant.y, whole.h - h));
-  const below = { x: sideways, y: meant.y + meant.h + GAP }, above = { x: sideways, y: meant.y - h - GAP };
-  const right = { x: meant.x + meant.w + GAP, y: level }, left = { x: meant.x - w - GAP, y: level };
-  const last = { x: sideways, y: Math.max(0, above.y) };
-  const fits = ({ x, y }) => x >= 0 && y >= 0 && x + w <= whole.w && y + h <= whole.h;
-  const covered = (at) => [meant, free].reduce((sum, box) => sum + overlap({ ...at, w, h }, box), 0);
-  const places = [...[below, right, above, left].filter(fits), last];
-  return places.reduce((best, one) => (covered(one) < covered(best) ? one : best));
-}
-
-function overlap(a, b) {
-  const wide = Math.min(a.x + a.w, b.x + b.w) - Math.max(a.x, b.x), high = Math.min(a.y + a.h, b.y + b.h) - Math.max(a.y, b.y);
-  return Math.max(0, wide) * Math.max(0, high);
 }

@@ -3,27 +3,29 @@
 import { button, h, say, show } from "../lib/dom.js";
 
 export function makeHead(stage) {
+  const headline = h("h2", { class: "headline" }, h("span", {}), h("span", { class: "claim" }));
   const opening = h("dl", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", {}, h("div", { class: "words" }, opening), h("div", { class: "asks" }, undo, stage.asker.toggle, live));
+  const node = h("header", { class: "roundHead" }, headline, h("div", { class: "asks" }, undo, stage.asker.toggle, live), opening, stage.tour.card);
   const state = h("div", { class: "state" }, status, busy);
-  return { node, state, opening, status, busy, notices, live, undo };
+  return { node, state, headline, opening, status, busy, notices, live, undo };
 }
 
 export function drawHead(head, stage) {
   const { payload, data } = stage;
   const round = payload ? stage.round() : null;
+  const [subject, further] = data.headline;
+  say(head.headline.firstChild, subject);
+  say(head.headline.lastChild, `: ${further}`);
   if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
   if (!stage.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", stage.tour.start);
-  const ms = Object.entries(round?.ms ?? {}).map(([key, value]) => `${key} ${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`);
   const edits = payload?.edits ?? [];
-  const parts = payload ? [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])] : [];
-  if (edits.length) parts.push(`you chose random numbers: ${edits.join("; ")}`);
-  say(head.status, parts.join(" · "));
+  say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
+  head.status.title = head.status.textContent; // its end is cut where it is long, so that nothing below moves
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
@@ -113,7 +115,7 @@ function spaceLabels(bar, now, width) {
   let group = now;
   while (group > 0 && !bar.marks[group].text) group -= 1;
   const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
-  const size = (i) => bar.marks[i].text.length * 6.2 + 10;
+  const size = (i) => bar.marks[i].text.length * 6.4 + 6;
   const taken = [group];
   const clear = (i) => taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2);
   for (const [i, { text }] of bar.marks.entries()) if (text && clear(i)) taken.push(i);

@@ -118,8 +118,8 @@ export function drawUniform(uniform, plan, stage) {
   say(uniform.title, stage.asker.asking ? "What do you expect?" : "The random number u");
   uniform.node.classList.toggle("asking", stage.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
-  say(uniform.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
-  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "a bonus token needs none" : "u: uniform between 0 and 1");
+  say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}` : "");
+  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "no check, so no u" : "u: uniform between 0 and 1");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, plan);

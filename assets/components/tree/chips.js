@@ -1,18 +1,22 @@
 // The tree of draft tokens: chips where the payload says they stand, lines to their parents, the mask beside it.
 
 import { h, place, s, say, show, sized } from "../lib/dom.js";
-import { glyphSpans } from "../lib/glyphs.js";
+import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 
 const ROOT = -1;
-const HIGH = 44; // of a line of chips
-const CELL = 15; // of the mask
+const HIGH = { usual: 44, grand: 60, least: 28 }; // of a line of chips
+const FROM = 46; // px that the end of the text takes at the left
+const CHIP = { widest: 190, gap: 110, near: 30, closest: 18 };
+const CELL = 17; // of the mask
+const NAMES = 84; // px of the names at its left
 
 export function makeTree(view) {
   const links = s("g", { class: "links" });
+  const text = s("rect", { class: "soFar", x: 0, width: FROM - 12, height: 8, rx: 4 });
   const chips = h("div", { class: "nodes" });
-  const svg = s("svg", { class: "wires", "aria-hidden": "true" }, links);
+  const svg = s("svg", { class: "wires", "aria-hidden": "true" }, links, text);
   const node = h("div", { class: "tree" }, svg, chips);
-  return { node, svg, links, chips, view };
+  return { node, svg, links, text, chips, view };
 }
 
 function chipOf(one, kind) {
@@ -34,26 +38,31 @@ export function fillTree(tree, payload, view) {
   if (tree.end) tree.end.face.addEventListener("click", () => view.goTo(view.steps.findIndex(({ kind }) => kind === "end")));
 }
 
-/** Where everything stands for a width. */
-export function placeTree(tree, payload, width) {
-  const step = width / Math.max(1, payload.columns);
-  const wide = Math.min(132, step - 18);
-  const high = Math.max(1, payload.lines) * HIGH;
-  sized(tree.svg, width, high);
-  place(tree.node, { height: high });
-  const spot = (one) => ({ x: one.col * step + 16, y: (one.line + 0.5) * HIGH });
-  const from = (parent) => (parent === ROOT ? { x: -wide + 2, y: ((payload.lines || 1) / 2) * HIGH } : spot(payload.nodes[parent]));
-  for (const { face, line, one } of tree.all) {
+/** Where everything stands in a width, and in a height where one is given. No chip is wider than it needs to be read. */
+export function placeTree(tree, payload, width, height = Infinity) {
+  const columns = Math.max(1, payload.columns), lines = Math.max(1, payload.lines);
+  const from = width < 500 ? 22 : FROM;
+  const step = Math.min((width - from) / columns, CHIP.widest + CHIP.gap);
+  const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
+  const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
+  const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
+  sized(tree.svg, used, lines * line);
+  place(tree.node, { height: lines * line, width: used });
+  tree.node.classList.toggle("tight", line < HIGH.usual);
+  place(tree.text, { width: from - 12, y: line / 2 - 4 });
+  const high = Math.min(32, line - 4) + Math.max(0, line - HIGH.usual) / 2;
+  const spot = (one) => ({ x: from + one.col * step, y: (one.line + 0.5) * line });
+  for (const { face, line: wire, one } of tree.all) {
     const at = spot(one);
-    place(face, { left: at.x, top: at.y - 16, width: Math.max(26, wide) });
-    const a = from(one.parent);
-    const x0 = a.x + wide;
-    line.setAttribute("d", `M${x0} ${a.y} C${x0 + 9} ${a.y} ${at.x - 9} ${at.y} ${at.x} ${at.y}`);
+    place(face, { left: at.x, top: at.y - high / 2, width: wide, height: high });
+    const [x, y] = one.parent === ROOT ? [from - 12, line / 2] : [spot(payload.nodes[one.parent]).x + wide, spot(payload.nodes[one.parent]).y];
+    const bend = Math.min(24, (at.x - x) / 2);
+    wire.setAttribute("d", `M${x} ${y} C${x + bend} ${y} ${at.x - bend} ${at.y} ${at.x} ${at.y}`);
   }
 }
 
 export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "not checked", draft: "draft token" };
-const SIGNS = { accepted: "✓", rejected: "✗", unchecked: "", draft: "", bonus: "+", residual: "↻" };
+const SIGNS = { accepted: "✓", rejected: "✕", unchecked: "", draft: "", bonus: "+", residual: "↻" };
 
 /** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was not checked. */
 export function drawTree(tree, view) {
@@ -78,18 +87,19 @@ export function makeMask() {
   const svg = s("svg", { class: "mask", role: "img" });
   const note = h("p", { class: "hint" });
   const node = h("figure", { class: "maskCard" }, h("h3", {}, "Attention mask"), svg, note);
-  say(note, "Row: a draft token. Filled: what it may attend to, besides the text.");
+  say(note, "A row for each draft token, columns in the same order. Filled: what it may attend to, besides the text.");
   return { node, svg };
 }
 
 export function fillMask(card, payload) {
   const count = payload.mask.length;
   const size = CELL * Math.max(1, count);
-  sized(card.svg, size, size);
+  sized(card.svg, NAMES + size, size);
   card.rows = payload.mask.map((row, y) =>
-    s("g", { class: "maskRow" }, ...row.map((sees, x) => s("rect", { class: sees ? "sees" : "blind", x: x * CELL + 1, y: y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
+    s("g", { class: "maskRow" }, s("text", { x: NAMES - 6, y: (y + 0.5) * CELL + 4 }, glyphLine(payload.nodes[y].glyphs, 10)),
+      ...row.map((sees, x) => s("rect", { class: sees ? "sees" : "blind", x: NAMES + x * CELL + 1, y: y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
   card.svg.replaceChildren(...card.rows);
-  show(card.node, count > 0);
+  show(card.node, count > 1);
   const said = payload.mask.map((row, y) => `${payload.nodes[y].name} sees ${row.flatMap((sees, x) => (sees && x !== y ? [payload.nodes[x].name] : [])).join(", ") || "only the text"}`);
   card.svg.setAttribute("aria-label", `Attention mask. ${said.join("; ")}.`);
 }

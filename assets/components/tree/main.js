@@ -7,6 +7,8 @@ import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree }
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
 
 const NARROW = 640;
+const GAP = 56; // px between the tree and the mask
+const TREE = 0.42; // of a projector's height: the bars need the rest
 const ALOUD = 250; // ms that a step stands before it is read out
 
 class TreeView {
@@ -25,8 +27,9 @@ class TreeView {
     this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));
     this.count = h("p", { class: "count" });
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
+    this.upper = h("div", { class: "upper" }, this.tree.node, this.mask.node);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
-      this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
+      this.before, this.upper,
       h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.uniform.node), this.distributions.node));
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
@@ -39,7 +42,6 @@ class TreeView {
     this.range.max = String(this.steps.length - 1);
     say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
     // no card grows on the way
-    this.node.style.setProperty("--lanes", this.steps.some(({ kind }) => kind === "residual") ? 3 : 2);
     this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
     fillTree(this.tree, payload, this);
     fillMask(this.mask, payload);
@@ -82,9 +84,25 @@ class TreeView {
   resize() {
     const width = this.node.clientWidth;
     if (!width || !this.payload) return;
-    this.node.classList.toggle("narrow", width < NARROW);
-    placeTree(this.tree, this.payload, this.tree.node.clientWidth);
+    const narrow = width < NARROW;
+    this.node.classList.toggle("narrow", narrow);
+    const beside = narrow || this.room ? 0 : this.mask.node.offsetWidth + GAP; // a projector has no place for the mask
+    placeTree(this.tree, this.payload, width - beside, this.room ? this.room.height * TREE : Infinity);
+    this.node.classList.toggle("roomy", Boolean(this.room) && this.fitsRoomy());
     this.draw();
+  }
+
+  /** Whether every step fits a projector with its bars in one column. */
+  fitsRoomy() {
+    const { at } = this;
+    this.node.classList.add("roomy");
+    const fits = this.steps.every((_, step) => {
+      this.at = step;
+      this.draw();
+      return this.node.scrollHeight <= this.node.clientHeight;
+    });
+    this.at = at;
+    return fits;
   }
 
   draw() {
@@ -92,7 +110,7 @@ class TreeView {
     this.node.dataset.step = String(this.at);
     drawTree(this.tree, this);
     drawMask(this.mask, this);
-    drawUniform(this.uniform, this, this.uniform.node.clientWidth - 32);
+    drawUniform(this.uniform, this);
     drawDistributions(this.distributions, this);
     say(this.sentence, step.sentence);
     this.range.value = String(this.at);

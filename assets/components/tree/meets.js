@@ -1,7 +1,7 @@
-// What u meets: u on its ruler, and the bars of the distribution it was compared under.
+// What u meets: u on its ruler, beside its threshold or alone where it draws a token, and the bars of the distribution at that step.
 
 import { barRow } from "../lib/bars.js";
-import { h, move, place, s, say, sized } from "../lib/dom.js";
+import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { makeHatches } from "../lib/hatches.js";
 import { uniformText, number } from "../lib/numbers.js";
@@ -18,13 +18,19 @@ export function makeUniform() {
   return { node: h("figure", { class: "uniformCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
 }
 
-export function drawUniform(card, view, width) {
-  const one = view.step.node === null ? null : view.payload.nodes[view.step.node];
-  const there = Boolean(one) && one.threshold !== null;
-  card.node.classList.toggle("idle", !there);
-  say(card.title, there ? "The random number u and its threshold" : "No random number at this step");
+/** u beside its threshold where it decides, u alone where it draws the last token; nothing where no random number is used. */
+export function drawUniform(card, view) {
+  const { step, payload } = view;
+  const draws = step.kind === "end" && payload.ending && payload.ending.u !== null;
+  const one = draws ? payload.ending : step.node === null ? null : payload.nodes[step.node];
+  const decides = !draws && Boolean(one) && one.threshold !== null && one.u !== null;
+  const [u, threshold] = [one?.u ?? 0, decides ? one.threshold : 1];
+  card.node.classList.toggle("idle", !decides && !draws);
+  card.node.classList.toggle("draws", Boolean(draws));
+  if (!decides && !draws) return;
+  say(card.title, draws ? "The random number that draws it" : "The random number u and its threshold");
+  const width = card.node.clientWidth - 32; // it has one now
   sized(card.svg, width, 74);
-  const [threshold, u] = there ? [one.threshold, one.u] : [0.5, 0];
   const x = threshold * width;
   const top = 22;
   place(card.accepted, { x: 0, y: top, width: x, height: 30 });
@@ -33,11 +39,11 @@ export function drawUniform(card, view, width) {
   move(card.disc, Math.min(width - 9, Math.max(9, u * width)), top + 15);
   move(card.words.zero, 0, top + 46);
   move(card.words.one, width, top + 46);
-  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.uniform]) node.style.visibility = there ? "visible" : "hidden";
-  if (!there) return;
-  aside(card.words.edge, `accepted below ${number(threshold)}`, x, top - 8, width);
-  aside(card.words.uniform, `u = ${uniformText(u, threshold)}`, u * width, top + 46, width, 26);
-  card.svg.setAttribute("aria-label", `u = ${uniformText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
+  for (const node of [card.bad, card.edge, card.words.edge]) node.style.visibility = decides ? "" : "hidden";
+  aside(card.words.edge, decides ? `accepted below ${number(threshold)}` : "", x, top - 8, width);
+  const written = uniformText(u, decides ? threshold : null);
+  aside(card.words.uniform, `u = ${written}`, u * width, top + 46, width, 26);
+  card.svg.setAttribute("aria-label", draws ? `u = ${written} draws ${one.name}.` : `u = ${written}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
 }
 
 /** A text whose middle is at x, clear of the edges and of what stands there. */
@@ -47,7 +53,11 @@ function aside(node, text, x, y, width, edge = 0) {
   move(node, Math.min(width - half - edge, Math.max(half + edge, x)), y);
 }
 
-const DISTRIBUTIONS = { p: "target p", met: "residual before", q: "draft q", residual: "residual after" };
+const TITLES = {
+  tree: "The distributions after the text", residual: "What remains after the rejection", end: "The distribution it is drawn from",
+  tally: "The distribution that the last token was drawn from",
+};
+const DISTRIBUTIONS = { p: "target p", met: "residual before", q: "draft q", residual: "left over", drawn: "residual distribution" };
 
 export function makeDistributions() {
   const title = h("h3", {});
@@ -56,21 +66,27 @@ export function makeDistributions() {
   return { node: h("figure", { class: "barsCard" }, title, key, list), title, key, list };
 }
 
-/** Bars of the step's distribution: the target's and the draft's where u decides, the residual after a rejection, one distribution for the ending. */
+/** Bars of the step's distribution: the target's and the draft's where u decides, what a rejection leaves, and the one that the last token is drawn from. */
 export function drawDistributions(card, view) {
   const { step, payload } = view;
   const ending = step.kind === "end" || step.kind === "tally";
   const about = ending ? payload.ending : payload.nodes[step.node ?? 0]; // before the first u: the distributions after the text
   const bars = about?.bars ?? [];
   const met = about?.met === "left" ? "met" : "p";
-  const distributions = ending ? [payload.ending?.kind === "residual" ? "residual" : "p"] : step.kind === "residual" ? [met, "q", "residual"] : [met, "q"];
-  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution of the last token", tree: "The distributions after the text", residual: "What remains after the rejection" }[step.kind] ?? "The distributions compared" : "No distribution at this step");
-  card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
+  const known = (probs) => bars.some((bar) => Number.isFinite(bar[probs]));
+  const distributions = ending ? [known("drawn") ? "drawn" : "p"] : [met, ...(known("q") ? ["q"] : []), ...(step.kind === "residual" ? ["residual"] : [])];
+  show(card.node, bars.length > 0);
+  const chosen = ending && payload.ending?.u === null; // typical acceptance takes the likeliest token
+  say(card.title, chosen ? "The target’s distribution there" : TITLES[step.kind] ?? "The distributions compared");
+  const words = (probs) => (probs === "residual" ? `left over, not rescaled: ${number(about.left)} in all` : DISTRIBUTIONS[probs]);
+  card.key.replaceChildren(...distributions.map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), words(probs))));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
-  card.list.replaceChildren(...bars.map((bar) => {
+  const last = distributions.at(-1); // after a rejection only what it leaves matters, and only what can be drawn
+  const shown = ending || step.kind === "residual" ? bars.filter((bar) => bar.mine || bar.glyphs === null || bar[last] > 0) : bars;
+  card.list.replaceChildren(...shown.map((bar) => {
     const [kind, name] = bar.glyphs === null ? ["rest", "the rest"] : [bar.mine ? "mine" : "", glyphLine(bar.glyphs, 14)];
     return barRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);
   }));
-  card.list.setAttribute("aria-label", bars.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
+  card.list.setAttribute("aria-label", shown.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
 }

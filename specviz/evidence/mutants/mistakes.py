@@ -94,7 +94,7 @@ _ROWS = (
     Mistake(
         "R5",
         "replacement from p",
-        "A rejected draft token is replaced by a draw from p instead of the residual distribution.",
+        "A rejected draft token is replaced by a draw from the target's whole distribution p, not from the residual: what p has more of than the draft's q.",
         "common",
         "rule",
     ),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isclose
 
 from specviz.figures.common.glyphs import name, piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
+HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model reads all its weights for every token. Checking four in one pass takes about as long."),
-    ("What", "A small draft model suggests tokens. A large target model checks them all in one pass, by an exact rule."),
-    ("What for", "More tokens from each pass, distributed exactly as if the target had written alone."),
+    ("Why", "A large model reads all its weights for one token. Checking several in one pass takes little longer."),
+    ("What", "A small draft model suggests tokens. A large target model checks all in one pass, by an exact rule."),
+    ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
+BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -62,6 +65,20 @@ def apart(u: float, threshold: float) -> tuple[str, str]:
     return pair
 
 
+def quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
+    """p, q and the acceptance probability p/q, with as many digits as it takes that whoever divides the first two gets the third."""
+    wanted = number(rate)
+    if 0.0 < rate < 1.0 and isclose(p / q, rate):
+        for digits in (2, 3, 4):
+            written = number(p, digits), number(q, digits)
+            if (
+                all(one.replace(".", "").isdecimal() for one in written)
+                and number(float(written[0]) / float(written[1])) == wanted
+            ):
+                return *written, wanted
+    return number(p), number(q), wanted
+
+
 def ordinal(index: int) -> str:
     """0 -> "first"."""
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
@@ -99,12 +116,12 @@ class _Teller:
     def tell(self) -> Iterator[Motion]:
         for i, decision in enumerate(self.round.proposals):
             yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
-        yield Motion("pass", None, self.one_pass(), "target pass")
+        yield Motion("pass", None, self.one_pass(), "pass")
         for place, i in enumerate(checked(self.round)):
             yield Motion("look", i, self.look(self.round.proposals[i]), f"check {i + 1}")
             yield Motion("uniform", i, self.uniform(self.round.proposals[i], place == 0))
         yield from self.ending()
-        yield Motion("tally", None, self.tally(), "tally")
+        yield Motion("tally", None, self.tally(), "result")
 
     def draft_token(self, i: int, decision: Decision) -> str:
         start = f"The {ordinal(i)} draft token" if self.many > 1 else "The only draft token"
@@ -126,11 +143,11 @@ class _Teller:
         what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
         return (
             f"One target pass checks {what}: its own distribution at each of them, and one more after the last. "
-            "It takes about as long as a pass over one token."
+            "It takes little longer than a pass over one token."
         )
 
     def look(self, decision: Decision) -> str:
-        word, q, p = self.name(decision.token), number(decision.q), number(decision.p)
+        word, (p, q, rate) = self.name(decision.token), quotient(decision.p, decision.q, decision.threshold)
         word = word[0].upper() + word[1:]
         if decision.threshold >= 1.0:
             more = "just as much" if decision.p == decision.q else f"{p}, no less"
@@ -138,9 +155,7 @@ class _Teller:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        return (
-            f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability {number(decision.threshold)}."
-        )
+        return f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability {rate}."
 
     def uniform(self, decision: Decision, first: bool) -> str:
         u, threshold = apart(decision.u, decision.threshold)
@@ -176,8 +191,7 @@ class _Teller:
         share = probs.residual[probs.tokens.index(token)] / left
         return (
             f"What remains, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. "
-            f"A draft token here is rejected just as often, {number(left)} of the time. So "
-            "the overlap (striped) and the residual together make exactly the blue bars."
+            f"A draft token here is rejected just as often, so the overlap (striped) and the residual make exactly the blue bars."
         )
 
     def draw(self, rejected: int) -> str:
@@ -210,4 +224,4 @@ class _Teller:
         made_of = f": {' and '.join(parts)}" if parts else ""
         alone = "1 pass too" if count == 1 else f"{count} passes"
         said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
-        return f"{said} The gain in speed is these tokens, against the time that the draft steps took." if self.many else said
+        return f"{said} The time for drafting counts against that." if self.many else said

@@ -25,7 +25,7 @@ LEARN, CHECK, APPLY = "Learn", "Check", "Apply"
 ALL = (
     Page("one_round", "One round", LEARN, "You have seen every page. Step through a round again, now with a text and models of your own."),
     Page("one_token", "Why it is exact", LEARN, "Some draft tokens are accepted, others replaced. Drag two distributions, and see why the outcome is always the target’s."),
-    Page("whole_text", "Whole text", LEARN, "One token is exact. Watch whole texts: which tokens did the target decide, and how many of its passes were saved?"),
+    Page("whole_text", "Whole text", LEARN, "One token is exact. Watch a prompt continued with and without draft tokens: how many target passes does it take, and how much faster is it?"),
     Page("questions", "Eight questions", LEARN, "You have seen a round, the rule and a text. Say what you would expect in eight situations, and find out."),
     Page("exactness", "Is it exact?", CHECK, "You know what to expect of the rule. A single text cannot show a distribution, but thousands of samples can be tested against the exact one."),
     Page("mistakes", "Break it", CHECK, "A test that nothing fails shows little. Put a known mistake into the decoder, and see whether the test detects it."),

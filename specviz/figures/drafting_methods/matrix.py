@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from specviz.measure.methods import ENTRIES
 from specviz.records import Schema
 
 SCHEMA = Schema("matrix", 2, "The matrix")
@@ -17,6 +18,31 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "too few samples": ("open", "?", "too few samples"),
 }
 WRONG = ("wrong", "!", "unexpected")
+LINES = {  # line of the record -> its name on the page; methods that are measured there have the same name
+    "none": ENTRIES["target"].name,
+    "draft-intersection": "Draft model with another tokenizer",
+    "draft-entropy": "Draft model (stops when unsure)",
+    "draft-gain": "Draft model (length adapts)",
+    "tree-independent": "Tree of independent draws",
+    "tree-distinct": ENTRIES["tree"].name,
+    "medusa-chain": "Medusa heads (chain)",
+    "medusa-tree": "Medusa heads (tree)",
+    "eagle-chain": "EAGLE head (chain)",
+    "eagle-tree": "EAGLE head (tree)",
+    "lookahead-chain": "Lookahead (chain)",
+    "lookahead-tree": "Lookahead (tree)",
+} | {key: one.name for key, one in ENTRIES.items()}
+RULES = {"token": "token rule", "block": "block rule", "k-seq": "k-seq", "typical": "typical"}
+COLUMNS = {"T = 0": "temperature 0", "T = 1": "temperature 1", "top-p .9": "top-p 0.9"}
+NEEDS = {  # rule -> what it does without; the record holds the program's own refusal
+    "block": "The block rule judges chains only.",
+    "k-seq": "k-seq needs sibling tokens that are drawn independently from one distribution.",
+}
+REASONS = {  # of the record -> in the page's words
+    "nothing is drafted, so there is nothing to verify": "Nothing is drafted, so there is nothing to verify.",
+    "with one draft token at each position k-seq is the token rule, number by number": "Without siblings, k-seq is the same as the token rule.",
+    "2 tokens leave no past to adapt to: it drafts the same tokens as draft": "Two tokens are too few to adapt to: it drafts the same as the draft model.",
+}
 
 
 def read(text: str) -> dict[str, Any]:
@@ -42,13 +68,13 @@ def html(record: Mapping[str, Any]) -> str:
     lines, rules = _names(record, "line"), _names(record, "rule")
     tables = []
     for column in _names(record, "column"):
-        head = "".join(f"<th scope='col'>{escape(rule)}</th>" for rule in rules)
+        head = "".join(f"<th scope='col'>{escape(RULES.get(rule, rule))}</th>" for rule in rules)
         rows = "".join(
-            f"<tr><th scope='row'>{escape(line)}</th>{''.join(_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
+            f"<tr><th scope='row'>{escape(LINES.get(line, line))}</th>{''.join(_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
             for line in lines
         )
         tables.append(
-            f"<table><caption>{escape(column.replace(' .', ' 0.'))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><caption>{escape(COLUMNS.get(column, column))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
     return f"<div class='matrix'>{''.join(tables)}</div>"
 
@@ -57,7 +83,15 @@ def _cell(cell: Mapping[str, Any] | None) -> str:
     if cell is None:
         return "<td></td>"
     kind, sign, word = mark(cell)
-    return f"<td class='{kind}' title='{escape(cell['said'], quote=True)}'>{sign}<span>{escape(word)}</span></td>"
+    return f"<td class='{kind}' title='{escape(reason(cell), quote=True)}'>{sign}<span>{escape(word)}</span></td>"
+
+
+def reason(cell: Mapping[str, Any]) -> str:
+    """What is said of a cell; why a blank one is blank, in the page's words."""
+    said = cell["said"]
+    if cell["verdict"] != "blank":
+        return said
+    return NEEDS.get(cell["rule"], said) if said.startswith("rule must be") else REASONS.get(said, said)
 
 
 def conclusion(record: Mapping[str, Any]) -> str:
@@ -78,12 +112,17 @@ def conclusion(record: Mapping[str, Any]) -> str:
 
 
 def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Each reason for a blank cell once, with the cells that it leaves blank."""
-    found: dict[str, list[str]] = {}
+    """Each reason for blank cells once, with the rules and the methods that it leaves blank."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in record["cells"]:
         if cell["verdict"] == "blank":
-            found.setdefault(cell["said"], []).append(f"{cell['line']} / {cell['rule']}")
-    return [{"blank because": why, "cells": ", ".join(dict.fromkeys(names))} for why, names in found.items()]
+            rule, line = RULES.get(cell["rule"], cell["rule"]), LINES.get(cell["line"], cell["line"])
+            found.setdefault(reason(cell), {}).setdefault(line, {})[rule] = None
+    rows = []
+    for why, lines in found.items():
+        rules = dict.fromkeys(rule for of in lines.values() for rule in of)
+        rows.append({"blank because": why, "cells": f"{'; '.join(lines)} ({', '.join(rules)})"})
+    return rows
 
 
 def _names(record: Mapping[str, Any], key: str) -> list[str]:

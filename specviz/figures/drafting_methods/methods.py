@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import plotly.graph_objects as go
 
-from specviz.figures.common.charts import frame, hatched
+from specviz.figures.common.charts import frame
 from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.narration import number
 from specviz.figures.common.theme import BAND, GRAY, MEANINGS, PERCENT
-from specviz.measure.estimate import interval_of
+from specviz.measure.estimate import Estimate, interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
+from specviz.prediction.plan import SpeedPlan
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
-COLUMNS = ("method", "tokens per pass", "ms per token", "verdict", "accepted, by position", "draft tokens per pass",
-           "how that is known")  # fmt: skip
+SHOWN = 8  # likeliest tokens of the two pictures
+FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
 
 
 def verdict(row: MethodRow) -> str:
@@ -24,30 +27,97 @@ def verdict(row: MethodRow) -> str:
     return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
-def sign(row: MethodRow) -> str:
-    """Of the verdict, as in the matrix."""
-    return "–" if row.reason else "✓" if row.exact else "=" if row.coincides else "✗"
+def speed(row: MethodRow, one: MethodComparison) -> Estimate | None:
+    """Times the speed of target-only sampling, and the range that the intervals of both times allow; None where one is not timed.
+
+    The range excludes 1 just where the two intervals do not meet.
+    """
+    alone = one.row("target")
+    if alone is None or alone.ms is None or row.ms is None:
+        return None
+    return Estimate(alone.ms.value / row.ms.value, alone.ms.low / row.ms.high, alone.ms.high / row.ms.low, one.runs, "times")
 
 
-def marked(row: MethodRow) -> str:
-    """The row's name after the sign of its verdict: on a phone only the column of names stays in sight."""
-    return f"{sign(row)} {row.entry.name}"
+def told(row: MethodRow, one: MethodComparison) -> str:
+    """Whether it is faster than target-only sampling; empty for that itself, and for a single run, which has no interval."""
+    found = speed(row, one)
+    if found is None or row.key == "target" or one.runs < 2:
+        return ""
+    return FASTER if found.low > 1.0 else SLOWER if found.high < 1.0 else UNSURE
 
 
-def evidence(row: MethodRow) -> str:
-    """How the verdict was shown, with the numbers of this prompt, once it was sampled; for a blank row, why it is blank."""
-    if row.reason:
-        return row.reason
-    first = row.first
-    if first is None:
-        return "enumerated" if row.exact else ""
-    if certain(first) and first.tv == 0.0:
-        sampled = f"sampled: all {first.n:,} equal"
+def fastest(one: MethodComparison) -> MethodRow | None:
+    """The exact method with the highest speed, target-only sampling aside."""
+    timed = [row for row in one.rows if row.exact and row.key != "target" and speed(row, one) is not None]
+    return max(timed, key=lambda row: speed(row, one).value, default=None)
+
+
+def spanned(found: Estimate) -> str:
+    """1.26 (0.99 to 1.56)."""
+    return f"{found.value:.2f} ({span(found)})"
+
+
+def span(found: Estimate) -> str:
+    """0.99 to 1.56; an end beside 1 has the digits that tell it from 1."""
+    ends = (f"{end:.2f}" if f"{end:.2f}" != "1.00" else f"{end:.4g}" for end in (found.low, found.high))
+    return " to ".join(ends)
+
+
+def conclusion(one: MethodComparison) -> str:
+    """What the chart shows: which methods are exact, which is fastest, and that tokens per target pass alone do not make one fast."""
+    sampled = [row for row in one.rows if not row.reason and row.first is not None]
+    lossy = [row for row in sampled if not row.exact and not row.coincides]
+    said = []
+    if lossy:
+        named = ", ".join(f"{row.entry.name} (TV {number(row.first.written_tv)} at the first token)" for row in lossy)
+        said.append(f"All methods write the target’s distribution, except {named}.")
+    elif sampled:
+        said.append("All methods write the target’s distribution here.")
+    best = fastest(one)
+    if best is None:
+        running = any(not row.reason for row in one.rows)
+        said.append("Speeds follow with the timed runs." if running and not one.runs else "No method could run here.")
+        return " ".join(said)
+    found, name = speed(best, one), best.entry.name
+    if one.runs < 2 or told(best, one) == FASTER:
+        said.append(f"Fastest: {name}, {spanned(found)} times as fast as target only.")
     else:
-        sampled = f"sampled: TV {number(first.tv, 3)} (noise up to {number(first.upper, 3)})"
-    if row.exact:
-        return f"enumerated; {sampled}"
-    return f"computed: TV {number(first.written_tv)}; {sampled}"
+        said.append(
+            f"No exact method is measurably faster than target only. The fastest, {name}, is {spanned(found)} times as fast."
+        )
+    most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
+    if most is not best and told(most, one) != FASTER:
+        than = "is slower" if told(most, one) == SLOWER else "gains no speed that these runs show"
+        said.append(
+            f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It {than}, because drafting takes time too."
+        )
+    return " ".join(said)
+
+
+def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
+    """How little was timed here, and what How fast? found on more texts for the same pair and distribution; empty before anything was timed.
+
+    plans  those recorded for that page
+    """
+    if not one.runs:
+        return ""
+    gamma = one.settings.gamma
+    said = (
+        f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens at gamma {gamma} are few, so the ranges are wide."
+    )
+    larger = next((plan for plan in plans if _same_question(plan.settings, one.settings)), None)
+    timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
+    if gamma not in timed:
+        return said
+    best = max(timed, key=lambda other: timed[other].value)
+    said += f" *How fast?* timed the draft model on {larger.openings} texts of {larger.length} tokens: {spanned(timed[gamma])} with gamma {gamma}"
+    return f"{said}, {spanned(timed[best])} with gamma {best}." if best != gamma else f"{said}."
+
+
+def _same_question(plan: Settings, one: Settings) -> bool:
+    """Whether a plan is of the draft model under a comparison's own pair and distribution."""
+    same = all(getattr(plan, name) == getattr(one, name) for name in ("pair", "temperature", "top_k", "top_p", "min_p"))
+    return same and plan.proposer == "draft"
 
 
 def certain(first: FirstToken) -> bool:
@@ -55,66 +125,31 @@ def certain(first: FirstToken) -> bool:
     return first.upper == 0.0
 
 
-def table(one: MethodComparison) -> list[dict[str, object]]:
-    """A line for each row, in the order of the methods; its columns are COLUMNS."""
-    rows = []
-    for row in one.rows:
-        verdict_ = "–" if row.reason else f"{sign(row)} {verdict(row)}"
-        rows.append((row.entry.name, row.per_pass, row.ms and row.ms.value, verdict_, list(row.shares),
-                     row.nodes if row.passes else None, evidence(row)))  # fmt: skip
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-
-
 def details(one: MethodComparison) -> list[dict[str, object]]:
-    """What stands behind the table: the rule, every count, the interval of the times."""
+    """What stands behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
     rows = []
     for row in one.rows:
-        spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
+        first, found = row.first, speed(row, one)
         counts = ", ".join(f"{accepted} of {checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
-        rows.append({"method": row.entry.name, "rule": row.rule, "tokens": row.tokens or None, "passes": row.passes or None,
-                     "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
-    return rows
-
-
-def conclusion(one: MethodComparison) -> str:
-    """What the table shows, in two sentences."""
-    exact = [row for row in one.rows if row.exact and row.per_pass is not None and row.key != "target"]
-    lossy = [row for row in one.rows if not row.exact and row.first is not None]
-    if not exact:
-        running = any(not row.reason for row in one.rows)
-        return (
-            "Tokens per target pass are counted in the timed runs." if running and not one.runs else "No method could run here."
-        )
-    best, worst = max(exact, key=lambda row: row.per_pass), min(exact, key=lambda row: row.per_pass)
-    said = (
-        f"Every exact method follows the target’s distribution. Tokens per target pass range from {worst.per_pass:.2f} ({worst.entry.name}) "
-        f"to {best.per_pass:.2f} ({best.entry.name})."
-    )
-    for row in lossy:
-        said += (
-            f" {row.entry.name} writes the target’s text here." if row.coincides
-            else f" {row.entry.name} follows another distribution: TV {number(row.first.written_tv)} at the first token."
+        shown = "enumerated on small tables" if row.exact else "computed"
+        rows.append(
+            {
+                "method": row.entry.name,
+                "verdict": verdict(row),
+                "rule": row.rule,
+                "tokens per pass": None if row.per_pass is None else round(row.per_pass, 2),
+                f"ms per token, {interval_of(one.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
+                "times target only": spanned(found) if found else "",
+                "speed": told(row, one),
+                "draft tokens per pass": round(row.nodes, 1) if row.passes else None,
+                "accepted of checked, by position": counts,
+                "exactness": row.reason or (f"{shown}, sampled" if first else shown if row.exact else ""),
+                "TV of the samples": round(first.tv, 3) if first else None,
+                "sampling noise up to": round(first.upper, 3) if first else None,
+                "TV computed": round(first.written_tv, 3) if first and first.written_tv is not None else None,
+            }
         )  # fmt: skip
-    return said
-
-
-def paying(one: MethodComparison) -> str:
-    """Which exact methods were faster than target-only sampling in these runs, which slower, and which neither by their intervals.
-
-    Empty for a single run, which has no interval.
-    """
-    alone = one.row("target")
-    if alone is None or alone.ms is None or one.runs < 2:
-        return ""
-    timed = [row for row in one.rows if row.exact and row.ms is not None and row.key != "target"]
-    faster = [row for row in timed if row.ms.high < alone.ms.low]
-    slower = [row for row in timed if row.ms.low > alone.ms.high]
-    parts = {
-        f"Faster than target-only sampling in these {one.runs} runs": faster,
-        "Slower, so it does not pay here": slower,
-        "Not told apart from it": [row for row in timed if row not in (*faster, *slower)],
-    }
-    return " ".join(f"{said}: {', '.join(row.entry.name for row in rows)}." for said, rows in parts.items() if rows)
+    return rows
 
 
 def positions(one: MethodComparison) -> str:
@@ -151,7 +186,7 @@ def cells(first: FirstToken) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows = []
     for cell, probs in enumerate(first.probs):
-        row = {"first token": name_of(first, cell), "target's distribution": round(probs, 5), "samples": first.counts[cell],
+        row = {"first token": name_of(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
                "share": round(first.shares[cell], 5), "sampling noise, 99%": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
         rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
     return rows
@@ -163,11 +198,11 @@ def same_distribution_conclusion(first: FirstToken) -> str:
         return f"All {first.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
     if first.tv <= first.upper:
         return (
-            f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target's exact distribution, "
+            f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target’s exact distribution, "
             f"within sampling noise (up to {number(first.upper, 3)}): the draft costs speed, not exactness."
         )
     return (
-        f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target's exact distribution. "
+        f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target’s exact distribution. "
         f"Sampling noise stays below {number(first.upper, 3)} 99 times in 100."
     )
 
@@ -190,21 +225,21 @@ def same_distribution(first: FirstToken, kind: str = "light") -> go.Figure:
 def shortcut_conclusion(first: FirstToken) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
     if first.written_tv < 1e-9:
-        return "Typical acceptance follows the target's distribution here: one token is certain."
-    lost = sum(1 for cell in _heaviest(first) if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
-    shown = len(_heaviest(first))
+        return "Typical acceptance follows the target’s distribution here: one token is certain."
+    known = [cell for cell, raw in enumerate(first.labels) if raw]
+    lost = sum(1 for cell in known if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     return (
         f"Typical acceptance accepts a draft token whose p is above {number(first.edge, 3)} (entropy {first.entropy:.1f} nats); otherwise it "
-        f"writes the likeliest token. TV {number(first.written_tv)} from the target's distribution. "
-        + (f"{lost} of the {shown} likeliest tokens are never written." if lost else "It writes these tokens with the draft's probabilities instead of the target's.")
+        f"writes the likeliest token. TV {number(first.written_tv)} from the target’s distribution. "
+        + (f"{lost} of the {len(known)} likeliest tokens are never written." if lost else "It writes these tokens with the draft’s probabilities instead of the target’s.")
     )  # fmt: skip
 
 
 def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
-    """What the shortcut writes as hatched bars, the target's distribution as marks, and the entropy threshold as a line over p."""
+    """What the shortcut writes as bars, the target’s distribution as marks, and the entropy threshold as a line over p."""
     places = _heaviest(first)
     figure = go.Figure()
-    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker=hatched(kind),
+    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
                    name="what it writes", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
@@ -215,8 +250,8 @@ def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
 
 
 def _heaviest(first: FirstToken) -> list[int]:
-    """Cells of single tokens, the likeliest first."""
-    return [cell for cell, raw in enumerate(first.labels) if raw]
+    """Cells of single tokens, the likeliest first; the others stand in the table."""
+    return [cell for cell, raw in enumerate(first.labels) if raw][:SHOWN]
 
 
 def _rows(places: list[int]) -> list[int]:
@@ -225,11 +260,11 @@ def _rows(places: list[int]) -> list[int]:
 
 def _mark(kind: str) -> dict[str, object]:
     blue = getattr(MEANINGS["target"], kind)
-    return {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
+    return {"symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": blue}, "color": blue}
 
 
 def _laid_out(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
-    most = max(x for row in (first.probs, first.shares, first.written or ()) for x in row[: len(places)])
+    most = max(x for row in (first.probs, first.shares, first.written or (), first.high) for x in row[: len(places)])
     rows = max(4, len(places))
     frame(figure, 129 + 21 * rows, title, barmode="overlay")
     ticks = [safe(short(name_of(first, cell))) for cell in places]

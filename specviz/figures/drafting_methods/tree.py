@@ -21,8 +21,10 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
     """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
 
     nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
-            distribution, "left" where against the residual that rejected siblings left; col, line  where it stands
-    mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, and where it stands
+            distribution, "left" where against the residual that rejected siblings left; left  what its own rejection leaves, not rescaled;
+            col, line  where it stands
+    mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, the u that drew it, and
+            the distribution it was drawn from: a residual stands there rescaled, as "drawn"
     steps   [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally
     """
     round_ = trace.rounds[-1]
@@ -56,7 +58,8 @@ def mask(parents: Sequence[int]) -> list[list[int]]:
 
 
 def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
-    """Where each node stands: its depth as column, its leaves' middle as line; the ending is one more child of ``end``.
+    """Where each node stands: its depth as column, its first leaf's line as line, so that every chain is level; the ending is one more
+    child of ``end``.
 
     Returns the places, the ending's last, and how many lines there are.
     """
@@ -67,7 +70,7 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
     def put(node: int, column: int) -> float:
         nonlocal lines
         inside = [put(child, column + 1) for child in below(every, node)]
-        line = (inside[0] + inside[-1]) / 2.0 if inside else float(lines)
+        line = inside[0] if inside else float(lines)
         lines += not inside
         if node != ROOT:
             places[node] = {"col": column, "line": line}
@@ -111,6 +114,7 @@ def _node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, An
         "glyphs": _glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
         "bars": _bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
+        "left": narration.left(index) if narration.leaves_residual(index) else None,
         "met": "left" if narration.rule == "token" and checked_ and narration.before(index) else "target",
     }  # fmt: skip
 
@@ -118,9 +122,12 @@ def _node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, An
 def _ending(narration: RoundNarration) -> dict[str, Any]:
     end, rejected, distributions = narration.round.ending, narration.rejected(), narration.round.distributions
     probs = distributions[-1 if rejected is None else rejected] if distributions else None
+    bars, left = _bars(probs, narration.trace, end.token), narration.left(rejected)
+    if left:
+        bars = [{"glyphs": bar["glyphs"], "mine": bar["mine"], "drawn": bar["residual"] / left} for bar in bars]
     return {
-        "glyphs": _glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": end.u,
-        "parent": narration.end(), "bars": _bars(probs, narration.trace, end.token),
+        "glyphs": _glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": narration.drawn_with(),
+        "parent": narration.end(), "bars": bars,
     }  # fmt: skip
 
 
@@ -224,9 +231,19 @@ class RoundNarration:
             return False
         return self.rule == "token" or (self.rule == "k-seq" and index == self.rejected())
 
-    def residual(self, index: int) -> str:
+    def left(self, index: int | None) -> float:
+        """Mass of the residual after a draft token, before it is rescaled; 0 where a replacement is not drawn from one, or it is not recorded."""
+        if index is None or not self.round.distributions or self.rule == "typical":
+            return 0.0
         probs = self.round.distributions[index]
-        left = sum(probs.residual) + probs.rest["residual"]
+        return 0.0 if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
+
+    def drawn_with(self) -> float | None:
+        """The random number that drew the last token; None where nothing was drawn."""
+        return None if self.rule == "typical" else self.round.ending.u
+
+    def residual(self, index: int) -> str:
+        left = self.left(index)
         siblings = [
             n for n in below(self.parents, self.parents[index]) if n > index and self.round.proposals[n].accepted is not None
         ]
@@ -248,11 +265,12 @@ class RoundNarration:
         if self.rule == "typical":
             lost = "" if self.trace.settings.get("temperature") == 0.0 else " Here the text leaves the target’s distribution."
             return f"{who}: typical acceptance adds the target’s likeliest token.{lost}"
+        by = "" if end.u is None else f" The random number of this draw is {number(end.u)}."
         if end.kind == "residual":
-            return f"The replacement, {who}, is drawn from the residual distribution."
+            return f"The replacement, {who}, is drawn from the residual distribution.{by}"
         if not self.parents:
-            return f"{who} is drawn from the target’s distribution."
-        return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token."
+            return f"{who} is drawn from the target’s distribution.{by}"
+        return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token.{by}"
 
     def tally(self, unchecked: int) -> str:
         """unchecked: number of draft tokens that were not checked."""

@@ -10,14 +10,20 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.figures.common.labels import REST, label, safe, short
-from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS, PERCENT
+from specviz.figures.common.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS, PERCENT
+from specviz.statistics.chernoff import frequency_range
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
-CELLS, LEAST = 18, 0.002  # most cells of a picture, and the smallest probability of one
+CELLS, LEAST = 18, 0.002  # most cells that are counted for a picture, and the smallest probability of one
+ROWS = 8  # most of them with a bar of their own; all others share one
 BINS = 10
 SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of each
 FEW = 5  # with fewer cells every one gets its bar
 DWARF = 2.5  # a pooled bar longer than this many times the next one is left to the table
+BEYOND = "beyond sampling noise"
+PITCH = 26  # of rows, in pixels: a mark of the exact distribution ends before the next one begins
+CLEAR = "rgba(0, 0, 0, 0)"  # of bars that are outlines
+COLUMNS = ("labels", "whole", "probs", "counts", "low", "high")  # of CellShares, an entry for each cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +56,19 @@ class CellShares:
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> CellShares:
-        """The heaviest cells of a report on samples; their bands hold for all of its cells together."""
+        """The cells of a report on samples."""
         one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
         cells = sorted(one["cells"], key=lambda cell: -cell["mass"])
         labels, whole = [label(cell["begins"], cell["whole"], pieces) for cell in cells], [cell["whole"] for cell in cells]
         masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
-        found = cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
-        return found.heaviest(CELLS)
+        return cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
 
     def heaviest(self, most: int) -> CellShares:
         """The same with at most so many cells, the heaviest; bands and shares stay."""
-        kept = sorted(self.order[:most])
-        columns = ("labels", "whole", "probs", "counts", "low", "high")
-        return replace(self, **{name: tuple(getattr(self, name)[place] for place in kept) for name in columns})
+        return self._only(sorted(self.order[:most]))
+
+    def _only(self, places: Sequence[int]) -> CellShares:
+        return replace(self, **{name: tuple(getattr(self, name)[place] for place in places) for name in COLUMNS})
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -79,13 +85,13 @@ class CellShares:
         """What the picture shows, in a sentence: its text for readers who cannot see it."""
         if not self.n:
             return f"{self.name}: no samples yet. The marks show the target's exact distribution over {len(self.labels)} cells."
-        samples = f"{self.n:,} sample" + ("" if self.n == 1 else "s")
-        if not self.outside:
-            bars = f"All {len(self.labels)} bars lie" if len(self.labels) > 1 else "The one bar lies"
+        samples, shown = f"{self.n:,} sample" + ("" if self.n == 1 else "s"), self.rows
+        if not shown.outside:
+            bars = f"All {len(shown.labels)} bars lie" if len(shown.labels) > 1 else "The one bar lies"
             return f"{self.name}: {samples}. {bars} within sampling noise of the exact distribution."
-        many = len(self.outside)
+        many = len(shown.outside)
         lie = "lies" if many == 1 else "lie"
-        return f"{self.name}: {samples}. {many} of {len(self.labels)} bars {lie} outside sampling noise."
+        return f"{self.name}: {samples}. {many} of {len(shown.labels)} bars {lie} {BEYOND}."
 
     @property
     def order(self) -> list[int]:
@@ -103,9 +109,36 @@ class CellShares:
         return tuple(order)
 
     @property
-    def hidden(self) -> tuple[int, ...]:
-        """Cells without a bar; the table has them."""
-        return tuple(sorted(set(range(len(self.probs))) - set(self.bars)))
+    def rows(self) -> CellShares:
+        """What a picture draws, from the top: the ROWS heaviest cells with a name, then all others in one bar.
+
+        All others get no bar where it would dwarf the rest; ``left_out`` then says what they hold.
+        """
+        named, others = self._split()
+        if not others or self.left_out:
+            return self._only(named)
+        if len(others) == 1:
+            low, high = self.low[others[0]], self.high[others[0]]
+        else:  # the bands of all bars together keep their level
+            low, high = frequency_range(self._mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
+        shown, count = self._only(named), sum(self.counts[place] for place in others)
+        last = REST, False, self._mass(others), count, low, high
+        return replace(shown, **{name: (*getattr(shown, name), one) for name, one in zip(COLUMNS, last, strict=True)})
+
+    @property
+    def left_out(self) -> float:
+        """Probability of all cells without a bar in the picture."""
+        named, others = self._split()
+        mass = self._mass(others)
+        return mass if len(named) >= FEW - 1 and mass > DWARF * self.probs[named[0]] else 0.0
+
+    def _split(self) -> tuple[list[int], list[int]]:
+        """Cells that get bars of their own, heaviest first, and all others."""
+        named = [place for place in self.order if self.labels[place] != REST][:ROWS] or self.order
+        return named, sorted(set(range(len(self.probs))) - set(named))
+
+    def _mass(self, places: Sequence[int]) -> float:
+        return sum(self.probs[place] for place in places)
 
     @property
     def table(self) -> list[dict[str, object]]:
@@ -119,33 +152,46 @@ class CellShares:
 
 
 def axis_end(*arms: CellShares) -> float:
-    """Right end of the axis that several pictures share: wide enough for the distribution, its marks and every bar."""
+    """Right end of the axis that several histograms share: wide enough for the distribution, its marks and every bar."""
     values = [max(1.35 * one.probs[place], 1.05 * one.shares[place]) for one in arms for place in one.bars]
     return min(1.05, max(values, default=1.0))
 
 
-def cell_bars(one: CellShares, end: float, kind: str = "light") -> go.Figure:
-    """Bars of the samples, marks of the exact distribution, and behind them the band of sampling noise. ``kind``: light or dark page."""
-    places, blue = one.bars, getattr(MEANINGS["target"], kind)
-    rows = list(range(len(places)))[::-1]
-    low, high = [one.low[place] for place in places], [min(end, one.high[place]) for place in places]
-    hover = [_hover(one, place) for place in places]
+def rows_end(*arms: CellShares) -> float:
+    """The same for the rows of pictures."""
+    bars = [bar for one in (arm.rows for arm in arms) for bar in zip(one.probs, one.shares, one.high, strict=True)]
+    return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.3 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
+
+
+def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
+    """Bars of the samples, over them the band of sampling noise and the marks of the exact distribution. ``kind``: light or dark page.
+
+    hollow  bars are drawn as outlines: those of a wrong decoder
+    """
+    shown, blue, gray, ink = one.rows, getattr(MEANINGS["target"], kind), GRAY[kind], INK[kind]
+    places = list(range(len(shown.probs)))[::-1]  # on the axis: the first row is at the top
+    hover = [_hover(shown, row) for row in range(len(shown.probs))]
     figure = go.Figure()
     if one.n:
-        wide = [max(0.0, b - a) for a, b in zip(low, high, strict=True)]
-        figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="sampling noise, 99%",
-                       hoverinfo="skip")  # fmt: skip
-        figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
-                       marker={"color": GRAY[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
-    marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
-    figure.add_scatter(x=[one.probs[place] for place in places], y=rows, mode="markers", marker=marker, name="exact distribution",
+        bar = {"color": CLEAR, "line": {"color": ink, "width": 2}} if hollow else {"color": gray}
+        figure.add_bar(x=list(shown.shares), y=places, orientation="h", width=0.44, marker=bar, name="share of the samples",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
+        wide = [max(0.0, min(end, high) - low) for low, high in zip(shown.low, shown.high, strict=True)]
+        figure.add_bar(x=wide, base=list(shown.low), y=places, orientation="h", width=0.8, name="sampling noise, 99%",
+                       marker={"color": BAND, "line": {"color": gray, "width": 1}}, hoverinfo="skip")  # fmt: skip
+    marker = {"symbol": "line-ns-open", "size": 14, "line": {"width": 3, "color": blue}, "color": blue}
+    figure.add_scatter(x=list(shown.probs), y=places, mode="markers", marker=marker, name="exact distribution",
+                       hovertext=hover, hoverinfo="text")  # fmt: skip
+    beyond = [row for row, label in enumerate(shown.labels) if label in shown.outside]
+    if beyond:
+        figure.add_scatter(x=[shown.shares[row] for row in beyond], y=[places[row] for row in beyond], mode="markers", name=BEYOND,
+                           marker={"symbol": "diamond", "size": 10, "color": ink}, hoverinfo="skip")  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=92 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
+        barmode="overlay", height=92 + PITCH * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
         legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
-    ticks = [safe(short(one.labels[place])) for place in places]
-    figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
+    ticks = [safe(short(label)) for label in shown.labels]
+    figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
                         fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=PERCENT, gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="share of all samples", nticks=6, tickfont={"size": 12})  # fmt: skip
@@ -192,16 +238,16 @@ class SeedPValues:
 
 
 def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
-    """Ten bars, the height that each should have, and the band of sampling noise."""
-    middle, blue = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind)
+    """Ten bars, the height that each should have, and behind each the band of sampling noise."""
+    middle, blue, gray = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind), GRAY[kind]
     figure = go.Figure()
-    figure.add_scatter(x=[0, 1, 1, 0], y=[one.low, one.low, one.high, one.high], mode="lines", fill="toself", fillcolor=BAND, line={"width": 0},
-                       name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": GRAY[kind]}, name="runs",
+    figure.add_bar(x=middle, y=[one.high - one.low] * BINS, base=[one.low] * BINS, width=0.085, name="sampling noise, 99%",
+                   marker={"color": BAND, "line": {"color": gray, "width": 1}}, hoverinfo="skip")  # fmt: skip
+    figure.add_bar(x=middle, y=list(one.counts), width=0.045, marker={"color": gray}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
     figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
                        hoverinfo="skip")  # fmt: skip
-    figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 30, "b": 40}, legend=LEGEND, dragmode=False)
+    figure.update_layout(barmode="overlay", height=250, margin={"l": 8, "r": 12, "t": 30, "b": 40}, legend=LEGEND, dragmode=False)
     figure.update_xaxes(
         range=[0, 1], title="p-value", tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1], zeroline=False, fixedrange=True, showgrid=False
     )

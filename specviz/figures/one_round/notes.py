@@ -3,8 +3,8 @@
 NOTES = {
     "draft": "Ask: which token would you have expected? A draft token is drawn from the draft’s distribution, so it need not be the likeliest one.",
     "pass": "Ask: what does a pass over several tokens cost? Nearly what a pass over one token costs, because the weights are read once.",
-    "look": "Ask: does the target give this token more or less than the draft does? Who will accept it without looking further?",
-    "uniform": "Let everybody say accepted or rejected, and how sure they are, before you step.",
+    "look": "Let everybody say accepted or rejected, and how probable that is, before you step. Where the blue bar is the taller one there is nothing to bet on: the token is always accepted.",
+    "uniform": "Ask: would another u have changed it? Drag u to the other side of the line and see.",
     "lift": "Ask: what have the accepted draft tokens brought already, and what is missing up to p?",
     "residual": "Ask: why is the replacement not drawn from p itself? Question 4 of Eight questions shows what that would do.",
     "draw": "Say: the draft has no part in this draw. Everything that is missing comes from the target’s side.",

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.common.narration import checked, motions, number, ordinal, rejected_at
+from specviz.figures.common.narration import BUSY, checked, motions, number, ordinal, quotient, rejected_at
 from specviz.figures.one_round.notes import NOTES
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform
@@ -19,22 +19,24 @@ BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a 
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
-def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
+def stage_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
     """Everything the stage shows of a run: rounds, each with its motions, chips and distributions.
 
     more  whether a further round can follow; None: unless the text ended or has its length
+    load  of the machine, per core, when the rounds were timed
     """
     edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
     rounds: list[dict[str, Any]] = []
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_round(trace, index, before, edits))
+        rounds.append(_round(trace, index, before, edits) | {"times": _times(round_, load > BUSY)})
         before += [piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
+        "pair": _pair_name(trace.settings.get("pair", "unnamed")),
         "status": _status(trace),
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
-        "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
+        "edits": _edit_sentences(edits, rounds),
         "rounds": rounds,
         "notes": NOTES,
         "more": open_ended(trace) if more is None else more,
@@ -65,29 +67,35 @@ def open_ended(trace: Trace) -> bool:
 def _status(trace: Trace) -> list[str]:
     settings, models = trace.settings, trace.models
     where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
-    parts = [_pair_name(settings.get("pair", "unnamed")), where, f"temperature {settings.get('temperature', 1):g}"]
+    parts = [f"temperature {settings.get('temperature', 1):g}"]
     parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
-    return [part for part in [*parts, f"seed {settings.get('seed', 0)}"] if part]
+    return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
 
 
 def _pair_name(pair: str) -> str:
     """A pair of folders or hub names by their last parts: a page is no place for paths."""
     if (places := places_of(pair)) is None:
-        return f"{pair} pair"
+        return f"{pair} models"
     target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
     return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
 
 
-def _edit_sentence(key: tuple[int, str], u: float) -> str:
-    position, purpose = key
-    what = {
-        "accept": "the random number u",
-        "residual": "the random number of the replacement",
-        "bonus": "the random number of the bonus token",
-        "draft": "the random number of the draft token",
-    }
-    counted = f"generated token {position + 1} (position {position} in the link)"
-    return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
+def _edit_sentences(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
+    """Each random number that somebody chose, by the token that it decided; by its place where no round has come to it."""
+    what = {"accept": "u", "residual": "the draw", "bonus": "the draw", "draft": "the draft’s draw"}
+    tokens = {}
+    for round_ in rounds:
+        for chip in round_["chips"]:
+            tokens[chip["position"], "draft"] = chip["name"]
+            if chip["edited"]:
+                tokens[chip["position"], "accept"] = chip["name"]
+        if ending := round_["ending"]:
+            tokens[ending["position"], ending["kind"]] = ending["name"]
+    said = []
+    for (position, purpose), u in sorted(edits.items()):
+        token = tokens.get((position, purpose), f"generated token {position + 1}")
+        said.append(f"you set {what[purpose]} of {token} to {number(u, 3).rstrip('0') if u else 0}")
+    return said
 
 
 def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
@@ -116,9 +124,17 @@ def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[s
         "distributions": [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
         or [bare_distribution(trace, d) for d in round_.proposals],
         "pass": len(round_.proposals),
-        "ms": {key: 1000.0 * seconds for key, seconds in round_.timing.items() if key in ("draft", "target", "rule")},
         "tally": _tally(trace, index),
     }
+
+
+def _times(round_: Round, busy: bool) -> list[str]:
+    """What drafting and the target pass took, in words; nothing where no clock ran."""
+    many = len(round_.proposals)
+    names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
+    ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
+    said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
+    return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
 
 
 def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
@@ -132,6 +148,7 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "p": decision.p,
         "u": decision.u,
         "threshold": decision.threshold,
+        "ratio": None if decision.threshold is None else _ratio(decision),
         "appears": when[("draft", node)],
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
         "fate": _fate(round_, node),
@@ -139,6 +156,11 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "edited": (position, "accept") in edits and node in checked(round_),
     }
     return chip | _what_if(trace, decision, chip["name"])
+
+
+def _ratio(decision: Decision) -> dict[str, str]:
+    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    return {"p": p, "q": q, "rate": rate}
 
 
 def _fate(round_: Round, node: int) -> str:

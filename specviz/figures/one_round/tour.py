@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One place. kind: of the motion that it begins with, about the rejected draft token where a motion is about one; points: a selector of the stage."""
+    """One place.
+
+    kind    of the motion that it begins with, about the rejected draft token where a motion is about one
+    points  a selector of the stage
+    says    {token}, {p}, {q}, {rate} and {left} become the numbers of the rejected draft token
+    """
 
     kind: str
     points: str
@@ -15,27 +20,35 @@ class Stop:
     says: str
 
 
+CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
-    Stop("draft", ".chips", "Draft tokens are drawn at random",
-         "The small draft model draws a token from its distribution, the orange bars, then another one after it. Press Step and watch the draft grow."),
-    Stop("pass", ".chips", "One pass for all of them",
-         "The large target model reads the draft tokens together. That takes about as long as a pass for one token, and gives its own "
-         "distribution at each of them: the blue bars. Step on to check them one by one."),
-    Stop("look", ".scene .distributions > .panel", "Too much, or too little?",
-         "Here the orange bar of the draft token is taller than the blue one: the draft suggests this token too often. To be exact, only the "
-         "share p/q of these suggestions may stay."),
-    Stop("uniform", ".scene .uniform > .panel", "Chance decides",
-         "u is equally likely to be anywhere between 0 and 1. Below p/q the token is accepted. Drag u across the line: the same token has "
-         "another fate."),
-    Stop("lift", ".scene .distributions > .panel", "What has come out already",
-         "Rejected. Something else must take its place. Accepted draft tokens bring the striped part, which both models give. What is missing "
-         "up to the blue bars is left over."),
-    Stop("residual", ".scene .residual > .panel", "What is missing",
-         "The missing part, rescaled to 1, is the residual distribution. A token is drawn from it exactly as often as a draft token is rejected."),
-    Stop("draw", ".scene .distributions > .panel", "Why the result is exactly p",
-         "Striped plus green is exactly the blue bars, for every token. The draft decides only how large the striped part is. So each token is "
-         "written as often as the target says, however good or bad the draft was."),
-    Stop("tally", ".transport", "What it is good for",
-         "Several tokens from one target pass. Had every draft token been accepted, the same pass would have given one more: the bonus token. A worse "
-         "draft is rejected more often, which is slower but never wrong."),
+    Stop("draft", CHIPS, "Why draft, and how",
+         "A large model reads all its weights in every pass, so checking several tokens takes little longer than writing one. The small draft model "
+         "suggests them: it draws each one from its own distribution, the orange bars. Press Step, or go to the next stop."),
+    Stop("pass", CHIPS, "One pass for all of them",
+         "The target model reads all draft tokens in one pass. It gives its own distribution, the blue bars, at each of them, and one more after the "
+         "last. Press Step to check the draft tokens from the left, or go to the next stop."),
+    Stop("look", ".scene .distributions > .panel", "Suggested too often",
+         "The draft suggests {token} {q} of the time, the target gives it only {p}. So it is accepted with probability p/q = {rate}: {q} × {rate} makes "
+         "{p}, exactly the target’s share. Where the blue bar is taller, a draft token is always accepted."),
+    Stop("uniform", ".scene .uniform > .panel", "A random number decides",
+         "u is equally likely to be anywhere between 0 and 1. Below p/q the token is accepted; here u is above, so {token} is rejected. "
+         "Drag u across the line: it is now accepted."),
+    Stop("lift", ".scene .distributions > .panel", "What accepted tokens bring",
+         "Think of many rounds. Each token is drawn with probability q and accepted with p/q, at most 1, so it comes out with min(p, q). That is the "
+         "striped part, which is taken away here. What is left of the blue bars is still missing."),
+    Stop("residual", ".scene .distributions > .panel", "Why the result is exactly p",
+         "The missing part, in green, is rescaled to 1: the residual distribution. The replacement is drawn from it, as often as a draft token is rejected "
+         "here: {left}. So it adds just what is missing. Striped plus green is the blue bar, for every token."),
+    Stop("draw", CHIPS, "How a round ends",
+         "The replacement ends this round: later draft tokens continue another text, so they are not checked. If all are accepted, one more token is "
+         "drawn from the target’s distribution after the last one, which the same pass has computed: the bonus token."),
+    Stop("tally", ".sentence", "What sets the speed",
+         "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
+         "rejected more often: slower, but never wrong. The next page, Why it is exact, lets you drag both distributions."),
 )  # fmt: skip
+
+
+def stops(rule: str) -> list[dict[str, str]]:
+    """The stops as the stage takes them; none under a rule whose acceptance probability is not min(1, p/q)."""
+    return [asdict(stop) for stop in TOUR] if rule == "token" else []

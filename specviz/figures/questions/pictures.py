@@ -6,16 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-ROLES = ("p", "q", "residual", "plain", "strong", "wrong")  # what a part of a bar may be; the style sheet has a color for each
+from specviz.measure.estimate import Estimate
+
+ROLES = (
+    "p",
+    "q",
+    "accepted",
+    "residual",
+    "plain",
+    "strong",
+    "wrong",
+)  # what a part of a bar may be; the style sheet has a color for each
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One bar. parts: (role, value) one after the other, value >= 0; said: what is written beside it; mark: where a mark stands."""
+    """One bar. parts: (role, value) one after the other, value >= 0; said: what is written beside it; mark: where a mark stands;
+    interval: from where to where the value may lie."""
 
     parts: tuple[tuple[str, float], ...]
     said: str
     mark: float | None = None
+    interval: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if wrong := [role for role, _ in self.parts if role not in ROLES]:
@@ -23,7 +35,7 @@ class Lane:
 
     @property
     def end(self) -> float:
-        return max(sum(value for _, value in self.parts), self.mark or 0.0)
+        return max(sum(value for _, value in self.parts), self.mark or 0.0, self.interval[1] if self.interval else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +51,9 @@ class Row:
 class Picture:
     """Bars on one scale that begins at 0.
 
-    title  what is drawn, with the unit; key  (role, words) of what needs telling apart; mark  what the marks mean, empty without marks
-    line   a value at which a line crosses all bars, and its words
+    title     what is drawn, with the unit; key  (role, words) of what needs telling apart; mark  what the marks mean, empty without marks
+    line      a value at which a line crosses all bars, and its words
+    interval  what the intervals of the bars are, empty without intervals
     """
 
     title: str
@@ -48,6 +61,7 @@ class Picture:
     key: tuple[tuple[str, str], ...] = ()
     mark: str = ""
     line: tuple[float, str] | None = None
+    interval: str = ""
 
     def payload(self) -> dict[str, Any]:
         """JSON for the component; ``most`` is the value at the right edge."""
@@ -59,14 +73,20 @@ class Picture:
                 "name": row.name,
                 "now": row.now,
                 "lanes": [
-                    {"parts": [list(part) for part in lane.parts], "said": lane.said, "mark": lane.mark} for lane in row.lanes
+                    {
+                        "parts": [list(part) for part in lane.parts],
+                        "said": lane.said,
+                        "mark": lane.mark,
+                        "interval": lane.interval and list(lane.interval),
+                    }
+                    for lane in row.lanes
                 ],
             }
             for row in self.rows
         ]
         return {
             "title": self.title, "rows": rows, "key": [list(one) for one in self.key], "mark": self.mark, "line": self.line and list(self.line),
-            "most": most,
+            "interval": self.interval, "most": most,
         }  # fmt: skip
 
 
@@ -77,6 +97,21 @@ def amounts(title: str, values: Mapping[str, tuple[float, str]], now: str = "", 
         for name, (value, said) in values.items()
     )
     return Picture(title, tuple(rows), line=line)
+
+
+def estimates(
+    title: str, values: Mapping[str, Estimate], interval: str, now: str = "", line: tuple[float, str] | None = None
+) -> Picture:
+    """The same of measured numbers, each with its interval. interval: what it is, in words."""
+    rows = tuple(
+        Row(
+            name,
+            (Lane((("strong" if name == now else "plain", one.value),), f"{one.value:.2f}", interval=(one.low, one.high)),),
+            name == now,
+        )
+        for name, one in values.items()
+    )
+    return Picture(title, rows, line=line, interval=interval)
 
 
 def over(

@@ -5,17 +5,19 @@ A wrong answer has an explanation and a picture of its own. The answers of a vis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
+from specviz.figures.common import pages
 from specviz.figures.common.glyphs import Glyph
 from specviz.figures.common.narration import number
 from specviz.figures.drafting_methods.methods import name_of
 from specviz.figures.one_token.token import positions
-from specviz.figures.questions.pictures import Lane, Picture, amounts, over
+from specviz.figures.questions.pictures import Lane, Picture, amounts, estimates, over
 from specviz.measure import methods
-from specviz.measure.estimate import Estimate
+from specviz.measure.estimate import Estimate, interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.prediction.batches import BatchSpeeds
 from specviz.records import ASSETS, read_file
@@ -25,9 +27,13 @@ from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
 
 HEADLINE = "What would you expect?"
-LEDE = "Eight situations from recorded runs. Answer first, then see what happened. Every answer is explained."
+LEDE = (
+    "Eight situations from recorded runs. Answer first, then see what happened. The first four need only the pages before this one; "
+    "the others begin with the term they need."
+)
+INTERVAL = "95% interval"
 SHARES = (("p", "target’s exact distribution"), ("plain", "samples"))
-SHOWN = 6  # tokens beside all others where samples are shown
+SHOWN = 4  # tokens beside all others where samples are shown
 OFF, CELLS = 0.02, 15  # the distance and the number of compared tokens of the question about samples
 
 
@@ -57,6 +63,7 @@ class Question:
     key      its name in addresses and in what the browser keeps
     page     where the situation can be seen
     picture  what is shown before the answer; None: nothing
+    term     a sentence that teaches a term no page before this one does; empty where none is needed
     """
 
     key: str
@@ -65,6 +72,7 @@ class Question:
     options: tuple[Option, ...]
     page: Page
     picture: Picture | None = None
+    term: str = ""
 
     def __post_init__(self) -> None:
         if sum(option.right for option in self.options) != 1:
@@ -92,15 +100,20 @@ def shipped() -> Recorded:
     )
 
 
-def payload(recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page) -> dict[str, Any]:
-    """All that the component needs, as JSON. linked: where a page is found, if not in the app."""
+def payload(
+    recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page, among: tuple[pages.Page, ...] = pages.ALL
+) -> dict[str, Any]:
+    """All that the component needs, as JSON. linked: where a page is found, if not in the app; among: the pages that are read in this order."""
+    after = pages.following("questions", among)
     return {
         "pair": recorded.methods.settings.pair,
         "headline": HEADLINE,
         "lede": LEDE,
+        "onward": {"name": after.path, "title": after.title},
         "questions": [
             {
                 "key": one.key,
+                "term": one.term,
                 "situation": one.situation,
                 "asks": one.asks,
                 "picture": one.picture and one.picture.payload(),
@@ -125,7 +138,7 @@ def questions(recorded: Recorded) -> tuple[Question, ...]:
         redraw_from_p(opening),
         tree(drafting),
         samples(),
-        when_not(recorded.batches, opening),
+        when_not(recorded.batches),
         quantized(recorded.setups),
     )
 
@@ -140,15 +153,14 @@ def faster_draft(one: MethodComparison) -> Question:
             for name, row in (("A: a small model", small), ("B: the target itself", same))
         },
     )
-    times = amounts(
-        "milliseconds per token, the less the faster",
-        {
-            name: (row.ms.value, f"{row.ms.value:.2f}")
-            for name, row in (("no draft", alone), ("A: a small model", small), ("B: the target itself", same))
-        },
-        "A: a small model",
+    a, b = "A: a small model", "B: the target itself"
+    rounds = estimates(
+        f"milliseconds per round ({_under(one)})",  # its tokens times the time per token
+        {name: row.ms.times(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
+        interval_of(one.runs),
+        b,
     )
-    measured = f"{_ms(small)} per token with A, {_ms(same)} with B, {_ms(alone)} without a draft"
+    measured = f"{_ms(small)} per token with A, {_ms(same)} with B"
     return Question(
         "faster",
         f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
@@ -157,20 +169,21 @@ def faster_draft(one: MethodComparison) -> Question:
         (
             Option(
                 "B, because it gets more tokens out of each target pass.",
-                f"It does, and it is slower: {measured}. Each of B’s draft tokens costs a whole step of the target, so nothing is saved. Speed "
-                "is tokens per round over the time of the round, and drafting is part of that time.",
-                times,
+                f"It gets more: {same.per_pass:.2f} tokens, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
+                f"so its rounds take much longer, and nothing is saved: {measured}.",
+                rounds,
             ),
             Option(
                 "Neither: the target decides in both.",
-                f"The target decides what is written, not how long it takes: {measured}. The time of a round is that of the draft’s steps and "
-                "one target pass.",
-                times,
+                "The target decides what is written, not how long it takes. A round takes the time of the draft’s steps and of one target pass: "
+                f"{measured}.",
+                _times(one, {a: small, b: same}, a),
             ),
             Option(
                 "A, because its draft tokens cost much less.",
-                f"Yes: {measured}. A gets fewer tokens out of a pass, but its draft steps are cheap.",
-                times,
+                f"A gets fewer tokens out of a pass, but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
+                "round over the time of the round, and drafting is part of that time.",
+                _times(one, {"no draft": alone, a: small, b: same}, a),
                 right=True,
             ),
         ),
@@ -183,11 +196,6 @@ def adversary(one: MethodComparison) -> Question:
     """A bad draft costs speed, never correctness."""
     bad, alone = _row(one, "adversarial"), _row(one, "target")
     first, plain = bad.first, alone.first
-    times = amounts(
-        "milliseconds per token, the less the faster",
-        {"no draft": (alone.ms.value, f"{alone.ms.value:.2f}"), "adversary": (bad.ms.value, f"{bad.ms.value:.2f}")},
-        "adversary",
-    )
     return Question(
         "adversary",
         "The draft model is replaced by an adversary, whose distribution is the draft’s upside down: the least likely tokens are suggested most "
@@ -196,22 +204,21 @@ def adversary(one: MethodComparison) -> Question:
         (
             Option(
                 "It gets worse: some of the bad suggestions slip in.",
-                f"No: each suggestion is accepted with probability min(1, p/q), so it comes out as often as the target wants it. Of {first.n:,} first "
-                f"tokens written with this adversary the total variation from the exact distribution is {number(first.tv, 3)}; sampling noise alone "
-                f"reaches {number(first.upper, 3)}.",
+                "A bad suggestion is accepted with probability min(1, p/q), so none is written more often than the target’s p. "
+                f"{_within(first, 'with the adversary')}",
                 _sampled("first token: exact distribution, and samples written with the adversary", first),
             ),
             Option(
                 "It follows the same distribution, and takes longer.",
-                f"Yes. The rule alone decides what is written. The adversary costs time: {_ms(bad)} per token, {_ms(alone)} without any draft, "
-                f"because {bad.per_pass:.2f} tokens come out of each target pass.",
-                times,
+                f"The rule alone decides what is written. The adversary only costs time: {_ms(bad)} per token, {_ms(alone)} without any draft. "
+                f"Only {bad.per_pass:.2f} tokens come out of each target pass.",
+                _times(one, {"no draft": alone, "adversary": bad}, "adversary"),
                 right=True,
             ),
             Option(
                 "With the same random numbers it is the same text, word for word, only later.",
-                "The distribution is the same, the single text is not: the random numbers decide about other suggestions, so other tokens of the same "
-                "distribution are drawn. Both columns of samples are within sampling noise of the exact distribution, and they differ.",
+                "The distribution is the same, the single text is not. The random numbers decide about other suggestions, so other tokens of the same "
+                "distribution are drawn. Both kinds of samples are within sampling noise of the exact distribution, and they differ.",
                 _two_samples(plain, first),
             ),
         ),
@@ -235,14 +242,14 @@ def refused_mass(trace: Trace) -> Question:
         "Which token takes its place?",
         (
             Option(
-                "A token that the draft gives too little to: drawn in proportion to p − q, where that is positive.",
-                f"Yes: this is the residual. Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing up to p "
-                f"is exactly the residual, here most of it at {names[gains]}.",
+                "One drawn in proportion to p − q, among the tokens where p is larger.",
+                f"This is the residual distribution. Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing "
+                f"up to p is exactly the residual, here most of it at {names[gains]}.",
                 _made(names, slots, [slot["residual"] for slot in slots], "residual", "replaced from the residual"),
                 right=True,
             ),
             Option(
-                "The token that the target likes best.",
+                "The token that the target finds most likely.",
                 f"Then {names[top]} would be written with probability {number(most[top])} instead of {number(slots[top]['p'])}, and others too "
                 "rarely. The output would be more predictable than the target.",
                 _made(
@@ -250,13 +257,13 @@ def refused_mass(trace: Trace) -> Question:
                     slots,
                     [(1.0 - beta) * (i == top) for i in range(len(slots))],
                     "wrong",
-                    "replaced by the target’s likeliest token",
+                    "replaced by the target’s most likely token",
                 ),
             ),
             Option(
-                "The next token that the draft would have drawn.",
+                "Another draw from the draft’s q.",
                 f"Then the draft would have a say in the text: {names[over_]} would be written with probability {number(again[over_])} "
-                f"instead of {number(slots[over_]['p'])}. A replacement is no suggestion. It has to come from the target’s side.",
+                f"instead of {number(slots[over_]['p'])}. Nothing checks a replacement, so it has to come from what the target gives.",
                 _made(names, slots, [(1.0 - beta) * slot["q"] for slot in slots], "wrong", "replaced by another draw from q"),
             ),
         ),
@@ -278,27 +285,27 @@ def redraw_from_p(trace: Trace) -> Question:
     excess += f"{number(written[under])} instead of {number(slots[under]['p'])}"
     return Question(
         "redraw",
-        f"Somebody writes a decoder: draft tokens are accepted with probability min(1, p/q), and after a rejection the token is drawn from p, the "
-        f"target’s own distribution. Here at the same place, after “{place['before']}”.",
-        "What comes out?",
+        "Somebody writes a decoder: draft tokens are accepted with probability min(1, p/q), and after a rejection the token is drawn from p, the "
+        f"target’s own distribution. The bars are those of question 3, after “{place['before']}”.",
+        "Does p come out?",
         (
             Option(
-                "p: the target’s distribution is all that is ever drawn from.",
-                f"No: {excess}. The accepted draft tokens were drawn from q and kept where p allows it. They are part of what comes out, and "
-                "drawing from p on top counts them twice.",
+                "Yes: a rejected token is replaced by a draw from p itself.",
+                f"That draw follows p, but it is not all that comes out: accepted draft tokens come out as well. Together they are too much of some "
+                f"tokens: {excess}.",
                 picture,
             ),
             Option(
-                "p, if the rejected token itself is left out of the redraw.",
+                "Only if the rejected token is left out of the redraw.",
                 f"Leaving it out does not help the others: {names[over_]} is then written with probability "
                 f"{number(slots[over_]['overlap'] + left_out[over_])} instead of {number(slots[over_]['p'])}. It already comes out with all of its p as an "
                 "accepted draft token, so any further draw of it is too much.",
                 _made(names, slots, left_out, "wrong", "redrawn from p without the rejected token"),
             ),
             Option(
-                "Too much of what both models like.",
-                f"Yes: {excess}. What both models agree on has come out as accepted draft tokens already. The residual leaves it out: it holds "
-                "only what the draft gives too little.",
+                "No: the tokens that both models like come out too often.",
+                f"What both models agree on has come out as accepted draft tokens already, and the redraw adds to it: {excess}. The residual leaves "
+                "it out: it holds only what the draft gives too little.",
                 picture,
                 right=True,
             ),
@@ -311,29 +318,25 @@ def redraw_from_p(trace: Trace) -> Question:
 def tree(one: MethodComparison) -> Question:
     """A tree raises tokens per pass and the cost of a pass."""
     chain, wide = _row(one, "draft"), _row(one, "tree-wide")
-    times = amounts(
-        "milliseconds per token, the less the faster",
-        {"chain": (chain.ms.value, f"{chain.ms.value:.2f}"), "tree": (wide.ms.value, f"{wide.ms.value:.2f}")},
-        "tree",
-    )
-    tokens = f"{wide.per_pass:.2f} tokens per target pass instead of {chain.per_pass:.2f}, with {wide.nodes:.1f} draft tokens in the pass instead of {chain.nodes:.1f}"
+    times = _times(one, {"chain": chain, "tree": wide}, "tree")
+    tokens = f"{wide.per_pass:.2f} tokens per target pass instead of {chain.per_pass:.2f}"
+    larger = f"{wide.nodes:.1f} draft tokens in each pass instead of {chain.nodes:.1f}"
     return Question(
         "tree",
-        f"Instead of one chain of {one.settings.gamma} draft tokens the draft proposes a tree: three tokens side by side, two below each, one below "
-        f"these. The temperature is {one.settings.temperature:g}.",
+        f"A chain has up to {one.settings.gamma} draft tokens, one after the other. The tree has three side by side, two after each of them, and one "
+        f"after each of those. The temperature is {one.settings.temperature:g}.",
         "What does the tree buy?",
         (
             Option(
                 "A better text: the target can choose among branches.",
-                f"The text follows the same distribution. {wide.first.n:,} first tokens written with the tree have a total variation of "
-                f"{number(wide.first.tv, 3)} from the exact distribution, where sampling noise reaches {number(wide.first.upper, 3)}. More branches are "
-                "more chances that a draft token is accepted.",
+                f"The text follows the same distribution. {_within(wide.first, 'with the tree')} More branches are only more chances that a draft "
+                "token is accepted.",
                 _sampled("first token: exact distribution, and samples written with the tree", wide.first),
             ),
             Option(
                 "More tokens out of each target pass, for a larger pass.",
-                f"Yes: {tokens}. Whether that pays depends on what a wider pass costs. On this machine: {_ms(wide)} per token, {_ms(chain)} with "
-                f"the chain.{_apart(wide.ms, chain.ms)}",
+                f"It gives {tokens}, with {larger}. Whether that pays depends on what a larger pass costs. Measured here: {_ms(wide)} per token, "
+                f"{_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
                 amounts(
                     "tokens per target pass",
                     {"chain": (chain.per_pass, f"{chain.per_pass:.2f}"), "tree": (wide.per_pass, f"{wide.per_pass:.2f}")},
@@ -343,12 +346,13 @@ def tree(one: MethodComparison) -> Question:
             ),
             Option(
                 "Speed: the more tokens per pass, the faster.",
-                f"Only where a wider pass costs no more. It gives {tokens}. Measured: {_ms(wide)} per token, {_ms(chain)} with the chain."
-                f"{_apart(wide.ms, chain.ms)}",
+                f"Only where a larger pass costs no more. The tree gives {tokens}, but with {larger}. Measured here: {_ms(wide)} per token, "
+                f"{_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
                 times,
             ),
         ),
         Page("drafting_methods", {"row": "tree-wide"}, "Walk through such a tree"),
+        term="In a draft tree the draft suggests several tokens for the same place, and goes on after each of them; one target pass checks them all.",
     )
 
 
@@ -363,73 +367,91 @@ def samples() -> Question:
 
     def picture(now: int) -> Picture:
         return amounts(
-            f"smallest total variation that a test of so many samples sees {100 * POWER:.0f} times in 100",
+            f"smallest total variation that is detected {100 * POWER:.0f} times in 100",
             {f"{n:,} samples": (tv, number(tv)) for n, tv in seen.items()},
             f"{now:,} samples",
-            (OFF, f"{OFF:g}"),
+            (OFF, f"the server’s error, {OFF:g}"),
         )
 
-    grows = "A distance half as large needs four times as many."
     return Question(
         "samples",
-        f"A server’s speculation is a little wrong: its next token is off by a total variation of {OFF:g}, over {CELLS} tokens that are compared. "
-        f"A test may raise a false alarm once in {1 / ALPHA:,.0f} times, and must see the mistake {100 * POWER:.0f} times in 100.",
+        f"A server’s output is off by a total variation of {OFF:g}, over {CELLS} tokens. A test with four times as many samples has half the sampling "
+        f"noise. It must detect the error {100 * POWER:.0f} times in 100, and raise a false alarm once in {1 / ALPHA:,.0f} times at most.",
         "How many samples does it take?",
         (
             Option(
                 f"About {few:,}.",
-                f"With {few:,} samples the test sees only distances of {number(seen[few])} and more. A “consistent” from it says nothing about {OFF:g}.",
+                f"Sampling noise is then ten times too large: with {few:,} samples the test detects only distances of {number(seen[few])} and more. If it "
+                f"finds nothing, that says nothing about {OFF:g}.",
                 picture(few),
             ),
             Option(
                 f"About {some:,}.",
-                f"With {some:,} samples the test sees distances of {number(seen[some])} and more: sampling noise is still larger than the mistake. {grows}",
+                f"With {some:,} samples the test detects distances of {number(seen[some])} and more: sampling noise still hides the error. A third of the "
+                "noise needs about ten times as many samples.",
                 picture(some),
             ),
-            Option(f"About {enough:,}.", f"Yes: {need:,} to be exact. {grows}", picture(enough), right=True),
+            Option(
+                f"About {enough:,}.",
+                f"The formula gives {need:,}. An error half as large would need four times as many.",
+                picture(enough),
+                right=True,
+            ),
             Option(
                 f"About {many:,}.",
-                f"That is more than it takes: so many samples see a distance of {number(seen[many])}. {grows} A hundred times as many see a tenth of it.",
+                f"That would do, but it is a hundred times more than it takes: so many samples detect a distance of {number(seen[many])}, a tenth of the "
+                "error.",
                 picture(many),
             ),
         ),
         Page("exactness", {}, "Choose a distance and see what it needs"),
+        term="Total variation is the distance between two distributions: half the sum of the absolute differences of their probabilities, 0 if they are "
+        "equal and 1 if they have nothing in common.",
     )
 
 
-def when_not(batches: BatchSpeeds, trace: Trace) -> Question:
+def when_not(batches: BatchSpeeds) -> Question:
     """Many texts at once use the idle arithmetic themselves."""
     key = f"{batches.settings.pair} {batches.settings.temperature:g}"
-    best = {rows: batches.best(key, rows)[1] for rows in batches.rows}
+    best = {rows: batches.best(key, rows) for rows in batches.rows}
+    names = {rows: f"{_many(rows, 'text')}, {_many(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
     one, last = batches.rows[0], batches.rows[-1]
-    picture = amounts(
-        "speed with draft tokens over speed without, at the best number of draft tokens",
-        {f"{rows} text{'s' if rows > 1 else ''} at once": (factor.value, f"{factor.value:.2f}") for rows, factor in best.items()},
-        f"{last} texts at once",
-        (1.0, "no gain"),
+
+    def picture(rows: Sequence[int], now: int) -> Picture:
+        return estimates(
+            f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round",
+            {names[n]: best[n][1] for n in rows},
+            INTERVAL,
+            names[now],
+            (1.0, "no gain"),
+        )
+
+    single, many = best[one][1], best[last][1]
+    said = f"{single.value:.2f} times as fast with one text, {many.value:.2f} times ({INTERVAL} {many.low:.2f} to {many.high:.2f}) with {last}"
+    idle = (
+        "With one text the processor mostly waits for the weights, so checking a few more tokens in the same pass costs little."
     )
-    said = f"{best[one].value:.2f} times as fast with one text, {best[last].said()} times with {last}"
-    idle = "With one text the processor mostly waits for the weights, and reading several tokens in the same pass costs little extra."
     return Question(
         "when-not",
-        f"A server writes 1 to {last} texts at the same time on the {batches.machine.get('processor', 'machine')} of the recording, at temperature "
-        f"{batches.settings.temperature:g}.",
+        f"A server writes 1 to {last} texts at once (temperature {batches.settings.temperature:g}{_machine(batches.machine)}). For each number of "
+        "texts it is measured with the number of draft tokens that is fastest there.",
         "When should it not speculate?",
         (
             Option(
                 "With many texts at once.",
-                f"Yes: {said}. {idle} Many texts use that idle time themselves, so draft tokens become extra work.",
-                picture,
+                f"Measured: {said}. {idle} Many texts use that time themselves. {_between(best)}",
+                picture(batches.rows, last),
                 right=True,
             ),
-            Option("With a single text.", f"There it gains most: {said}. {idle}", picture),
+            Option("With a single text.", f"There it gains most: {said}. {idle}", picture(batches.rows, one)),
             Option(
                 "Never: the output is exact, so it cannot hurt.",
                 f"Exact says what is written, not how long it takes: {said}. Draft steps and rejected tokens cost time.",
-                picture,
+                picture((one, last), last),
             ),
         ),
         Page("speed", {}, "Plan for a number of texts"),
+        term="A server can write several texts at once: one target pass reads the weights once, and computes the next token of every text.",
     )
 
 
@@ -438,41 +460,44 @@ def quantized(one: SetupComparison) -> Question:
     row = next(row for row in one.rows if row.key == "int8")
     wrong = next(row for row in one.rows if row.key == "int8-pass")
     moved, own = number(row.apart.value), number(row.own.worst)
-    picture = amounts(
-        "total variation of the next token, mean over recorded prefixes",
-        {
-            "float32 to int8": (row.apart.value, moved),
-            "int8 to int8 with draft tokens": (row.own.mean, number(row.own.mean)),
-            "a scale for the whole pass": (wrong.own.mean, number(wrong.own.mean)),
-        },
-        "int8 to int8 with draft tokens",
-    )
+    kept, whole = "draft tokens, each token rounded by itself", "draft tokens, a pass rounded as a whole"
+    moves = {
+        "quantization": (row.apart.value, moved),
+        kept: (row.own.mean, number(row.own.mean)),
+        whole: (wrong.own.mean, number(wrong.own.mean)),
+    }
+    title = "how far the next token’s distribution moves, mean total variation"
+    from_either = {"from the weights before rounding": moves["quantization"], "from the quantized target": moves[kept]}
     return Question(
         "quantized",
-        "The target is served with weights and states of 8 bits, each token with its own scale. The draft and the acceptance rule stay as they are.",
+        "The target is served in 8 bits. What it computes for a token is rounded too, for each token by itself. The draft and the acceptance rule stay as "
+        "they are.",
         "Which distribution does the output follow?",
         (
             Option(
-                "That of the published float32 weights: the rule repairs the rounding.",
-                f"The rule only knows the p that it is given. Quantization moves the target by a mean total variation of {moved}, and the output "
-                "moves with it.",
-                picture,
+                "That of the weights before rounding: the rule repairs it.",
+                f"The rule only knows the p that it is given. Quantization moves that p by a total variation of {moved} on average, and the output moves "
+                "with it.",
+                amounts("how far the output’s distribution is, mean total variation", from_either, "from the quantized target"),
             ),
             Option(
                 "Neither: a quantized target cannot be decoded exactly.",
-                f"It can: draft tokens change its distribution by a total variation of {own} at most, which is rounding of sums. It goes wrong where the "
-                f"draft tokens have a say in the scale (mean {number(wrong.own.mean)}): then a token’s distribution depends on what stands in the same pass.",
-                picture,
+                f"It can: draft tokens move the quantized target’s distribution by {own} at most, which is the rounding of sums. It goes wrong if all tokens "
+                f"of a pass are rounded as a whole: then draft tokens change how the others are rounded, and the distribution moves by "
+                f"{number(wrong.own.mean)} on average.",
+                amounts(title, {name: moves[name] for name in (kept, whole)}, kept),
             ),
             Option(
                 "That of the quantized target.",
-                f"Yes: exactness is relative to the target as it is served. Draft tokens change its distribution by a total variation of {own} "
-                f"at most, rounding of sums; quantization itself moves it by {moved}.",
-                picture,
+                f"Exactness is relative to the target as it is served. Draft tokens move its distribution by a total variation of {own} at most, which is "
+                f"the rounding of sums. Quantization itself moved it by {moved}.",
+                amounts(title, moves, kept),
                 right=True,
             ),
         ),
         Page("serving_limits", {}, "Compare ways of serving a target"),
+        term="Quantization rounds the numbers of a model to fewer bits: with 8 bits instead of 32 there are only 256 different values, and a quarter as much "
+        "to read from memory.",
     )
 
 
@@ -485,6 +510,39 @@ def _row(one: MethodComparison, key: str) -> MethodRow:
 
 def _ms(row: MethodRow) -> str:
     return f"{row.ms.value:.2f} ms"
+
+
+def _times(one: MethodComparison, rows: Mapping[str, MethodRow], now: str) -> Picture:
+    """Milliseconds per token, with what they were measured under."""
+    title = f"milliseconds per token, lower is faster ({_under(one)})"
+    return estimates(title, {name: row.ms for name, row in rows.items()}, interval_of(one.runs), now)
+
+
+def _under(one: MethodComparison) -> str:
+    return f"temperature {one.settings.temperature:g}{_machine(one.machine)}"
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """Such as ", AMD EPYC, 2 threads"; empty for a record that does not say."""
+    name, threads = machine.get("processor"), machine.get("threads")
+    return f", {name}, {_many(threads, 'thread')}" if name and threads else ""
+
+
+def _many(n: int, thing: str) -> str:
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def _within(first: FirstToken, how: str) -> str:
+    """Whether samples are as close to the exact distribution as sampling noise leaves them, as a sentence."""
+    verb = "no more" if first.tv <= first.upper else "more"
+    return f"The shares of {first.n:,} first tokens written {how} differ from the exact probabilities by {verb} than sampling noise explains."
+
+
+def _between(best: Mapping[int, tuple[int, Estimate]]) -> str:
+    """What the factors between the first and the last number of texts show, as their intervals tell."""
+    if any(more.low > fewer.high for (_, fewer), (_, more) in pairwise(best.values())):
+        return "In between the gain does not fall evenly on this machine: the intervals show more than noise."
+    return "Differences between neighbors are within their intervals, so they may be noise."
 
 
 def _apart(one: Estimate, other: Estimate) -> str:
@@ -538,11 +596,11 @@ def _both(names: list[str], slots: list[dict[str, Any]]) -> Picture:
 def _made(names: list[str], slots: list[dict[str, Any]], added: list[float], role: str, words: str) -> Picture:
     """What is accepted, what replaces a rejected token on top of it, and marks where p ends."""
     lanes = [
-        [Lane((("p", slot["overlap"]), (role, more)), number(slot["overlap"] + more), slot["p"])]
+        [Lane((("accepted", slot["overlap"]), (role, more)), number(slot["overlap"] + more), slot["p"])]
         for slot, more in zip(slots, added, strict=True)
     ]
     return over(
-        "how often each token is written", names, lanes, (("p", "accepted draft tokens"), (role, words)), "the target’s p"
+        "how often each token is written", names, lanes, (("accepted", "accepted draft tokens"), (role, words)), "the target’s p"
     )
 
 
@@ -572,16 +630,16 @@ def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
     names, exact, plain = zip(*_shares(one), strict=True)
     drafted = [share for _, _, share in _shares(other)]
     lanes = [
-        [Lane((("p", p),), number(p)), Lane((("plain", x),), number(x)), Lane((("strong", y),), number(y))]
+        [Lane((("plain", x),), number(x), p), Lane((("strong", y),), number(y), p)]
         for p, x, y in zip(exact, plain, drafted, strict=True)
     ]
-    key = (("p", "target’s exact distribution"), ("plain", "samples without a draft"), ("strong", "samples with the adversary"))
-    return over("first token", names, lanes, key)
+    key = (("plain", "samples without a draft"), ("strong", "samples with the adversary"))
+    return over("first token: samples without a draft, and with the adversary", names, lanes, key, "target’s exact distribution")
 
 
 def _shares(first: FirstToken) -> list[tuple[str, float, float]]:
     """Name, exact probability and share of the samples of the likeliest tokens; all others together at the end."""
-    shown = [(name_of(first, i), first.probs[i], first.shares[i]) for i in range(SHOWN)]
+    shown = [(f"“{name_of(first, i).removeprefix('·')}”", first.probs[i], first.shares[i]) for i in range(SHOWN)]
     return [*shown, ("all others", sum(first.probs[SHOWN:]), sum(first.shares[SHOWN:]))]
 
 

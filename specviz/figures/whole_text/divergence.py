@@ -1,4 +1,4 @@
-"""Where two models differ: beta along a text, the Lorenz curve of the divergence, kinds of word. Records of plain numbers, Plotly."""
+"""Where two models differ: rejection probability along a text, the Lorenz curve of the divergence, kinds of word. Records of plain numbers, Plotly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import GRAY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import GRAY, GRID, LEGEND
 from specviz.measure.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
 from specviz.measure.estimate import CONFIDENCE, Estimate
 from specviz.measure.word_kinds import MEANT
@@ -19,28 +19,23 @@ FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
 def along(read: ScoredText, kind: str = "light") -> go.Figure:
-    """1 - beta at each token as a bar, hatched where the models differ most."""
+    """The rejection probability at each token as a bar, dark where the models differ most."""
     forks, apart = set(read.forks), read.apart
     labels = [_label(read, place) for place in range(len(read.beta))]
-    red = getattr(MEANINGS["rejected"], kind)
     figure = go.Figure()
     for chosen, name, marker in (
-        (False, "all tokens", {"color": GRAY[kind]}),
-        (
-            True,
-            f"the {len(forks)} largest",
-            {"color": red, "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 4}},
-        ),
+        (False, "all tokens", {"color": GRAY[kind], "opacity": 0.5}),
+        (True, f"the {len(forks)} largest", {"color": _ink(kind)}),
     ):
         places = [place for place in range(len(apart)) if (place in forks) == chosen]
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
                        customdata=[labels[place] for place in places], width=0.8,
-                       hovertemplate="token %{x}: %{customdata}<br>1 − β = %{y:.2f}<extra></extra>")  # fmt: skip
+                       hovertemplate="token %{x}: %{customdata}<br>rejected with probability %{y:.2f}<extra></extra>")  # fmt: skip
     figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 32, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
                          hoverlabel={"align": "left"}, legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="token of the target’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
     figure.update_yaxes(
-        title="rejection probability, 1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
+        title="rejection probability", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
     )
     return figure
 
@@ -62,8 +57,8 @@ def along_conclusion(read: ScoredText) -> str:
     most = int(apart.argmax())
     shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
     return (
-        f"1 − β is the total variation distance between the two distributions, and so the probability that a draft token is rejected. Over these "
-        f"{len(apart)} tokens it is {number(float(apart.mean()))} on average, and at most {number(float(apart.max()))}, at “{short(shown)}” (token {most + 1})."
+        "A draft token is rejected with a probability of 1 minus the overlap of both distributions. Over these "
+        f"{len(apart)} tokens that is {number(float(apart.mean()))} on average, and at most {number(float(apart.max()))}, at “{short(shown)}” (token {most + 1})."
     )
 
 
@@ -91,7 +86,7 @@ def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light")
                           arrowhead=0, standoff=6, text=f"{top:.0%} of the tokens<br>hold {held:.0%}", font={"size": 12, "color": _ink(kind)})  # fmt: skip
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
-    figure.update_xaxes(title="share of the tokens, largest 1 − β first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
+    figure.update_xaxes(title="share of the tokens, most often rejected first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
                         zeroline=False, fixedrange=True)  # fmt: skip
     figure.update_yaxes(title="share of all divergence", range=[0, 1.02], tickformat=".0%", gridcolor=GRID, zeroline=False,
                         fixedrange=True)  # fmt: skip
@@ -109,6 +104,7 @@ def lorenz_conclusion(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
         return "There is no divergence in this text: both models agree at every token."
     few, many = one.tops[0], one.tops[-1]
     said = (
+        "Divergence is the sum of the rejection probabilities. "
         f"The 10% of tokens where the models differ most hold {many.value:.0%} of all divergence{_interval(many)}, "
         f"the top 1% {few.value:.0%}. Spread evenly, they would hold 10% and 1%. "
     )
@@ -132,22 +128,20 @@ def _interval(share: Estimate) -> str:
 
 
 def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
-    """Mean 1 - beta of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
+    """Mean rejection probability of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
     order = sorted(one.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
     _dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
     if own is not None:
-        mine = [row for row in own.kinds if row.name in places]
+        mine = [row for row in own.kinds if row.name in places and row.count >= FEW]
         _dots(figure, mine, places, "circle-open", GRAY[kind], "this text", -0.26)
     ticks = [f"{row.name} ({row.count})" for row in order]
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
     figure.update_yaxes(tickvals=list(places.values()), ticktext=ticks, range=[-0.7, len(order) - 0.4], automargin=True, showgrid=False, zeroline=False,
                         fixedrange=True, ticks="")  # fmt: skip
-    figure.update_xaxes(
-        title="mean rejection probability, 1 − β", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True
-    )
+    figure.update_xaxes(title="mean rejection probability", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True)
     return figure
 
 
@@ -161,7 +155,7 @@ def _dots(
     figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=safe(name),
                        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 2}},
                        customdata=[f"{row.name}: {MEANT[row.name]}" for row in rows],
-                       hovertemplate="%{customdata}<br>1 − β %{x:.3f}<extra></extra>")  # fmt: skip
+                       hovertemplate="%{customdata}<br>rejected with probability %{x:.3f}<extra></extra>")  # fmt: skip
 
 
 def kinds_conclusion(one: DivergenceProfile) -> str:
@@ -174,7 +168,7 @@ def kinds_conclusion(one: DivergenceProfile) -> str:
     if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
         return f"No kind of word stands out in these {what}: the {CONFIDENCE:.0%} intervals overlap."
     return (
-        f"The models differ most at “{most.name}”, 1 − β = {_mean(most)}, and least at “{least.name}”, {_mean(least)}. "
+        f"The models differ most at “{most.name}”: a draft token is rejected with probability {_mean(most)}. They differ least at “{least.name}”, {_mean(least)}. "
         f"“{_most(rows).name}” holds the largest part of all divergence, {_most(rows).divergence.value:.0%}, with {_most(rows).tokens:.0%} of the tokens. "
         f"{CONFIDENCE:.0%} intervals, from resampling {what}."
     )
@@ -193,7 +187,7 @@ def kinds_table(one: DivergenceProfile) -> list[dict[str, object]]:
     rows = []
     for row in one.kinds:
         rows.append({"kind": row.name, "what it is": MEANT[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
-                     "mean 1 − β": _numbers(row.apart), "share of divergence": _numbers(row.divergence)})  # fmt: skip
+                     "mean rejection probability": _numbers(row.apart), "share of divergence": _numbers(row.divergence)})  # fmt: skip
     return rows
 
 

@@ -1,4 +1,4 @@
-"""A passage as its two lanes are drawn, and the sentences about them: where each token came from, how long each way took."""
+"""A passage as its two lanes are drawn, and the words about them: where each token came from, how long each way took, and why."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.common.narration import number
+from specviz.figures.common.narration import BUSY, motions, number, rejected_at
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.estimate import interval_of
 from specviz.measure.passage import ACCEPTED, ALONE, BONUS, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
+from specviz.trace import Round, Trace
 
+LEDE = "One prompt, continued twice, with and without draft tokens: the same distribution, in fewer target passes."
 TITLES = {ALONE: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
-MEANT = {
-    "accepted": "the draft model suggested it and the target accepted it",
-    "residual": "a draft token was rejected; this one was drawn from the residual distribution instead",
-    "bonus": "every draft token of the round was accepted; the same target pass gave one token more",
-    "target": "drawn from the target’s distribution without a draft token, one target pass for each",
-}
-SIGNS = {"accepted": "✓", "residual": "◆", "bonus": "+", "target": ""}
+MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
+SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
 HERE = "./"  # the app that shows this page
 LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
-BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second, about as fast as people read
+UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
 def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
@@ -34,6 +31,7 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
             the character that this token's bytes make together with those of the tokens from number ``since`` on
+    sums    tokens per target pass, over the time of a round, is the speed: a value and its reasons for each
     end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
     """
     end = max(_end(one, getattr(one, lane), done) for lane in LANES)
@@ -44,6 +42,8 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
         "lanes": [_lane(one, key, app) for key in LANES],
         "origins": {key: {"sign": SIGNS[key], "name": SAID[key]} for key in SAID},
         "legend": _legend(one),
+        "sums": sums(one),
+        "hint": _hint(one, app),
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }
@@ -63,19 +63,87 @@ def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == SPECULATIVE and app is not None:
-        links = [round_link(one.settings, n, app) for n in range(len(rounds))]
-        tokens = [row | {"href": links[row["round"]]} for row in tokens]
+        links = [
+            round_link(one.settings, n, app, motion)
+            for n, round_ in enumerate(lane.trace.rounds)
+            for motion in _shown_at(lane.trace, round_)
+        ]
+        tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
     return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
 
 
+def _shown_at(trace: Trace, round_: Round) -> list[int]:
+    """Of each token that a round committed the motion of One round that decides it: its check, for a replacement that of the rejected
+    draft token; the draw of a bonus token."""
+    told = {(one.kind, one.node): n for n, one in enumerate(motions(trace, round_))}
+    checks = [told["uniform", node] for node in round_.accepted_path]
+    if round_.ending.token is None:
+        return checks
+    rejected = rejected_at(round_)
+    return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
+
+
 def _legend(one: Passage) -> list[dict[str, Any]]:
-    """Each origin with its sign, its meaning, and how many tokens of the second text have it; those of target-only sampling last."""
-    counts = one.speculative.counts | {WRITTEN: 0}
+    """Each origin with its sign, and how many tokens of the second text have it; those of target-only sampling last."""
+    counts = one.speculative.counts | {WRITTEN: one.speculative.counts.get(WRITTEN, 0)}
     return [
-        {"is": key, "sign": SIGNS[key], "said": f"{counts[key] or ''} {SAID[key]}".strip(), "meant": MEANT[key]}
+        {"is": key, "sign": SIGNS[key], "said": _many(counts[key], SAID[key]), "meant": MEANT[key]}
         for key in SAID
         if key in counts
     ]
+
+
+def _many(count: int, what: str, several: str = "") -> str:
+    """A number of things; of none of them only the name."""
+    return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
+
+
+def _hint(one: Passage, app: str | None) -> str:
+    """What a click on a token does, and what the clocks count."""
+    parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
+    parts += (
+        ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
+        if one.read and one.read.forks
+        else []
+    )
+    return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
+
+
+def sums(one: Passage) -> list[dict[str, str]]:
+    """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
+    the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
+    alone, drafted = one.target, one.speculative
+    names = ("tokens per target pass", "times the time per pass", "times as fast")
+    if not (alone.seconds and drafted.seconds):
+        return [{"value": "…", "name": name, "said": ""} for name in names]
+    values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
+    tokens = _many(len(drafted.trace.output_ids), "token")
+    why = (
+        f"{tokens} in {_many(len(drafted.clock), 'target pass', 'target passes')}. Target-only sampling takes one pass for each token.",
+        f"A round takes {_short(drafted.per_round)}, a pass for one token {_short(alone.per_round)}: "
+        f"first the draft model runs {_many(one.settings.gamma, 'time')}, and the pass checks more tokens.",
+        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_spread(one)}. {_conditions(one)}.",
+    )
+    return [{"value": f"{value:.2f}", "name": name, "said": said} for value, name, said in zip(values, names, why, strict=True)]
+
+
+def _short(seconds: float) -> str:
+    """A duration with three digits."""
+    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1000 * seconds:#.3g} ms".replace(". ms", " ms")
+
+
+def _conditions(one: Passage) -> str:
+    """What the speed depends on besides the models and the kind of machine."""
+    settings, machine = one.settings, one.machine
+    cuts = [
+        f"{name.replace('_', '-')} {value:g}"
+        for name in ("top_k", "top_p", "min_p")
+        if (value := getattr(settings, name)) is not None
+    ]
+    said = [f"One text at temperature {settings.temperature:g}", *cuts, f"{_many(settings.gamma, 'draft token')} per round"]
+    return ", ".join(
+        [*said, *([f"{machine['threads']} of {machine['cores']} cores"] if "threads" in machine and "cores" in machine else [])]
+    )
 
 
 def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
@@ -96,9 +164,9 @@ def _made(lane: Lane) -> dict[int, dict[str, Any]]:
     return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
-def round_link(settings: Settings, round_: int, app: str = HERE) -> str:
-    """Address of the page One round, relative to this page's unless the app is elsewhere, that stands at the beginning of a round (from 0) of this run."""
-    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, 0)})
+def round_link(settings: Settings, round_: int, app: str = HERE, motion: int = 0) -> str:
+    """Address of the page One round, relative to this page's unless the app is elsewhere, at a motion of a round (both from 0) of this run."""
+    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, motion)})
 
 
 def forks_payload(one: Passage) -> dict[str, Any] | None:
@@ -124,7 +192,7 @@ def _fork(read: ScoredText, place: int) -> dict[str, Any]:
         "place": place,
         "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
         "kind": read.kinds[place],
-        "beta": read.beta[place],
+        "rejected": 1.0 - read.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
         "sentence": fork_sentence(read, place),
@@ -145,7 +213,7 @@ def fork_sentence(read: ScoredText, place: int) -> str:
     token = read.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({number(target[0])}), the draft’s {said[draft[1]]} ({number(draft[0])}). "
-        f"The distributions share β = {number(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
+        f"The distributions overlap by {number(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
         f"The text has {said[token]}: p = {number(read.p[place])}, q = {number(read.q[place])}."
     )
 
@@ -153,14 +221,15 @@ def fork_sentence(read: ScoredText, place: int) -> str:
 def conclusion(one: Passage) -> str:
     """Where the tokens came from, counted."""
     counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
+    accepted = counts.get(ACCEPTED, 0)
     drawn = [
         f"{counts.get(REPLACED, 0)} as replacement{'s' if counts.get(REPLACED, 0) != 1 else ''} of rejected draft tokens",
-        f"{counts.get(BONUS, 0)} as bonus token{'s' if counts.get(BONUS, 0) != 1 else ''}",
+        f"{counts.get(BONUS, 0)} as bonus token{'s' if counts.get(BONUS, 0) != 1 else ''} of rounds without a rejection",
     ]
     drawn += [f"{counts[WRITTEN]} without a draft"] if WRITTEN in counts else []
     return (
-        f"Of the {total} tokens of speculative decoding, {counts.get(ACCEPTED, 0)} are accepted draft tokens. "
-        f"The other {total - counts.get(ACCEPTED, 0)} were drawn: {', '.join(drawn)}. "
+        f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}. "
+        f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
         f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
         "Every token, accepted or drawn, follows exactly the target’s distribution."
     )
@@ -198,13 +267,15 @@ def speed(one: Passage) -> str:
     """The two clocks compared, with their spread."""
     if (gain := one.gain) is None:
         return ""
-    alone, drafted = one.target.rate.value, one.speculative.rate.value
-    spread = f"{gain.low:.2f} to {gain.high:.2f}, {interval_of(gain.n)}" if one.runs > 1 else "one run"
     verdict = "" if gain.value >= 1.0 else "Drafting does not pay here. "
-    return (
-        f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({spread}): "
-        f"{drafted:.0f} instead of {alone:.0f} tokens per second."
-    )
+    return f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({_spread(one)})."
+
+
+def _spread(one: Passage) -> str:
+    """Between what the factors of the runs lie."""
+    if (gain := one.gain) is None:
+        return "First run"
+    return f"{gain.low:.2f} to {gain.high:.2f}, {interval_of(gain.n)}" if one.runs > 1 else "One run"
 
 
 def cautions(one: Passage) -> list[str]:
@@ -228,4 +299,4 @@ def measured(one: Passage) -> str:
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{one.runs} runs" if one.runs != 1 else "one run"
-    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks show the run of median speed."
+    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s.{' The clocks show the run of median speed.' if one.runs > 1 else ''}"

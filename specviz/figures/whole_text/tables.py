@@ -27,6 +27,6 @@ def places_table(one: Passage) -> list[dict[str, object]]:
         return []
     return [
         {"token": place + 1, "text": "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)), "kind": read.kinds[place],
-         "p": round(read.p[place], 6), "q": round(read.q[place], 6), "beta": round(read.beta[place], 6)}
+         "p": round(read.p[place], 6), "q": round(read.q[place], 6), "overlap": round(read.beta[place], 6)}
         for place, token in enumerate(read.tokens)
     ]  # fmt: skip

@@ -11,11 +11,12 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 SENTENCE = "The server has let go of what this page had. Please compute or upload it again."
 _SEEN = "comeback-seen"
+_HOLDS_NOTHING = ("one_token", "questions", "classroom")  # pages whose state is in the browser or in a room's store
 
 
-def greet() -> None:
-    """Say the sentence once, in the first run of such a session. It stays until the visitor closes it."""
-    if st.session_state.get(_SEEN):
+def greet(path: str) -> None:
+    """Say the sentence once, in the first run of such a session on a page that had something. It stays until the visitor closes it."""
+    if path in _HOLDS_NOTHING or st.session_state.get(_SEEN):
         return
     st.session_state[_SEEN] = True
     context = get_script_run_ctx()

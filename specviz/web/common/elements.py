@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.web.common.markdown import ALL, escaped
 
 PLOT = {"displayModeBar": False}
-MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗"}  # of verdicts; any other decides nothing
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
 
 
 def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
@@ -34,7 +34,8 @@ def verdict(name: str, mark: str, words: str, seen: str) -> Any:
 
 def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
     """A figure with its conclusion as its alternative text, and as a sentence under it."""
-    st.plotly_chart(figure, key=f"{name}-figure-{key}", config=PLOT, alt=conclusion)
+    height = int(figure.layout.height)  # said to Streamlit too, which keeps the place until the figure comes
+    st.plotly_chart(figure, key=f"{name}-figure-{key}", height=height, config=PLOT, alt=conclusion)
     if sentence:
         said(conclusion, f"{name}-said-{key}", plain)
 

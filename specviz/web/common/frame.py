@@ -26,10 +26,10 @@ def run() -> None:
     pages = {path: copy.copy(page) for path, page in _pages().items()}
     page = st.navigation(grouped(pages), position="top")
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
-    st.html(f"<style>\n{styles('theme', 'pages', 'matrix', 'drawings')}\n{marked(page.url_path or FIRST)}</style>")
+    st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
-    comeback.greet()
+    comeback.greet(page.url_path or FIRST)
     presenter(page.url_path or FIRST)
     page.run()
     onward(page.url_path or FIRST, pages)

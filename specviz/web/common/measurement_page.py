@@ -28,14 +28,16 @@ def current(name: str, kind: type[State], question: Any) -> State:
     return session.current(name, opened)
 
 
-def prompt_and_choice(name: str, state: Findings, field: str, label: str, titles: Mapping[str, str]) -> tuple[Any, list[str]]:
+def prompt_and_choice(
+    name: str, state: Findings, field: str, label: str, titles: Mapping[str, str], places: tuple[Any, Any] | None = None
+) -> tuple[Any, list[str]]:
     """The two fields of a page that compares: the question they ask, and a sentence where the prompt cannot be used.
 
-    field  of the question, chosen among the keys of ``titles``
+    field  of the question, chosen among the keys of ``titles``; places  of the prompt and of that choice, None: side by side here
     """
     question = state.question
     form = Form(name, state.turn, {"prompt": question.settings.prompt})
-    text, side = st.columns([6, 4])
+    text, side = places or st.columns([6, 4])
     form.prompt(text)
     chosen = form.choice(side, field, label, titles, getattr(question, field))
     settings, problems = from_fields(form.raw, question.settings)

@@ -25,9 +25,10 @@ SOURCES = {
     **DECODERS,
     "assisted": "Assisted generation (transformers)",
     FILE: "A file of samples",
-    SERVER: "A running server",
+    SERVER: "Your own running server",
 }
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address
+AT_ONCE = 8  # requests to a server at a time
 
 
 def offered() -> list[str]:
@@ -117,6 +118,7 @@ class Exam(SamplingState):
     report    on sample files or on a server, as JSON; taken  the uploads that it is about
     told      what was learned of a server before its first sample, a line each
     kept      (whom was asked, the folder of the samples), so that work that was stopped goes on
+    latest    the work that is under way or was last done
     """
 
     empty = ExactnessResult()
@@ -132,10 +134,18 @@ class Exam(SamplingState):
 
     def begin_anew(self) -> None:
         super().begin_anew()
+        self.latest: Work | None = None
         self.report: Mapping[str, Any] | None = None
         self.taken: tuple[str, ...] = ()
         self.told: tuple[str, ...] = ()
         self.kept: tuple[ServerAsked, Any] | None = None
+
+    def submit(self, work: Work, *arguments: Any) -> None:
+        """As every page."""
+        with self.lock:
+            if not self.busy:
+                self.latest = work
+            super().submit(work, *arguments)
 
     def take(self, uploads: Sequence[Upload], examine: Work) -> None:
         """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
@@ -12,7 +14,7 @@ from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.common.verdict import RULE, counted, told
+from specviz.web.common.verdict import RULE, conditions, counted, told
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     FILE,
@@ -28,19 +30,22 @@ from specviz.web.exactness.state import (
     offered,
 )  # fmt: skip
 from specviz.web.hosting.options import options
+from specviz.web.models import panel
 
-STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
+STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
+MILLION = 1_000_000
 LEDE = (
-    "A draft model suggests tokens, but the text must have the distribution of the target model. On this page that distribution, "
-    "the probability of every short text, is known exactly. Sample, and see whether the decoder follows it."
+    "Does speculative decoding write what the target model would write by itself? For short texts, the exact distribution is known. "
+    "Draw samples and compare, or test samples of your own server."
 )
 
 
 def page() -> None:
     exam = session.current("exactness", session.by_link(Exam, Question))
-    head("exactness", "Is it exact?", LEDE)
-    top = st.container(key="exactness-top")
-    question, problems = fields(exam)
+    head("exactness", "Is it exact?", LEDE, row=False)
+    answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
+    with asked:
+        place, question, problems = fields(exam)
     exam.choose(question)
     notes(problems, "exactness-notes-fields")
     if question.source == FILE:
@@ -55,40 +60,49 @@ def page() -> None:
         session.watch("exactness")
         notes(exam.notices, "exactness-notes-live")
         of_files(exam, session.theme())
+        panel.row("exactness")
         return
-    buttons(exam)
+    buttons(exam, place)
+    many = exam.latest is work.many_seeds  # their progress stands beside their own button
+    if not many:
+        session.watch("exactness")
     notes(exam.notices, "exactness-notes-live")
     notes(exam.shown.notes, "exactness-notes-distribution")
-    with top:
+    with answer:
         said = words.verdict(exam)
         elements.verdict("exactness", said.mark, said.words, said.seen)
-        notes(told(exam), "exactness-notes-from")
+    notes(told(exam), "exactness-notes-from")
     if exam.shown.arms is None:
-        st.caption("The exact distribution appears here as soon as the models are loaded.")
+        drawings.caption("The exact distribution appears here as soon as the models are loaded.")
+        panel.row("exactness")
         return
-    pictures(exam, session.theme())
-    seeds(exam, session.theme())
+    with drawings:
+        pictures(exam, session.theme())
+    texts(exam)
+    panel.row("exactness")
+    seeds(exam, session.theme(), many)
     folds(exam)
 
 
-def fields(exam: Exam) -> tuple[Question, list[str]]:
-    """Two fields in sight, the others folded: the question they ask, and sentences where one cannot be used."""
+def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
+    """What is tested in sight, the others folded: the place beside it, the question they ask, and sentences where one cannot be used."""
     asked = exam.question
     form = Form("exactness", exam.turn, as_fields(asked.settings))
-    text, source = st.columns([7, 3])
+    source, place = st.columns([3, 7], vertical_alignment="bottom")
     form.raw["source"] = source.selectbox(
-        "Samples of", offered(), index=offered().index(asked.source), format_func=SOURCES.get, **form.key("source")
+        "What to test", offered(), index=offered().index(asked.source), format_func=SOURCES.get, **form.key("source")
     )
     if form.raw["source"] == FILE:  # its prompt is the file's
-        text.file_uploader(
+        place.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
             key=f"exactness-file-{exam.turn}", max_upload_size=options().upload_mb,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
-    else:
-        form.prompt(text)
+    own = form.raw["source"] not in (FILE, SERVER)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
+        if form.raw["source"] != FILE:
+            form.prompt(st)
         form.raw["length"] = st.selectbox(
             "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
         )
@@ -96,13 +110,14 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        own = form.raw["source"] not in (FILE, SERVER)
         if right.button("Sample that many", key="exactness-count-go", disabled=exam.busy or not own):
             exam.ask(count, work.draw)
+        if own:
+            draw_button(left, exam, MILLION, "Sample a million")
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
     notes(problems, place=top)
-    return question, problems
+    return place, question, problems
 
 
 def server(exam: Exam) -> None:
@@ -130,38 +145,49 @@ def uploads(exam: Exam) -> list[Upload]:
     return [Upload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 
 
-def buttons(exam: Exam) -> None:
-    n, most = exam.result.n, exam.question.most
-    with st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
+def buttons(exam: Exam, place: Any) -> None:
+    """The buttons that draw, with the settings under which they do."""
+    n = exam.result.n
+    with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
         st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
-            hint = "This decoder writes one text at a time and would need hours." if count > most else None
-            if st.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
-                exam.ask(count, work.draw)
-                st.rerun()
-        if not exam.busy:
-            st.caption(f"{counted(n)} so far" if n else "")
-    session.watch("exactness")
+            draw_button(st, exam, count, name)
+        st.caption(
+            " · ".join(filter(None, (conditions(exam.question.settings), f"{counted(n)} so far" if n and not exam.busy else "")))
+        )
+
+
+def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
+    n, most = exam.result.n, exam.question.most
+    hint = "This decoder writes one text at a time and would need hours." if count > most else None
+    if place.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
+        exam.ask(count, work.draw)
+        st.rerun()
 
 
 def pictures(exam: Exam, kind: str) -> None:
     result = exam.shown
-    end = evidence.axis_end(*result.arms)
-    if result.texts:
-        st.markdown(
-            f"**Same distribution, different texts.** Sample {result.texts[0]:,} of each; a single text cannot tell them apart, only the distribution can."
-        )
+    end = evidence.rows_end(*result.arms)
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
             st.container(key=f"exactness-name-{arm}").markdown(shown.name)
-            if result.texts:
-                st.container(key=f"exactness-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
             picture(drawn(evidence.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+
+
+def texts(exam: Exam) -> None:
+    """What the bars mean, and a sample of each."""
+    result = exam.shown
     with st.container(key="exactness-said"):
-        st.markdown(" ".join(filter(None, (words.bars_sentence(result), words.engine_sentence(result, exam.question)))))
+        st.markdown(words.bars_sentence(result))
+    if result.texts:
+        st.markdown(words.latest(result))
+        for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
+            column.caption(shown.name)
+            column.container(key=f"exactness-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
 
 
-def seeds(exam: Exam, kind: str) -> None:
+def seeds(exam: Exam, kind: str, many: bool) -> None:
+    """P-values of many runs. many: whether they are what is computed, or was last."""
     known = exam.recorded()
     found = exam.result.p_values or (known.result.p_values if known else None)
     with st.container(key="exactness-flat"):
@@ -173,14 +199,25 @@ def seeds(exam: Exam, kind: str) -> None:
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
-            f"Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} samples and a p-value. If the decoder is exact, every p-value is equally "
-            "likely and the bars are level. If it is not, the p-values pile up at the left."
+            f"A p-value says how often an exact decoder would be at least this far off. Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} "
+            "samples and a p-value. If the decoder is exact, every p-value is equally likely and the bars are level. If it is not, the "
+            "p-values pile up at the left."
         )
-        session.ask(left, exam, f"Run {SEEDS} seeds", "exactness-seeds", work.many_seeds)
+        mine = exam.result.p_values is not None
+        session.ask(
+            left,
+            exam,
+            f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own",
+            "exactness-seeds",
+            work.many_seeds,
+        )
+        if many:
+            with left:
+                session.watch("exactness")
         if found:
-            left.markdown(found.conclusion)
+            left.markdown(words.runs_sentence(found))
             with right:
-                picture(evidence.p_value_bars(found, kind), "exactness", "flat", found.conclusion, sentence=False)
+                picture(evidence.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False)
 
 
 def folds(exam: Exam) -> None:
@@ -205,10 +242,7 @@ def of_files(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
     report = exam.report
     if report is None and exam.question.source == SERVER:
-        st.caption(
-            "The server is asked for many short samples, and these are tested against the exact distribution of the pair’s target under "
-            "the settings of this page. Before that, a few requests look for what would spoil the samples, such as a cache of answers."
-        )
+        st.caption(words.server_hint(exam.question.settings))
         return
     if report is None:
         st.caption(
@@ -222,10 +256,11 @@ def of_files(exam: Exam, kind: str) -> None:
         notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
         shown = evidence.CellShares.of_report(report)
-        picture(evidence.cell_bars(shown, evidence.axis_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False)
+        picture(evidence.cell_bars(shown, evidence.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False)
         st.markdown(
-            "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "
-            "Sampling noise alone leaves all bars inside the gray bands 99 times in 100."
+            "The most likely texts, by the exact distribution alone; a name that ends in … stands for all texts that begin like this. "
+            "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
+            + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.left_out) else "")
         )
     for number, line in enumerate(words.of_audit(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)

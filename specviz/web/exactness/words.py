@@ -6,15 +6,28 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specviz.export.manifest import proposer_options
+from specviz.figures.exactness.evidence import SEEDS, SeedPValues
 from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
-from specviz.web.common.verdict import Verdict, counted, detectable, next_test, rejection, tail, too_early, verify_command
-from specviz.web.exactness.state import SOURCES, Exam, Question
+from specviz.web.common.verdict import (
+    Verdict,
+    counted,
+    detectable,
+    distances,
+    next_test,
+    rejection,
+    tail,
+    too_early,
+    verify_command,
+)
+from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look
 
+EACH = 0.1  # seconds of an answer, for an example
+FOUND = {"consistent": "no difference", "rejected": "a difference"}  # by a test
 ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
 TABLE = (
     "A p-value says how often samples of an exact decoder would be at least this far off. A test rejects when its p-value is at or below its "
@@ -24,7 +37,7 @@ TABLE = (
 
 def verdict(exam: Exam) -> Verdict:
     """The answer so far. One rejection at any test stays."""
-    if early := too_early(exam, "The blue marks are the exact distribution. Sample, and watch the bars approach them."):
+    if early := too_early(exam, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."):
         return early
     looks = [look for (look,) in exam.shown.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
@@ -39,10 +52,11 @@ def verdict(exam: Exam) -> Verdict:
 
 
 def more(exam: Exam) -> str:
-    """What the verdict leaves open: differences inside a cell, and the test that comes next; empty before the first test."""
+    """What the verdict leaves open: its distance, differences inside a cell, how samples were drawn, and the test that comes next."""
     if not (looks := exam.shown.looks):
         return ""
-    return " ".join(filter(None, (_pooled(looks[-1][0]), next_test(exam))))
+    last = looks[-1][0]
+    return " ".join(filter(None, (distances(last), _pooled(last), engine_sentence(exam.shown, exam.question), next_test(exam))))
 
 
 def _pooled(found: Look) -> str:
@@ -56,10 +70,10 @@ def tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[d
     """The plan as rows, with what each test found."""
     looks = [look for (look,) in result.looks] + [None] * (len(plan) - len(result.looks))
     return [
-        {"samples": f"{one['n']:,}", "level of each test": f"{one['level']:.2g}", "most cells": one["cells"],
-         "detects a distance of": f"{(found.detectable_tv if found else one['sees']):.2g}",
+        {"samples": f"{one['n']:,}", "level of each test": p_in_a_table(one["level"]), "most cells": one["cells"],
+         "detects a distance of": f"{found.detectable_tv:.2g}" if found else f"about {one['sees']:.2g}",
          "chi-square p": p_in_a_table(found.tests[0].p_value) if found else "",
-         "G p": p_in_a_table(found.tests[1].p_value) if found else "", "found": found.verdict if found else "not reached"}
+         "G p": p_in_a_table(found.tests[1].p_value) if found else "", "found": FOUND.get(found.verdict, found.verdict) if found else "not reached"}
         for found, one in zip(looks, plan, strict=True)
     ]  # fmt: skip
 
@@ -71,19 +85,22 @@ def continued(question: Question, text: str) -> str:
 
 def bars_sentence(result: ExactnessResult) -> str:
     """The sentence of meaning under the two pictures."""
-    words = (
-        "Each bar is one cell of the distribution, fixed before the first sample; … stands for every text that begins like this. "
-    )
+    words = "A dot stands for a space. A name that ends in … stands for all texts that begin like this. "
     if result.n:
-        words += "Sampling noise alone leaves all bars inside the gray bands 99 times in 100. "
-    outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in result.arms if arm.outside]  # a phone has no left and right
+        words += "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100. "
+    outside = [
+        f"{len(beyond)} of “{arm.name}”" for arm in result.arms if (beyond := arm.rows.outside)
+    ]  # a phone has no left and right
     if outside:
-        words += f"Here some bars are outside ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
-    hidden = result.arms[0].hidden
-    if mass := sum(result.arms[0].probs[place] for place in hidden):
-        bars = "One pooled bar holds" if len(hidden) == 1 else f"{len(hidden)} pooled bars hold"
-        words += f"{bars} {mass:.0%} of the probability and would dwarf the rest: see the table below."
-    return words
+        words += f"Here some bars end outside, at a diamond ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
+    if left_out := result.arms[0].left_out:
+        words += f"Not drawn: all other texts together, {left_out:.0%}. "
+    return words.strip()
+
+
+def latest(result: ExactnessResult) -> str:
+    """What stands over one text of each decoder."""
+    return f"The latest sample of each (number {result.texts[0]:,}). One text cannot tell the two apart; many can."
 
 
 def engine_sentence(result: ExactnessResult, question: Question) -> str:
@@ -92,9 +109,26 @@ def engine_sentence(result: ExactnessResult, question: Question) -> str:
         return ""
     if result.engine == result.n:
         return "All samples ran through the decoder and its caches, round by round."
-    how = "from shared distributions: each is computed once for all samples that need it, and the samples are identical"
-    engine = f" {result.engine:,} ran through the decoder and its caches." if result.engine else ""
-    return f"{result.n - result.engine:,} samples were drawn {how}.{engine}"
+    engine = f" {result.engine:,} of them also ran through the decoder and its caches." if result.engine else ""
+    return f"To save time, each distribution is computed once and used for every sample that needs it. This changes no sample.{engine}"
+
+
+def runs_sentence(found: SeedPValues | None) -> str:
+    """What the p-values of many runs say, once all are there."""
+    if found is None or len(found.values) < SEEDS:
+        return f"{len(found.values) if found else 0} of {SEEDS} runs so far. What they say is told when all are there."
+    return found.conclusion
+
+
+def server_hint(settings: Settings) -> str:
+    """What asking a server takes, before it is asked."""
+    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    seconds = SERVER_SAMPLES / AT_ONCE * EACH
+    return (
+        f"The page asks the server {SERVER_SAMPLES:,} times to continue the text, by {tokens} each, {AT_ONCE} requests at a time: about {seconds:.0f} s "
+        f"if an answer takes {EACH:g} s. It tests the answers against the exact distribution of the target in force, under the settings of "
+        "this page. Before that, a few requests look for what would spoil the samples, such as a cache of answers."
+    )
 
 
 def command(exam: Exam) -> str:

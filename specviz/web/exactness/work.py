@@ -18,7 +18,7 @@ from specviz.models.pairs.names import as_options
 from specviz.web.common import cache, model_loading, placement, sampling
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, Bench, as_key
-from specviz.web.exactness.state import SERVER, SOURCES, Exam, ServerAsked, Upload, offered
+from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a second
-AT_ONCE, SILENCE = 8, 60.0  # requests to a server at a time; seconds for an answer
+SILENCE = 60.0  # seconds that a server may take for an answer
 TV_OF_SERVER = 0.02
 TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
 STARTS = cache.Answers(64)  # the same record for all who ask the same, so that its pictures are drawn once

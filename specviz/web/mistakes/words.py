@@ -7,62 +7,112 @@ from typing import TYPE_CHECKING
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES
 from specviz.figures.mistakes import Curve, TextPair, raised
+from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import two_texts
 from specviz.web.common.two_texts import Line
-from specviz.web.common.verdict import Verdict, detectable, next_test, rejection, tail, too_early
+from specviz.web.common.verdict import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
 from specviz.web.mistakes.state import Case, Trial
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look
 
-UNSEEN = {
-    "enumerated": "Sampling hardly shows this one on real text. *Enumeration* detects it: the rule's outcomes on small tables are added up one by one.",
-    "analytic": "This one is too small for a million samples. The *analytic* check detects it: it computes the decoder's distribution of the next "
-    "token and compares it with a fresh pass of the target.",
-    "injected random number": "Sampling never shows this one, because the random number would have to be exactly 0. *Setting that number by hand* detects it.",
-    "tokens per pass": "Sampling cannot show this one, because the distribution of the text stays exact. Counting *tokens per target pass* detects it.",
+UNSEEN = {  # of mistakes that sampling cannot show: the verdict, and what shows them instead
+    "enumerated": ("Sampling hardly shows this mistake on real text.",
+                   "Enumeration detects it: all outcomes of the rule on small tables are added up, one by one."),
+    "analytic": ("This mistake is too small for a million samples.",
+                 "A computation detects it: the decoder’s distribution of the next token, compared with a fresh pass of the target."),
+    "injected random number": ("Sampling never shows this mistake.",
+                               "The random number would have to be exactly 0. Setting that number by hand detects it."),
+    "tokens per pass": ("Sampling cannot show this mistake.",
+                        "The text keeps the target’s distribution. Compare the tokens per target pass instead."),
+}  # fmt: skip
+PLAIN = {  # names that need no symbol, of the page's list
+    "R2": "draft token judged before the cuts",
+    "R5": "replacement from the wrong distribution",
+    "R35": "random numbers used a second time",
+    "gate": "draft distribution of the next position",
 }
-TIERS = {"enumerated": "by enumeration", "analytic": "by the analytic check", "injected random number": "by a random number set by hand",
-         "tokens per pass": "by tokens per pass", "sampled": "by samples"}  # fmt: skip
+MAKERS = {
+    "vllm": "vLLM",
+    "vllm-ascend": "vLLM Ascend",
+    "sglang": "SGLang",
+    "Medusa's default": "Medusa",
+    "Medusa nucleus mode": "Medusa",
+}
+
+
+def ordered() -> list[str]:
+    """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
+    return sorted(MISTAKES, key=lambda name: (not showable(MISTAKES[name]), MISTAKES[name].thread == "derived"))
+
+
+def showable(mistake: Mistake) -> bool:
+    """Whether sampling can show it."""
+    return mistake.tier not in UNSEEN
 
 
 def title(name: str) -> str:
-    """An entry of the list."""
-    return f"{MISTAKES[name].name} ({name})" if name in MISTAKES else "A hidden mistake: which decoder is wrong?"
+    """An entry of the list: the mistake, and where it was made."""
+    if name not in MISTAKES:
+        return "A hidden mistake: which decoder is wrong?"
+    mistake = MISTAKES[name]
+    parts = [plain(mistake), f"in {' and '.join(made)}" if (made := projects(mistake)[: 2 if showable(mistake) else 1]) else ""]
+    return " · ".join(filter(None, [*parts, "" if showable(mistake) else "not shown by sampling"]))
+
+
+def plain(mistake: Mistake) -> str:
+    name = PLAIN.get(mistake.id, mistake.name)
+    return name[0].upper() + name[1:]
+
+
+def sentence(mistake: Mistake) -> str:
+    """What goes wrong, with the page's apostrophes."""
+    return mistake.wrong.replace("'", "’")
+
+
+def projects(mistake: Mistake) -> list[str]:
+    """Projects in which it was found; none where nobody reported it."""
+    if mistake.thread == "derived":
+        return []
+    if mistake.thread == "common":
+        return ["many decoders"]
+    found = [
+        words.partition("#")[0].rpartition("/")[2] if link else words.removesuffix(", examples/speculative")
+        for words, link in mistake.threads
+    ]
+    return list(dict.fromkeys(MAKERS.get(one, one) for one in found if not one.startswith("examples")))
+
+
+def lede() -> str:
+    made = sum(one.thread != "derived" for one in MISTAKES.values())
+    return f"What does a wrong rule look like, and after how many samples is it detected? {made} of these {len(MISTAKES)} mistakes were made in real decoders."
 
 
 def reported(mistake: Mistake) -> str:
     """Who reported it, with links, as markdown; the words come from this package alone."""
     if mistake.thread == "derived":
-        return "Nobody has reported this one; we derived it."
+        return "Not seen in a real decoder so far."
     if mistake.thread == "common":
         return "A common mistake, found in many decoders."
     return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in mistake.threads) + "."
 
 
-def conditions(case: Case) -> str:
-    """The settings under which both decoders write."""
-    settings = case.settings
-    parts = [f"temperature {settings.temperature:g}"]
-    parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
-    drafted = "1 draft token per round" if settings.gamma == 1 else f"{settings.gamma} draft tokens per round"
-    return ", ".join([*parts, drafted, f"{settings.length} tokens per sample", f"seed {settings.seed}"])
-
-
-def about(case: Case, toy: float) -> str:
-    """What is wrong, who reported it, what kind of evidence sees it."""
+def about(case: Case) -> str:
+    """What is wrong, and who reported it."""
     mistake = case.known
-    said = f"**{mistake.wrong}** {reported(mistake)}"
-    if mistake.tier in UNSEEN:
-        said += f" {UNSEEN[mistake.tier]}"
-    if toy:
-        small = f"{toy:.3f}" if toy >= 0.001 else f"{toy:.4f}"
-        said += f" Enumerated on small tables, its distribution has a total variation distance of {small} from the target’s."
-    elif mistake.tier in ("injected random number", "tokens per pass"):
-        said += " Its enumerated distance is 0."
+    said = f"**{plain(mistake)}.** {sentence(mistake)} {reported(mistake)}"
     if not mistake.shared:
         said += f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
     return said
+
+
+def enumerated(case: Case, toy: float) -> str:
+    """How far the mistake is from the target on small tables, where every outcome is added up; empty where that says nothing."""
+    if toy:
+        return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {percent(toy)} of the probability."
+    if case.known and case.known.tier in ("injected random number", "tokens per pass"):
+        return "In a worked example with few tokens, where every outcome is added up, this mistake moves no probability."
+    return ""
 
 
 def verdict(trial: Trial) -> Verdict:
@@ -72,17 +122,28 @@ def verdict(trial: Trial) -> Verdict:
         return Verdict("waiting", *_game(trial))
     if case.hidden:
         return _revealed(trial)
-    if early := too_early(trial, "Sample, and watch the two distances separate."):
-        return early
     if rejected:
         return Verdict("rejected", _detected(rejected), _why(trial, rejected))
+    if not showable(case.known):
+        return _as_expected(trial)
+    if early := too_early(trial, "Sample, and watch the distance of the wrong rule part from that of the right one."):
+        return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
-        return Verdict("untold", words, _unseen(case) or f"Try another text. {next_test(trial)}")
+        return Verdict("untold", words, f"Try another text, in Settings. {next_test(trial)}")
     found = result.looks[-1][1]
     words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
     seen = detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
-    return Verdict("untold", words, " ".join(filter(None, (seen, _unseen(case) or _inside(found), next_test(trial)))))
+    return Verdict("untold", words, " ".join(filter(None, (seen, _inside(found), next_test(trial)))))
+
+
+def _as_expected(trial: Trial) -> Verdict:
+    """The verdict on a mistake that sampling cannot show, which samples confirm."""
+    words, instead = UNSEEN[trial.question.known.tier]
+    looks = trial.shown.looks
+    return Verdict(
+        "unshown", words, f"{instead} As expected, {counted(looks[-1][1].n)} show no difference." if looks else instead
+    )
 
 
 def _detected(found: Look) -> str:
@@ -90,57 +151,68 @@ def _detected(found: Look) -> str:
 
 
 def _why(trial: Trial, found: Look) -> str:
-    """The test that detected the mistake, the one before it, and what the tests say of the correct decoder."""
+    """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        said += f" The test before, at {SIZES[place - 1]:,} samples, detected nothing."
+        said += f" At {SIZES[place - 1]:,} samples it was not yet visible."
     if any(pair[right].verdict == "rejected" for pair in looks):
-        return f"{said} The correct one was rejected too: a false alarm, which happens in 1 of 1,000 runs."
-    return f"{said} The correct one passes: {looks[-1][right].n:,} samples, no difference seen."
+        return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
+    return f"{said} The right rule, tested alike, passes."
 
 
 def _inside(found: Look) -> str:
     if found.pooled < 0.2:
         return ""
-    return f"{found.pooled:.0%} of the probability lies in cells that hold several texts. Differences inside a cell show only in `verify`; its command is below."
-
-
-def _unseen(case: Case) -> str:
-    tier = case.known.tier if case.known else "sampled"
-    return "" if tier == "sampled" else f"It is not detected by sampling, but {TIERS[tier]}."
+    return f"{found.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
 
 
 def _game(trial: Trial) -> tuple[str, str]:
     if not trial.result.n:
-        return "One of these decoders is wrong, or none. Which?", "Sample as much as you like; the first guess counts."
-    seen = "Guess now, or draw more samples: what looks like sampling noise may be a mistake."
-    return f"{trial.result.n:,} samples of each. Which one is wrong?", seen
+        return (
+            "One of these two decoders is wrong, or neither. Which?",
+            "Sample both, then answer. Your first answer counts, and it is worth more after fewer samples.",
+        )
+    seen = "Answer now, or draw more samples first: what looks like sampling noise may be a mistake."
+    return f"{trial.result.n:,} samples of each. Is one of them wrong?", seen
 
 
 def _revealed(trial: Trial) -> Verdict:
-    case = trial.question
+    case, found = trial.question, trial.detected
     good = trial.guess == case.answer
-    truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s distribution"
-    said = f"You guessed after {trial.guessed_at:,} samples. "
-    if case.known:
-        not_yet = "The tests have not detected it yet. Draw more samples to see when they do."
-        said += f"{case.known.wrong} {reported(case.known)} {_detected(trial.detected) if trial.detected else not_yet}"
-    return Verdict("consistent" if good else "rejected", f"{'Right' if good else 'No'}: {truth}.", said)
+    mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
+    if not case.known:
+        return Verdict(
+            mark,
+            f"{answer} Neither is wrong: both follow the target’s distribution.",
+            f"You answered after {trial.guessed_at:,} samples.",
+        )
+    seen = (
+        f"At {found.n:,} samples the test could see it"
+        if found
+        else "The test does not see it yet; more samples show when it does"
+    )
+    return Verdict(
+        mark,
+        f"{answer} Decoder {case.answer} is wrong.",
+        f"{plain(case.known)}: {sentence(case.known)} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
+    )
 
 
-def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
+def curve_sentence(curve: Curve, trial: Trial) -> str:
     """The sentence of meaning under the curve."""
-    if not n:
-        return "The distance of a correct decoder falls as 1/sqrt(n): with a hundred times the samples it is ten times smaller. That of a wrong one levels off."
-    said = "Sampling noise alone leaves a correct decoder’s distance inside the gray band 99 times in 100. The band falls with more samples; the distance of a wrong decoder levels off."
-    if not any(right for right, _ in curve.tv) and not hidden:
-        said += " Here the correct one’s distance is always 0, which a logarithmic axis cannot show."
-    if hidden:
+    known, same, n = trial.question.known if trial.revealed else None, trial.shown.same, trial.shown.n
+    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples."
+    if known and not showable(known):
+        return f"{said} So does that of this mistake, as far as samples can tell."
+    said += " That of a wrong one levels off."
+    if not n or trial.question.hidden:
         return said
+    if not any(right for right, _ in curve.tv):
+        said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
     if same == n:
-        return f"{said} The two wrote the same in all {n:,} samples."
-    return f"{said} The two wrote the same in {same:,} of {n:,} samples; the mistake shows in the others."
+        return f"The two rules wrote the same in all {n:,} samples. {said}"
+    return f"The two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {said}"
 
 
 def speed_sentence(trial: Trial) -> str:
@@ -164,10 +236,23 @@ def speed_sentence(trial: Trial) -> str:
 
 def cells_sentence(trial: Trial) -> str:
     arm = trial.shown.arms[trial.question.wrong[1]]
-    if not arm.outside:
-        return "So far sampling noise explains every bar of the wrong rule."
-    many = len(arm.outside)
-    return f"Sampling noise does not explain {many} of the wrong rule’s {len(arm.probs)} bars."
+    beyond, bars = len(arm.rows.outside), len(arm.rows.probs)
+    if not beyond:
+        said = "So far sampling noise explains every bar of the wrong rule."
+    else:
+        said = f"Sampling noise does not explain {beyond} of the wrong rule’s {bars} bars: {'the one that ends' if beyond == 1 else 'those that end'} at a diamond."
+    if left_out := arm.left_out:
+        said += f" Not drawn: all other texts together, {left_out:.0%}."
+    return f"{said} A dot stands for a space, and … for all texts that begin like this."
+
+
+def tests_table(trial: Trial) -> list[dict[str, str]]:
+    """Every test of both decoders as a row."""
+    return [
+        {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": p_in_a_table(test.p_value), "level": p_in_a_table(test.alpha),
+         "found": "a difference" if test.rejected else "no difference"}
+        for pair in trial.shown.looks for name, one in zip(trial.question.names, pair, strict=True) for test in one.tests
+    ]  # fmt: skip
 
 
 def texts_title(trial: Trial) -> str:
@@ -175,8 +260,8 @@ def texts_title(trial: Trial) -> str:
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
-        f"**Same text, same random numbers, two rules.** {of - alike} of {of} longer texts differ. These are the first ones, "
-        "with the first different token marked ≠; from there on the texts go separate ways."
+        f"**Same text, same random numbers, two rules.** {of - alike} of {of} longer texts differ. In the first of them, ≠ marks the first "
+        "word that differs; from there on the texts go separate ways."
     )
 
 

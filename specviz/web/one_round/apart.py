@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,4 +22,4 @@ def played(
     if not earlier:
         run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
     trace = run(pair, settings, rounds, earlier)
-    return trace, stage_payload(trace)
+    return trace, stage_payload(trace, load=os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -28,7 +28,7 @@ LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
 NAMES = ("pair", "proposer", "rule", "lengths", "text", "device", "dtype")  # looked up; a link's wrong one falls back
-NOTHING = {"id": "none", "headline": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
+NOTHING = {"id": "none", "pair": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
 
 
 @dataclass

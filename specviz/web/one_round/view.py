@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import streamlit as st
 
 from specviz.figures.common.components import component
-from specviz.figures.common.narration import OPENING
+from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import read_cursor
-from specviz.figures.one_round.tour import TOUR
+from specviz.figures.one_round.tour import stops
 from specviz.web.common import cache, chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
@@ -53,8 +52,9 @@ def stage(state: OneRoundState) -> None:
     """
     data = {
         "payload": state.shown.payload,
+        "headline": HEADLINE,
         "opening": OPENING,
-        "tour": [asdict(stop) for stop in TOUR],
+        "tour": stops(state.shown.settings.rule),
         "cursor": state.shown.cursor,
         "mode": state.shown.mode,
         "busy": state.waiting,

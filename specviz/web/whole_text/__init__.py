@@ -1,1 +1,1 @@
-"""Whole text: what did the target really decide?"""
+"""Whole text: one prompt continued with and without draft tokens."""

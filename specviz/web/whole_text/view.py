@@ -25,18 +25,12 @@ from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
-LEDE = "What did the target model really decide? Two texts after the same prompt: one from target-only sampling, one written with draft tokens."
-CLOCKS = (
-    "Both ways share one machine: the one that has worked for less time goes next, and each clock counts only its own work. "
-    "A column is a round; its height is the number of tokens it gave. Select a token of the second text to open its round on the stage, or "
-    "an underlined token of the first to see both distributions there."
-)
 _component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
 
 def page() -> None:
     state = session.current("whole_text", session.by_link(WholeTextState, PassageRequest))
-    head("whole_text", "Whole text", LEDE)
+    head("whole_text", "Whole text", words.LEDE)
     request, problems, go = fields(state)
     state.choose(request)
     session.ask(
@@ -64,11 +58,9 @@ def page() -> None:
     else:
         notes([come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from")
     _component(key="whole_text-lanes", data={"payload": drawn(words.lanes_payload, one, one.read is not None)})
-    st.caption(CLOCKS)
     if one.read is not None:
         notes(words.cautions(one), "whole_text-notes-cautions")
-        meaning = (words.conclusion(one), f"{words.speed(one)} {words.texts_sentence(one)}")
-        said("\n\n".join(filter(None, meaning)), "whole_text-said-lanes", plain=True)
+        said(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
         parting(one, session.theme())
 
 
@@ -109,15 +101,31 @@ def come_from(state: WholeTextState, one: Passage) -> str:
 
 
 def parting(one: Passage, kind: str) -> None:
-    """Where the models differ: along the text, at chosen places, over all tokens, by kind of word."""
+    """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
     read = one.read
     st.container(key="whole_text-second").markdown("### Where do the two models differ?")
     picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole_text-forks", data={"payload": payload})
+    fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
+    if fold.open:
+        spread_out(one, kind, fold)
+    curves = drawn(spread, read, one.settings.pair)
+    tables(
+        "The numbers behind the pictures",
+        ("The target model’s text, read by both", rows.places_table(one)),
+        ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
+        ("Kinds of word", figures.kinds_table(recorded_spread(one.settings) or curves[0][1])),
+        ("Every token of both ways", rows.tokens_table(one)),
+    )
+
+
+def spread_out(one: Passage, kind: str, place: Any) -> None:
+    """Over how many tokens the difference is spread, and over which kinds of word: of this text and of the recorded ones."""
+    read = one.read
     curves = drawn(spread, read, one.settings.pair)
     own, many = curves[0][1], recorded_spread(one.settings)
-    left, right = st.columns(2, gap="large")
+    left, right = place.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")
         picture(
@@ -127,13 +135,6 @@ def parting(one: Passage, kind: str) -> None:
         st.markdown("### At which words?")
         shown = drawn(figures.kinds, many or own, own if many else None, kind)
         picture(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
-    tables(
-        "The numbers behind the pictures",
-        ("The target model’s text, read by both", rows.places_table(one)),
-        ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
-        ("Kinds of word", figures.kinds_table(many or own)),
-        ("Every token of both ways", rows.tokens_table(one)),
-    )
 
 
 def lorenz(read: ScoredText, pair: str, kind: str) -> Any:

@@ -1,0 +1,113 @@
+// The drafting methods as one chart: a line for each with its drawing, tokens per target pass, and speed. A line is chosen with a click.
+
+import { h, s, say, show, sized } from "../lib/dom.js";
+import { mounted } from "../lib/mount.js";
+
+const NARROW = 720;
+
+class MethodsView {
+  constructor() {
+    this.presented = false; // the round below is what the presenter view shows
+    this.whole = false;
+    this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
+    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "drafting method"), h("span", { class: "per" }, "tokens per target pass"),
+      h("span", { class: "fast" }, "speed, target only = 1"), h("span", { class: "reads" }));
+    this.list = h("ul", { class: "lines" });
+    this.more = h("button", { type: "button", class: "button" });
+    this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
+    this.key = h("p", { class: "note" });
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, h("div", { class: "foot" }, this.more, this.key));
+  }
+
+  update({ data: { payload, chosen }, setTriggerValue }) {
+    this.send = setTriggerValue;
+    this.chosen = chosen;
+    const said = JSON.stringify(payload);
+    if (said !== this.said) {
+      this.said = said;
+      this.payload = payload;
+      this.fill();
+    }
+    this.draw();
+  }
+
+  fill() {
+    const { rows, ticks, unit, key } = this.payload;
+    const families = new Set();
+    this.rows = [];
+    this.list.replaceChildren(...rows.flatMap((row) => {
+      const made = makeRow(row, this.payload, () => this.choose(row.key));
+      this.rows.push(made);
+      if (families.has(row.family)) return [made.node];
+      families.add(row.family);
+      return [h("li", { class: "family" }, row.family), made.node];
+    }));
+    this.ticks.replaceChildren(...ticks.map(({ at, said }) => atShare(h("span", { class: at === unit ? "one" : "" }, said), at)));
+    this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
+    say(this.key, `${key} Dot: measured speed; line: its range. Hollow: not told apart from target only.`);
+  }
+
+  choose(key) {
+    this.chosen = key;
+    this.draw();
+    this.send("row", key);
+  }
+
+  draw() {
+    if (!this.rows) return;
+    this.node.classList.toggle("whole", this.whole);
+    for (const { row, node, face } of this.rows) {
+      const is = row.key === this.chosen;
+      show(node, this.whole || row.inSight || is);
+      face.setAttribute("aria-pressed", String(is));
+    }
+    this.more.setAttribute("aria-expanded", String(this.whole));
+    say(this.more, this.whole ? "Fewer methods" : `All ${this.rows.length} methods`);
+  }
+
+  resize() {
+    this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
+  }
+
+  close() {}
+}
+
+function atShare(node, share) {
+  node.style.left = `${(100 * share).toFixed(2)}%`;
+  return node;
+}
+
+function makeRow(row, { unit, size }, choose) {
+  const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
+  sized(svg, ...size);
+  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "hint" }, "one round of it below ↓"));
+  const line = h("span", { class: "about" }, row.line);
+  const per = h("span", { class: "per" });
+  if (row.pass) {
+    const bar = h("i", { class: "length" });
+    bar.style.width = `${(100 * row.pass.at).toFixed(2)}%`;
+    per.append(h("span", { class: "run" }, bar), h("span", { class: "value" }, row.pass.said));
+  }
+  const plot = h("span", { class: "fast" }, atShare(h("i", { class: "one" }), unit));
+  const reads = h("span", { class: "reads" });
+  if (row.speed) {
+    const { at, low, high, told, said, span } = row.speed;
+    const range = atShare(h("i", { class: "range" }), low);
+    range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
+    if (told) plot.append(range);
+    plot.append(atShare(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
+    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
+  }
+  const face = h("button", { type: "button", class: "method", "aria-label": aloud(row) }, svg, h("span", { class: "titles" }, name, line), per, plot, reads);
+  face.addEventListener("click", choose);
+  return { row, face, node: h("li", { "data-row": row.key }, face) };
+}
+
+function aloud({ name, tag, line, pass, speed }) {
+  const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
+  if (pass) said.push(`${pass.said} tokens per target pass`);
+  if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
+  return `${said.join(". ")}.`;
+}
+
+export default mounted(() => new MethodsView());
