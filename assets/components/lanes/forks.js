@@ -9,7 +9,7 @@ import { NARROW } from "./tracks.js";
 
 export class Forks {
   constructor() {
-    this.presented = null; // the lanes are
+    this.presented = false; // the lanes are
     this.at = 0;
     this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});

@@ -2,7 +2,7 @@
 
 import { h, say } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
-import { mounted } from "../lib/mount.js";
+import { SCREEN, mounted } from "../lib/mount.js";
 import { asksToPresent } from "../lib/present.js";
 import { paginate } from "./screens.js";
 
@@ -16,7 +16,7 @@ class Page {
     this.at = 0;
     this.starts = [];
     this.node = h("p", { class: "stage instead off", role: "status" });
-    this.presented = instead ? null : document.querySelector(".stMain");
+    this.presented = instead ? false : document.querySelector(".stMain");
     const forth = () => this.goTo(this.at + 1), back = () => this.goTo(this.at - 1);
     // before the keys of a component that stands on the page: that one keeps the arrows
     this.forget = instead ? listenToKeys({ f: () => this.answer(), F: () => this.answer() })
@@ -50,6 +50,7 @@ class Page {
   }
 
   resize() {
+    if (this.presented) window.dispatchEvent(new CustomEvent(SCREEN, { detail: this.room ?? null }));
     if (!this.room) {
       this.at = 0;
       return;

@@ -100,7 +100,7 @@ def a_round(row: MethodRow) -> None:
     elif row.trace is not None:
         sized = figures.sized(row, node_count.recorded())
         st.caption(escaped(f"The last round with a rejection, if there was one. Rule: {row.rule}. {sized}"))
-        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "presented": False})
+        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "within": True})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")
