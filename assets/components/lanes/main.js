@@ -23,6 +23,9 @@ class Lanes {
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.legend, this.transport,
       h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.hint);
+    const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
+    this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
+      { ready: () => Boolean(this.room && this.payload?.done) });
   }
 
   update({ data: { payload } }) {

@@ -73,7 +73,9 @@ def overview(state: MethodsState, one: MethodComparison) -> None:
     place.markdown(escaped(figures.conclusion(one)))
     place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
     _overview(
-        key=OVERVIEW, data={"payload": drawn(overview_payload, one), "chosen": state.question.row}, on_row_change=lambda: None
+        key=OVERVIEW,
+        data={"payload": drawn(overview_payload, one), "chosen": state.question.row, "within": True},
+        on_row_change=lambda: None,
     )
     notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
 
