@@ -57,18 +57,19 @@ class Remembering:
         return self.source.distributions(rows, tree)
 
     def after(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
-        """As ``distributions_after``."""
-        for begin in range(0, len(paths), nodes):
-            asked = list(map(tuple, paths[begin : begin + nodes].tolist()))
+        """As ``distributions_after``, in the same slices: whoever asks two models side by side gets the same paths from both."""
+        begin = 0
+        while begin < len(paths):
+            end = begin + (len(_tree(paths, begin, nodes)[2]) if paths.shape[1] else 1)
+            asked = list(map(tuple, paths[begin:end].tolist()))
             fresh = [place for place, path in enumerate(asked) if path not in self.known]
             found = {path: self.known[path] for path in asked if path in self.known}
-            for where, read in (
-                distributions_after(self.source, prompt, paths[begin : begin + nodes][fresh], nodes) if fresh else ()
-            ):
+            for where, read in distributions_after(self.source, prompt, paths[begin:end][fresh], nodes) if fresh else ():
                 found |= {asked[place]: one for place, one in zip(fresh[where], read, strict=True)}
-            yield slice(begin, begin + len(asked)), torch.stack([found[path] for path in asked])
+            yield slice(begin, end), torch.stack([found[path] for path in asked])
             for path in asked[: KEPT - len(self.known)]:
                 self.known.setdefault(path, found[path])
+            begin = end
 
 
 def _tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:

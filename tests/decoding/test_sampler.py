@@ -13,7 +13,7 @@ from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
-from specviz.models.paths import distributions_after
+from specviz.models.paths import Remembering, distributions_after
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -135,6 +135,21 @@ def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
             assert (probs - alone).abs().max() < 1e-10
         seen = where.stop
     assert seen == len(paths)
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 7, 256])
+def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes):
+    """A target that remembers and a draft that does not are read side by side, pass by pass."""
+    settings = Settings()
+    source = CachedModel(network("Llama").double(), settings)
+    paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
+    plain = list(distributions_after(source, (9, 8), paths, nodes))
+    remembering = Remembering(source)
+    for some in (paths[::2], paths, paths):  # nothing, a half, and everything is known
+        asked = list(distributions_after(remembering, (9, 8), some, nodes))
+        if len(some) == len(paths):
+            assert [where for where, _ in asked] == [where for where, _ in plain]
+            assert all((one - other).abs().max() < 1e-10 for (_, one), (_, other) in zip(asked, plain, strict=True))
 
 
 def test_progress_grows_to_one_and_the_watcher_can_stop_it():
