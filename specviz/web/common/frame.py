@@ -17,6 +17,14 @@ from specviz.web.hosting import metrics
 PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root
 PRESENTED = ("one_round", "one_token", "whole_text", "questions")  # by the component that fills them
+ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.
+
+It comes with documentation in its folder `docs`; `make docs` makes a site of it:
+
+- lessons of 20, 45 and 90 minutes: `lesson-20.md`, `lesson-45.md`, `lesson-90.md`; presenter view, worksheets and rooms: `teaching.md`
+- every term: `glossary.md`
+- papers, what each found, and how to cite: `reading.md`
+"""  # in Streamlit's menu
 _component = st.components.v2.component("specviz_page", **component("page"))
 
 
@@ -25,7 +33,9 @@ def run() -> None:
     untrusted.guard()
     pages = {path: copy.copy(page) for path, page in _pages().items()}
     page = st.navigation(grouped(pages), position="top")
-    st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
+    st.set_page_config(
+        page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
+    )  # fmt: skip
     st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
