@@ -17,6 +17,7 @@ from specviz.web.common.frame import PAGES, PRESENTED
 from specviz.web.whole_text.state import recorded
 from tests.browser import TWO_FRAMES, at_rest, resize
 from tests.e2e.test_accessibility import found as axe_finds
+from tests.e2e.test_page import PATIENT
 from tests.stage_harness import component_page, page_html
 
 RECORDED = shipped()
@@ -250,7 +251,7 @@ def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
 def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, width, height):
     page = present("lanes")
     resize(page, width, height)
-    assert page.locator(".text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
+    assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
     assert page.evaluate("(({scrollTop, scrollHeight, clientHeight}) => !scrollTop && scrollHeight <= clientHeight)(stage.querySelector('.whole'))")
     for lane in page.locator(".lane").all():
         box = lane.bounding_box()
@@ -296,6 +297,9 @@ def projector(browser, server):
         page = context.new_page()
         page.goto(f"{server}/{name}{query}")
         page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
+        page.locator(".instead").wait_for(state="attached")  # the component that listens to the keys
+        if name in CHARTS:
+            page.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached", timeout=PATIENT)
         at_rest(page)
         page.wait_for_load_state("networkidle")
         return page
