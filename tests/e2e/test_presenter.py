@@ -283,9 +283,12 @@ def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stay
 
 
 SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), box = view.getBoundingClientRect();
-  return {at: view.scrollTop, fits: box.bottom <= innerHeight + 1 && view.scrollWidth <= view.clientWidth + 1,
+  return {at: view.scrollTop, fits: box.bottom <= innerHeight + 1,
     inputs: [...view.querySelectorAll("input[type=text], textarea, [class*=st-key-terms-], [class*=st-key-onward-]")].filter((one) => one.checkVisibility()).length,
-    charts: [...view.querySelectorAll(".js-plotly-plot")].every((one) => Math.abs(one.querySelector(".main-svg").getBoundingClientRect().width - one.getBoundingClientRect().width) < 3)}; }"""
+    charts: [...view.querySelectorAll(".js-plotly-plot")].every((one) => {
+      const drawn = one.querySelector(".main-svg").getBoundingClientRect();
+      return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
+    })}; }"""
 CHARTS = [name for name in PAGES if name not in (*PRESENTED, "classroom")]
 
 
@@ -324,7 +327,7 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
         sizes += page.evaluate(SMALLEST)
         page.keyboard.press("PageDown")
     assert places[0] == 0 and places == sorted(places) and len(places) > 2, places
-    assert len(sizes) > 60 and min(sizes)[0] >= 24.0, min(sizes)
+    assert len(sizes) > 30 and min(sizes)[0] >= 24.0, min(sizes)
     page.keyboard.press("PageUp")
     assert page.evaluate(SCREEN)["at"] == places[-2]
     assert "present=1" in page.url

@@ -22,7 +22,7 @@ THEME = styles("theme")
 
 
 def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
-    assert NAMES == ["lanes", "methods", "questions", "stage", "token", "tree"]
+    assert NAMES == ["lanes", "methods", "page", "questions", "stage", "token", "tree"]
     used = set()
     for name in (*ENTRIES, *SITE):
         found = modules(name)
