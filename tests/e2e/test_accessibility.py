@@ -55,6 +55,45 @@ def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
+def test_what_opens_over_a_page_has_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/speed")
+    for name in ("Models", "Terms", "Export"):
+        page.get_by_role("button", name=name).first.click()
+        page.get_by_test_id("stPopoverBody").wait_for()
+        at_rest(page)
+        assert found(page) == [], name
+        page.keyboard.press("Escape")
+        page.get_by_test_id("stPopoverBody").wait_for(state="detached")
+
+
+def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/?tour=1")
+    page.locator(".stage.touring").wait_for()
+    at_rest(page)
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Ask me first").click()
+    for _ in range(8):
+        if page.get_by_role("button", name="Draw u").is_visible():
+            break
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("button", name="Draw u").wait_for()
+    assert found(page) == []
+    page.keyboard.press("f")
+    page.locator(".stage.presenting").wait_for()
+    assert found(page) == []
+
+
+def test_the_door_of_a_room_has_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/room/")
+    page.get_by_role("button", name="Come in").wait_for()
+    assert found(page) == []
+
+
 @pytest.mark.parametrize("name", edition.PAGES)
 def test_a_page_of_the_static_edition_has_no_serious_finding(eyes, site, name):
     page = eyes.new_page()

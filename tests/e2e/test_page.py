@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from specviz.web.common.frame import ABOUT
 from tests.browser import at_rest, resize
-from tests.e2e.conftest import VIOLATIONS, laptop
+from tests.e2e.conftest import ROOT, VIOLATIONS, laptop
 
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
@@ -82,6 +83,36 @@ def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the
     assert status(page).startswith("recorded round")
     assert "cpu float32" in status(page)
     assert re.search(r"drafting \d+ tokens [\d.]+ ms, target pass [\d.]+ ms", status(page))
+
+
+@pytest.mark.parametrize("width", [900, 1024, 1366, 1920])
+def test_the_pair_and_the_terms_stand_clear_of_the_line_under_the_stage(opened, width):
+    page = opened
+    resize(page, width, 768)
+    row = page.locator(".st-key-terms-one_round").bounding_box()
+    line = page.locator(".stage .status").bounding_box()
+    assert line["y"] + line["height"] <= row["y"]
+    assert row["y"] + row["height"] <= 768
+    resize(page, 1366, 768)
+
+
+def test_nothing_moves_for_those_who_asked_for_that(opened):
+    page = opened
+    long = page.evaluate(
+        """() => [...document.querySelectorAll("*")].filter((one) => parseFloat(getComputedStyle(one).transitionDuration) > 0.02)
+            .map((one) => one.className)"""
+    )
+    assert long == []
+
+
+def test_the_menu_names_the_lessons_the_glossary_and_the_reading(page, server):
+    page.goto(f"{server}/questions")
+    page.locator("[class*=st-key-onward-]").wait_for(timeout=PATIENT)
+    page.get_by_test_id("stMainMenu").get_by_role("button").click()
+    page.get_by_test_id("stMainMenuItem-about").click()
+    for name in re.findall(r"`([\w-]+\.md)`", ABOUT):
+        expect(page.get_by_role("dialog")).to_contain_text(name)
+        assert (ROOT / "docs" / name).is_file()
 
 
 def test_nothing_is_fetched_from_outside(opened, server):

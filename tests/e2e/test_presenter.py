@@ -5,18 +5,25 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from specviz.figures.common.notes import ASK, INSTEAD
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.figures.one_round.notes import NOTES
 from specviz.figures.one_round.stage import stage_payload
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.figures.questions.questions import payload, shipped
-from tests.browser import resize
+from specviz.figures.whole_text.lanes import lanes_payload
+from specviz.web.common.frame import PAGES, PRESENTED
+from specviz.web.whole_text.state import recorded
+from tests.browser import TWO_FRAMES, at_rest, resize
+from tests.e2e.test_accessibility import found as axe_finds
+from tests.e2e.test_page import PATIENT
 from tests.stage_harness import component_page, page_html
 
 RECORDED = shipped()
 STAGE = stage_payload(RECORDED.opening)
 TREES = {key: tree_payload(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
+LANES = lanes_payload(recorded()["temperature 0.8"])
 ADDRESS = "http://present.test/?seed=7"
 SMALLEST = """() => {
   const found = [];
@@ -24,8 +31,10 @@ SMALLEST = """() => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) walk(node.shadowRoot);
       const shown = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
-      const view = node.closest(".presenting"), box = node.getBoundingClientRect(), style = getComputedStyle(node);
-      if (!shown || !view || !box.width || style.visibility === "hidden" || Number(style.opacity) === 0 || node.closest(".aloud")) continue;
+      let view = node.closest(".presenting:not(.within)");
+      for (let at = node.getRootNode(); !view && at.host; at = at.host.getRootNode()) view = at.host.closest(".presenting");
+      const box = node.getBoundingClientRect(), style = getComputedStyle(node), edge = view?.getBoundingClientRect();
+      if (!shown || !view || !box.width || box.bottom <= edge.top || box.top >= edge.bottom || node.tagName === "STYLE" || style.visibility === "hidden" || Number(style.opacity) === 0 || node.closest(".aloud")) continue;
       const size = parseFloat(style.fontSize) * new DOMMatrix(getComputedStyle(view).transform).a;
       found.push([size, node.textContent.trim().slice(0, 40)]);
     }
@@ -41,6 +50,8 @@ def shown(name: str) -> str:
         return page_html(STAGE)
     if name in TREES:
         return component_page("tree", {"payload": TREES[name]})
+    if name == "lanes":
+        return component_page("lanes", {"payload": LANES})
     if name == "questions":
         return component_page("questions", {"payload": payload(RECORDED), "question": None, "ending": "", "notices": []})
     given = token_payload(RECORDED.opening)
@@ -67,10 +78,10 @@ def notes_of(page):
     return opened.value
 
 
-@pytest.mark.parametrize("name", ["stage", "token", "questions", *TREES])
+@pytest.mark.parametrize("name", ["stage", "token", "questions", "lanes", *TREES])
 def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
     page = present(name)
-    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1}.get(name) or len(TREES[name]["steps"])
+    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1, "lanes": 3}.get(name) or len(TREES[name]["steps"])
     for _ in range(steps):
         if name == "questions":
             page.keyboard.press("1")
@@ -234,3 +245,117 @@ def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
     for _ in range(sum(len(one["motions"]) for one in STAGE["rounds"])):
         assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
         page.keyboard.press("ArrowRight")
+
+
+@pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
+def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, width, height):
+    page = present("lanes")
+    resize(page, width, height)
+    assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
+    assert page.evaluate("(({scrollTop, scrollHeight, clientHeight}) => !scrollTop && scrollHeight <= clientHeight)(stage.querySelector('.whole'))")
+    for lane in page.locator(".lane").all():
+        box = lane.bounding_box()
+        assert box["height"] > 0.25 * height and box["y"] + box["height"] <= height
+
+
+def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stays_in_sight(present):
+    page = present("lanes")
+    notes = notes_of(page)
+    expect(notes.locator(".ask")).to_have_text(LANES["ask"])
+    rounds = LANES["lanes"][1]["rounds"]
+    written = [sum(one["round"] < n for one in LANES["lanes"][1]["tokens"]) for n in range(len(rounds) + 1)]
+    there = page.locator(".lane.speculative .token:not(.later)")
+    for n in range(3):
+        page.keyboard.press("PageDown")
+        expect(there).to_have_count(written[n])
+        expect(notes.locator(".place")).to_have_text(f"Round {n} of {len(rounds)}")
+    page.keyboard.press("PageUp")
+    expect(there).to_have_count(written[1])
+    for _ in range(len(rounds) - 2):
+        page.keyboard.press("PageDown")
+    assert page.locator(".lane.speculative").evaluate(
+        """lane => [...lane.querySelectorAll(".token:not(.later)")].at(-1).getBoundingClientRect().bottom <= lane.getBoundingClientRect().bottom"""
+    )
+    page.keyboard.press("End")
+    for _ in range(2):
+        page.keyboard.press("PageDown")
+    expect(notes.locator(".place")).to_have_text("Both texts")
+
+
+SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), box = view.getBoundingClientRect();
+  return {at: view.scrollTop, fits: box.bottom <= innerHeight + 1,
+    inputs: [...view.querySelectorAll("input[type=text], textarea, [class*=st-key-terms-], [class*=st-key-onward-]")].filter((one) => one.checkVisibility()).length,
+    charts: [...view.querySelectorAll(".js-plotly-plot")].every((one) => {
+      const drawn = one.querySelector(".main-svg").getBoundingClientRect();
+      return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
+    })}; }"""
+CHARTS = [name for name in PAGES if name not in (*PRESENTED, "classroom")]
+
+
+@pytest.fixture
+def projector(browser, server):
+    context = browser.new_context(viewport={"width": 1920, "height": 1080}, reduced_motion="reduce")
+
+    def opener(name: str, query: str = "?present=1"):
+        page = context.new_page()
+        page.goto(f"{server}/{name}{query}")
+        page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
+        page.locator(".instead").wait_for(state="attached")  # the component that listens to the keys
+        if name in CHARTS:
+            page.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached", timeout=PATIENT)
+        at_rest(page)
+        page.wait_for_load_state("networkidle")
+        return page
+
+    yield opener
+    context.close()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(projector, name):
+    page = projector(name)
+    page.locator(".stMain.presenting").wait_for()
+    places, sizes = [], []
+    for _ in range(30):
+        page.wait_for_function("""() => [...document.querySelectorAll(".js-plotly-plot")].every((one) => one.querySelector(".main-svg"))""")
+        page.evaluate(TWO_FRAMES)
+        now = page.evaluate(SCREEN)
+        if now["at"] in places:
+            break
+        places.append(now["at"])
+        assert now["fits"] and now["charts"] and not now["inputs"], now
+        sizes += page.evaluate(SMALLEST)
+        page.keyboard.press("PageDown")
+    assert places[0] == 0 and places == sorted(places) and len(places) > 2, places
+    assert len(sizes) > 30 and min(sizes)[0] >= 24.0, min(sizes)
+    page.keyboard.press("PageUp")
+    assert page.evaluate(SCREEN)["at"] == places[-2]
+    assert "present=1" in page.url
+    assert axe_finds(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator(".stMain.presenting")).to_have_count(0)
+    assert "present" not in page.url
+    expect(page.locator(f"[class*='st-key-onward-{name}']")).to_be_visible()
+
+
+def test_the_notes_of_a_page_say_what_to_ask_and_its_keys_turn_the_black_on(projector):
+    page = projector("speed", "")
+    page.keyboard.press("f")
+    page.locator(".stMain.presenting").wait_for()
+    notes = notes_of(page)
+    expect(notes.locator(".ask")).to_contain_text("gamma")
+    expect(notes.locator(".place")).to_contain_text("Screen 1 of")
+    notes.keyboard.press("PageDown")
+    expect(notes.locator(".place")).to_contain_text("Screen 2 of")
+    page.keyboard.press("b")
+    assert page.evaluate("document.elementFromPoint(900, 500).style.background") == "rgb(0, 0, 0)"
+
+
+def test_a_page_that_is_not_presented_says_what_is(projector):
+    page = projector("classroom")
+    expect(page.get_by_role("status").filter(has_text="no presenter view")).to_contain_text("wall")
+    expect(page.locator(".presenting")).to_have_count(0)
+
+
+def test_every_page_is_presented_or_says_why_not():
+    assert set(PAGES) == set(PRESENTED) | set(ASK) | set(INSTEAD)

@@ -22,7 +22,7 @@ THEME = styles("theme")
 
 
 def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
-    assert NAMES == ["lanes", "methods", "questions", "stage", "token", "tree"]
+    assert NAMES == ["lanes", "methods", "page", "questions", "stage", "token", "tree"]
     used = set()
     for name in (*ENTRIES, *SITE):
         found = modules(name)
@@ -108,13 +108,13 @@ def test_style_sheets_use_the_tokens(name):
     assert sheet.count("{") == sheet.count("}") > 0
     assert set(re.findall(r"(?<!url\()#[0-9a-fA-F]{3,8}\b", sheet)) <= {"#000"}, "#000 is a mask's"
     assert not re.search(r"rgba?\(|hsla?\(", sheet)
-    sizes = set(re.findall(r"--type-\w+: ([\d.]+px)", THEME))
+    sizes = set(re.findall(r"--type-\w+: (?:max\()?([\d.]+px)", THEME))
     assert len(sizes) == 10 and not sizes & set(re.findall(r"font-size: ([\d.]+px)", sheet))
     spaces = set(re.findall(r"--space[\w-]*: (\d+px)", THEME))
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
     own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + styles("stage")))
-    set_by_scripts = {"--nth", "--bars", "--lanes", "--size"}
+    set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale"}
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 
 

@@ -12,6 +12,11 @@ test("the smallest type of 13 px stands as 24 on a projector of 1920 by 1080, an
   assert.ok(Math.abs((height + 40) * scale - 1080) < 1e-9);
 });
 
+test("a page of charts is laid out for type of 12 px", () => {
+  const { scale, left, width } = planPresentation(1920, 1080, { width: 960, height: 540, edge: 10 });
+  assert.deepEqual([scale, left, width], [2, 20, 940]);
+});
+
 test("a window of another shape is filled in the shorter direction, a small one is not shrunk", () => {
   assert.equal(planPresentation(1038, 2000).scale, 1);
   assert.equal(planPresentation(390, 844).scale, 1);

@@ -1,6 +1,7 @@
 // Two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
 
 import { button, h, say, show } from "../lib/dom.js";
+import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
 import { Forks } from "./forks.js";
@@ -22,6 +23,9 @@ class Lanes {
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.legend, this.transport,
       h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.hint);
+    const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
+    this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
+      { ready: () => Boolean(this.room && this.payload?.done) });
   }
 
   update({ data: { payload } }) {
@@ -68,6 +72,17 @@ class Lanes {
     this.pause();
   }
 
+  /** To the end of the next round of speculative decoding, or of the one before; after the last one all of both texts stands. */
+  step(by) {
+    const ends = [0, ...this.payload.lanes[1].rounds.map(({ at }) => at)];
+    const last = ends.length - 1, over = this.now === null;
+    const at = over ? (by > 0 ? -1 : last + 1) : ends.findLastIndex((end) => end <= this.now + 1e-9);
+    const to = !over && by < 0 && ends[at] < this.now - 1e-9 ? at : at + by;
+    if (to < 0) return;
+    this.now = to > last ? null : ends[to];
+    this.pause();
+  }
+
   /** The tokens and the column of one round stand out together. */
   mark(key, round) {
     for (const lane of this.lanes) {
@@ -105,6 +120,7 @@ class Lanes {
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now);
+    for (const lane of this.lanes) follow(lane, this.room ? now : null);
     drawNow(this.tracks, now);
     const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " in real time";
     say(this.button, this.playing ? "Pause" : now === null ? `▶ Replay${slow}` : "▶ Continue");
@@ -112,9 +128,30 @@ class Lanes {
     this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
   }
 
+  /** What the presenter's second window says. */
+  notes() {
+    if (!this.payload) return null;
+    const [, { rounds, tokens }] = this.payload.lanes, { now } = this;
+    const done = now === null ? rounds.length : rounds.filter(({ at }) => at <= now + 1e-9).length;
+    const after = tokens.filter(({ round }) => round === done);
+    return {
+      place: now === null ? "Both texts" : `Round ${done} of ${rounds.length}`,
+      now: this.lanes.map(({ title, clock }) => `${title.textContent}: ${clock.textContent}`).join(". "),
+      ask: this.payload.ask,
+      next: now === null ? "Page Down replays the text round by round; Space replays all of it." : after.length ? `Round ${done + 1} gives ${after.length} token${after.length === 1 ? "" : "s"}: ${after.map(({ name }) => name).join(" ")}` : "That was the last round.",
+    };
+  }
+
   close() {
     cancelAnimationFrame(this.frame);
+    this.forgetKeys();
   }
+}
+
+/** The youngest token of a replay stays in sight where a lane is lower than its text. */
+function follow(lane, now) {
+  const last = now === null ? null : lane.made.findLast(({ one }) => one.at <= now);
+  lane.text.scrollTop = last ? last.face.offsetTop + last.face.offsetHeight - lane.text.clientHeight : 0;
 }
 
 /** A number of the sum that explains the speed, and the sign between it and the next one. */

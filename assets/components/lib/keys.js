@@ -12,13 +12,13 @@ export function isElsewhere(event, own = []) {
   return Boolean(target.closest(BUSY_WITH)) || (["Enter", " "].includes(event.key) && Boolean(target.closest("button, a, summary, [role=button]")));
 }
 
-/** Acts on the page's key presses, ``acts`` being {key: function of the event}; returns what ends it. */
-export function listenToKeys(acts, { own = [], ready = () => true } = {}) {
+/** Acts on the page's key presses, ``acts`` being {key: function of the event}; returns what ends it. ``first``: before all others who listen. */
+export function listenToKeys(acts, { own = [], ready = () => true, first = false } = {}) {
   const onKey = (event) => {
     if (!Object.hasOwn(acts, event.key) || !ready() || isElsewhere(event, own)) return;
     event.preventDefault();
     acts[event.key](event);
   };
-  document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  document.addEventListener("keydown", onKey, first);
+  return () => document.removeEventListener("keydown", onKey, first);
 }

@@ -2,8 +2,11 @@
 
 import { Presenter } from "./present.js";
 
+export const SCREEN = "specviz-screen"; // a page that is presented as a whole tells what stands on it how large a screen is; null: it is not presented
+
 /** The default export of a component. ``make(data)`` gives a view with node, update(component), resize() and close().
-A view that says ``presented`` false is not what the page's presenter view shows; another component of the page is.
+The page's presenter view shows its node, or the node that it names as ``presented``; false where another view of the page is presented.
+Data that say ``within`` put it on a page that is presented as a whole.
 */
 export function mounted(make) {
   const known = new WeakMap();
@@ -19,13 +22,28 @@ export function mounted(make) {
     const one = known.get(parentElement);
     const { view, sizes } = one;
     view.update(component);
-    if (view.presented !== false) (one.presenter ??= new Presenter(view)).update();
+    if (data.within) one.within ??= fillScreens(view);
+    else if (view.presented !== false) (one.presenter ??= new Presenter(view, view.presented)).update();
     return () => {
       one.presenter?.close();
+      one.within?.();
       view.close();
       sizes.disconnect();
       view.node.remove();
       known.delete(parentElement);
     };
   };
+}
+
+/** While its page is presented, the view fills a screen of it; returns what ends that. */
+function fillScreens(view) {
+  const fill = ({ detail: room }) => {
+    view.room = room;
+    view.node.classList.toggle("presenting", Boolean(room));
+    view.node.classList.toggle("within", Boolean(room));
+    view.node.style.height = room ? `${room.height}px` : "";
+    view.resize();
+  };
+  window.addEventListener(SCREEN, fill);
+  return () => window.removeEventListener(SCREEN, fill);
 }

@@ -5,8 +5,7 @@ import { withParameters } from "./address.js";
 import { h, say } from "./dom.js";
 import { isElsewhere, listenToKeys } from "./keys.js";
 
-const LAYOUT = { width: 1038, height: 584 }; // px; on a window of 1920 by 1080 each is drawn as 1.85, so 13 px stand as 24
-const EDGE = 20; // px of the layout around the component
+const LAYOUT = { width: 1038, height: 584, edge: 20 }; // px; on a window of 1920 by 1080 each is drawn as 1.85, so 13 px stand as 24
 const NOTES = "specviz-notes"; // name of the second window, and of what this tab remembers of it
 const EVERY = 200; // ms between two looks at what the notes must say
 const STYLE = `body { margin: 0; padding: 24px 28px; font: 20px/1.45 system-ui, sans-serif; background: #14181d; color: #e9edf2; }
@@ -14,10 +13,11 @@ main { display: grid; gap: 20px; max-width: 44rem; } h2 { margin: 0 0 4px; font-
 .ask { font-size: 26px; line-height: 1.35; } .next { color: #c3ccd6; } .top { display: flex; justify-content: space-between; align-items: baseline; gap: 20px; color: #c3ccd6; }
 button { font: inherit; font-variant-numeric: tabular-nums; color: inherit; background: none; border: 1px solid #59636e; border-radius: 8px; padding: 2px 12px; cursor: pointer; }`;
 
-/** How many pixels of the window one pixel of the layout is, and what a component may fill. The scale is at least 1: a small window scrolls. */
-export function planPresentation(width, height) {
-  const scale = Math.max(1, Math.min(width / LAYOUT.width, height / LAYOUT.height));
-  return { scale, width: width / scale - 2 * EDGE, height: height / scale - 2 * EDGE };
+/** How many pixels of the window one pixel of the layout is, where a component begins, and what it may fill. The scale is at least 1: a small window scrolls. */
+export function planPresentation(width, height, layout = LAYOUT) {
+  const scale = Math.max(1, Math.min(width / layout.width, height / layout.height));
+  const { edge } = layout;
+  return { scale, left: edge * scale, top: edge * scale, width: width / scale - 2 * edge, height: height / scale - 2 * edge };
 }
 
 /** Minutes and seconds since a moment, as 7:05. */
@@ -33,11 +33,11 @@ export function asksToPresent(address) {
 
 /** Lets a view be presented: F for the view, S for the notes, B or . for black, Esc to leave. A view with ``notes()`` says {place, now, ask, next}.
 
-While it is presented, ``view.room`` is the {height} that it may fill.
+While it is presented, ``view.room`` has height and scale of what it may fill. A view may have a ``layout`` of its own.
 */
 export class Presenter {
-  constructor(view) {
-    this.view = view;
+  constructor(view, node = view.node) {
+    Object.assign(this, { view, node });
     this.on = false;
     this.black = h("div", { "aria-hidden": "true" });
     Object.assign(this.black.style, { position: "fixed", inset: "0", background: "#000", zIndex: "1000001" });
@@ -64,8 +64,7 @@ export class Presenter {
   show(on) {
     if (on === this.on) return;
     this.on = on;
-    const { node } = this.view;
-    node.classList.toggle("presenting", on);
+    const { node } = this;
     if (on) node.before(this.behind);
     else this.behind.remove();
     document.documentElement.style.overflow = on ? "hidden" : "";
@@ -82,11 +81,13 @@ export class Presenter {
   }
 
   place() {
-    const { node } = this.view;
-    const { scale, width, height } = planPresentation(window.innerWidth, window.innerHeight);
-    this.view.room = this.on ? { height } : null;
-    Object.assign(node.style, this.on ? { left: `${EDGE * scale}px`, top: `${EDGE * scale}px`, width: `${width}px`, height: `${height}px`, transform: `scale(${scale})` }
-      : { left: "", top: "", width: "", height: "", transform: "" });
+    const { node } = this;
+    const plan = planPresentation(window.innerWidth, window.innerHeight, this.view.layout);
+    this.view.room = this.on ? plan : null;
+    node.classList.toggle("presenting", this.on);
+    for (const side of ["left", "top", "width", "height"]) node.style[side] = this.on ? `${plan[side]}px` : "";
+    node.style.transform = this.on ? `scale(${plan.scale})` : "";
+    node.style.setProperty("--scale", this.on ? plan.scale : 1);
     this.view.resize();
   }
 

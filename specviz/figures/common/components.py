@@ -69,8 +69,8 @@ def styles(*names: str) -> str:
 
 def component(name: str) -> dict[str, str]:
     """Script and style of a component: stage (*One round*), token (*Why it is exact*), lanes (*Whole text*), methods and tree
-    (*Drafting methods*), questions (*Eight questions*)."""
-    own = {"stage": (), "lanes": ("bars", "lanes"), "tree": ("bars", "tree"), "questions": ("bars", "questions")}.get(
+    (*Drafting methods*), questions (*Eight questions*), page (the presenter view of pages of charts)."""
+    own = {"stage": (), "page": (), "lanes": ("bars", "lanes"), "tree": ("bars", "tree"), "questions": ("bars", "questions")}.get(
         name, (name,)
     )
     return {"js": linked(f"{name}/main.js"), "css": styles("theme", "stage", *own)}

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.common.narration import BUSY, motions, number, rejected_at
+from specviz.figures.common.notes import ASK
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.estimate import interval_of
@@ -31,6 +32,7 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
             the character that this token's bytes make together with those of the tokens from number ``since`` on
+    ask     what somebody who shows it may ask
     sums    tokens per target pass, over the time of a round, is the speed: a value and its reasons for each
     end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
     """
@@ -44,6 +46,7 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
         "legend": _legend(one),
         "sums": sums(one),
         "hint": _hint(one, app),
+        "ask": ASK["whole_text"],
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }

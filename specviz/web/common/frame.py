@@ -8,13 +8,24 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.common.components import styles
+from specviz.figures.common.components import component, styles
+from specviz.figures.common.notes import ASK, INSTEAD
 from specviz.figures.common.pages import ALL, TITLES, following
 from specviz.web.common import comeback, untrusted, warmup
 from specviz.web.hosting import metrics
 
 PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root
+PRESENTED = ("one_round", "one_token", "whole_text", "questions")  # by the component that fills them
+ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.
+
+It comes with documentation in its folder `docs`; `make docs` makes a site of it:
+
+- lessons of 20, 45 and 90 minutes: `lesson-20.md`, `lesson-45.md`, `lesson-90.md`; presenter view, worksheets and rooms: `teaching.md`
+- every term: `glossary.md`
+- papers, what each found, and how to cite: `reading.md`
+"""  # in Streamlit's menu
+_component = st.components.v2.component("specviz_page", **component("page"))
 
 
 def run() -> None:
@@ -22,11 +33,14 @@ def run() -> None:
     untrusted.guard()
     pages = {path: copy.copy(page) for path, page in _pages().items()}
     page = st.navigation(grouped(pages), position="top")
-    st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
+    st.set_page_config(
+        page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
+    )  # fmt: skip
     st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
     comeback.greet(page.url_path or FIRST)
+    presenter(page.url_path or FIRST)
     page.run()
     onward(page.url_path or FIRST, pages)
     for sentence in untrusted.refused():
@@ -59,6 +73,13 @@ def onward(path: str, pages: dict[str, Any]) -> None:
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
         st.markdown(after.why)
+
+
+def presenter(path: str) -> None:
+    """The presenter view of a page without one of its own: its charts, one screen after the other. Where there is none, a sentence."""
+    if path not in PRESENTED and "wall" not in st.query_params:
+        with st.container(key="presenter"):
+            _component(key=f"presenter-{path}", data={"ask": ASK.get(path, ""), "instead": INSTEAD.get(path, "")})
 
 
 @lru_cache(maxsize=1)

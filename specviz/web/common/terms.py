@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 
 import streamlit as st
 
 from specviz.figures.common.glossary import define
-from specviz.web.common.markdown import escaped
 
 TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
     "one_round": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
@@ -35,4 +35,10 @@ def row(page: str, before: Callable[[str], None]) -> None:
     with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
         before(page)
         with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):
-            st.markdown("\n\n".join(f"**{term}**  \n{escaped(define(term))}" for term in TERMS[page]))
+            st.html(panel(page))
+
+
+def panel(page: str) -> str:
+    """The terms with what they mean. It takes the focus, so that keys scroll it."""
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define(term))}</dd>" for term in TERMS[page])
+    return f'<div class="terms" role="group" aria-label="Terms of this page" tabindex="0"><dl>{rows}</dl></div>'

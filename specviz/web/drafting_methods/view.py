@@ -73,7 +73,9 @@ def overview(state: MethodsState, one: MethodComparison) -> None:
     place.markdown(escaped(figures.conclusion(one)))
     place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
     _overview(
-        key=OVERVIEW, data={"payload": drawn(overview_payload, one), "chosen": state.question.row}, on_row_change=lambda: None
+        key=OVERVIEW,
+        data={"payload": drawn(overview_payload, one), "chosen": state.question.row, "within": True},
+        on_row_change=lambda: None,
     )
     notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
 
@@ -100,7 +102,7 @@ def a_round(row: MethodRow) -> None:
     elif row.trace is not None:
         sized = figures.sized(row, node_count.recorded())
         st.caption(escaped(f"The last round with a rejection, if there was one. Rule: {row.rule}. {sized}"))
-        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace)})
+        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "within": True})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")

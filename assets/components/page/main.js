@@ -1,0 +1,89 @@
+// The presenter view of a page of charts: the whole page enlarged, one screen of it at a time. A page that has none says so.
+
+import { h, say } from "../lib/dom.js";
+import { listenToKeys } from "../lib/keys.js";
+import { SCREEN, mounted } from "../lib/mount.js";
+import { asksToPresent } from "../lib/present.js";
+import { paginate } from "./screens.js";
+
+const LAYOUT = { width: 960, height: 540, edge: 10 }; // px: charts label their axes in 12, which a projector of 1920 by 1080 shows as 24
+const HEADING = "h1, h2, h3", FIGURE = "[data-testid=stPlotlyChart], [data-testid=stDataFrame], [data-testid=stBidiComponentRegular]";
+const STANDS = 8000; // ms of the sentence
+
+class Page {
+  constructor({ instead }) {
+    this.layout = LAYOUT;
+    this.at = 0;
+    this.starts = [];
+    this.node = h("p", { class: "stage instead off", role: "status" });
+    this.presented = instead ? false : document.querySelector(".stMain");
+    const forth = () => this.goTo(this.at + 1), back = () => this.goTo(this.at - 1);
+    // before the keys of a component that stands on the page: that one keeps the arrows
+    this.forget = instead ? listenToKeys({ f: () => this.answer(), F: () => this.answer() })
+      : listenToKeys({ PageDown: forth, PageUp: back }, { ready: () => Boolean(this.room), first: true });
+    this.sizes = new ResizeObserver(() => this.resize());
+    if (this.presented) this.sizes.observe(this.presented.firstElementChild);
+  }
+
+  update({ data }) {
+    const first = !this.data;
+    this.data = data;
+    if (first && data.instead && asksToPresent(window.location.href)) this.answer();
+  }
+
+  /** Why this page is not presented. */
+  answer() {
+    say(this.node, this.data.instead);
+    this.node.classList.remove("off");
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.node.classList.add("off"), STANDS);
+  }
+
+  /** What stands on the page from top to bottom, in its own pixels. */
+  blocks() {
+    const { top } = this.presented.getBoundingClientRect();
+    const own = ({ y, height }) => ({ top: (y - top) / this.room.scale + this.presented.scrollTop, height: height / this.room.scale });
+    return [...this.presented.querySelectorAll("[data-testid=stElementContainer]")].map((node) => {
+      const box = own(node.getBoundingClientRect()), heading = node.querySelector(HEADING);
+      return { top: box.top, bottom: box.top + box.height, heading: heading ? heading.textContent : "", figure: Boolean(node.querySelector(FIGURE)) };
+    }).filter(({ top: from, bottom }) => bottom - from > 1);
+  }
+
+  resize() {
+    if (this.presented) window.dispatchEvent(new CustomEvent(SCREEN, { detail: this.room ?? null }));
+    if (!this.room) {
+      this.at = 0;
+      return;
+    }
+    this.starts = paginate(this.blocks(), this.room.height);
+    this.goTo(Math.min(this.at, this.starts.length - 1));
+  }
+
+  /** One screen: the view is as tall as what stands on it, so that nothing is cut at its foot. */
+  goTo(at) {
+    const screen = this.starts[at];
+    if (!screen) return;
+    this.at = at;
+    this.presented.style.height = `${screen.bottom - screen.top}px`;
+    this.presented.scrollTop = screen.top;
+  }
+
+  /** What the presenter's second window says. */
+  notes() {
+    const { ask } = this.data, here = this.starts[this.at], next = this.starts[this.at + 1];
+    return {
+      place: here ? `Screen ${this.at + 1} of ${this.starts.length}` : "Not in the presenter view: F opens it.",
+      now: here?.heading ?? "",
+      ask,
+      next: next?.heading ?? (here ? "This is the last screen of the page." : ""),
+    };
+  }
+
+  close() {
+    clearTimeout(this.later);
+    this.sizes.disconnect();
+    this.forget();
+  }
+}
+
+export default mounted((data) => new Page(data));
