@@ -35,6 +35,10 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
     harmless(page)
