@@ -81,7 +81,9 @@ def notes_of(page):
 @pytest.mark.parametrize("name", ["stage", "token", "questions", "lanes", *TREES])
 def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
     page = present(name)
-    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1, "lanes": 3}.get(name) or len(TREES[name]["steps"])
+    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1, "lanes": 3}.get(name) or len(
+        TREES[name]["steps"]
+    )
     for _ in range(steps):
         if name == "questions":
             page.keyboard.press("1")
@@ -252,7 +254,9 @@ def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, widt
     page = present("lanes")
     resize(page, width, height)
     assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
-    assert page.evaluate("(({scrollTop, scrollHeight, clientHeight}) => !scrollTop && scrollHeight <= clientHeight)(stage.querySelector('.whole'))")
+    assert page.evaluate(
+        "(({scrollTop, scrollHeight, clientHeight}) => !scrollTop && scrollHeight <= clientHeight)(stage.querySelector('.whole'))"
+    )
     for lane in page.locator(".lane").all():
         box = lane.bounding_box()
         assert box["height"] > 0.25 * height and box["y"] + box["height"] <= height
@@ -317,7 +321,9 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     page.locator(".stMain.presenting").wait_for()
     places, sizes = [], []
     for _ in range(30):
-        page.wait_for_function("""() => [...document.querySelectorAll(".js-plotly-plot")].every((one) => one.querySelector(".main-svg"))""")
+        page.wait_for_function(
+            """() => [...document.querySelectorAll(".js-plotly-plot")].every((one) => one.querySelector(".main-svg"))"""
+        )
         page.evaluate(TWO_FRAMES)
         now = page.evaluate(SCREEN)
         if now["at"] in places:
