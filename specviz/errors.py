@@ -9,7 +9,8 @@
     |-- TrainingError            a corpus or checkpoint that cannot be used
     |-- EvidenceError            samples or a distribution with which nothing can be tested
     |-- EndpointError            a server that cannot be asked, or whose answers cannot be used
-    `-- ClusterError             other machines, or other processes, that cannot be worked with
+    |-- ClusterError             other machines, or other processes, that cannot be worked with
+    `-- Busy                     too much is asked of this machine now; the same may be asked again
 
 Programming errors are assertions, not part of this tree.
 """
@@ -79,3 +80,7 @@ class EndpointError(SpecvizError):
 
 class ClusterError(SpecvizError):
     """A cluster that cannot be reached, must not be used, or loses what it is given."""
+
+
+class Busy(SpecvizError):
+    """Too much is asked of this machine now. The same may be asked again."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from specviz.errors import SpecvizError
 
-LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without 0 O 1 I L, which look alike
+LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without 0 O 1 I L, which look alike: a code may be read aloud
 SHORT = 6  # characters of a short code: 31**6, 30 bits
-BYTES = 12  # of a link's code: 96 bits
+LINK = 20  # characters of a link's code: 31**20, 99 bits
 LONGEST = 64  # characters of any code that is looked up
 TRIES, OF_ALL = 60, 600  # wrong short codes in a minute, from one address and from all together
 REMEMBERED = 2000  # addresses whose tries are counted
@@ -23,12 +23,16 @@ TOO_MANY = "Too many wrong codes were tried from here. Please wait a minute, or 
 
 def link_code(prefix: str = "") -> str:
     """A code for a link. prefix: what the codes of this server begin with, so that a proxy finds it."""
-    return prefix.lower() + secrets.token_urlsafe(BYTES)
+    return prefix.lower() + _random(LINK).lower()
 
 
 def short_code(prefix: str = "") -> str:
     """A code to type."""
-    return prefix.upper() + "".join(secrets.choice(LETTERS) for _ in range(SHORT - len(prefix)))
+    return prefix.upper() + _random(SHORT - len(prefix))
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(LETTERS) for _ in range(length))
 
 
 def typed(text: str) -> str:

@@ -28,6 +28,7 @@ RACE_LENGTH = 24  # tokens of a text in a race
 SITUATIONS = 60  # rounds that are looked through for situations
 LEAST = 0.01  # probability under the draft of a draft token that a class is asked about
 TEXT = 400  # characters of it that are shown, the last ones
+OPEN = 0.9  # most that min(1, p/q) is in the first situation: a token that is always accepted asks for nothing
 BARS = 5  # tokens of a distribution that are shown beside the draft token
 OWN = 10_000  # samples of the decoder that a class votes on
 
@@ -103,13 +104,14 @@ def raced(
 def situation(pair: LoadedPair, settings: Settings, number: int, watch: Watch) -> dict[str, Any]:
     """Situation ``number``, from 0: the text so far, both distributions, the draft token, and min(1, p/q).
 
-    The first draft token of each round of one text, in order, except those with q below LEAST. Counted from the start again where the
-    text has fewer.
+    The first draft token of each round of one text, in order, except those with q below LEAST. Counted from the first one that may well be
+    rejected, and from the start again where the text has fewer.
     """
     longer = replace(settings, length=SITUATIONS)
     trace = run(pair, longer, SITUATIONS, bars=BARS)
     rounds = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= LEAST] or list(trace.rounds)
-    chosen = rounds[number % len(rounds)]
+    real = next((place for place, one in enumerate(rounds) if one.proposals and one.proposals[0].threshold <= OPEN), 0)
+    chosen = rounds[(real + number) % len(rounds)]
     before = [token for one in islice(trace.rounds, trace.rounds.index(chosen)) for token in one.committed]
     first, bars = chosen.proposals[0], chosen.distributions[0]
     return {

@@ -16,6 +16,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings, is_number
 
 HOURS = 24  # after which a room ends and everything in it is deleted
+SHOWN = 30  # minutes after which a short code is hidden
 SPAN = 1 << 20  # samples of the seed that belong to one student
 ASKED = (1, 10, 100)  # samples that a student may ask for at once
 MOST_EACH = 1_000  # samples of one student in one task
@@ -44,7 +45,8 @@ class Room:
     code      of the link for students, at least 60 random bits; steer  the same for its teacher alone
     seed      0 to 2**63 - 1; settings  what the tasks decode, with that seed
     created   seconds since 1970; ended  whether the teacher ended it
-    short     code that works while it is shown; empty: it is not
+    short     code that works while it is shown, SHOWN minutes at most; empty: it is not
+    shut      whether the door is closed: those who are in stay, and nobody else comes in
     students  how many have come in; version  grows with every change that students are told
     """
 
@@ -55,6 +57,7 @@ class Room:
     created: float
     ended: bool = False
     short: str = ""
+    shut: bool = False
     students: int = 0
     version: int = 0
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, Room, Task, new_seed
-from specviz.errors import SettingsError, SpecvizError
+from specviz.classroom.records import HOURS, SHOWN, Room, Task, new_seed
+from specviz.errors import Busy, SettingsError, SpecvizError
 from specviz.settings import Settings
 
-FILE, VERSION = "rooms.sqlite", 1
+FILE, VERSION = "rooms.sqlite", 2
 TABLES = """
 CREATE TABLE rooms (code TEXT PRIMARY KEY, steer TEXT UNIQUE NOT NULL, seed INTEGER NOT NULL, settings TEXT NOT NULL, created REAL NOT NULL,
-                    ended INTEGER NOT NULL DEFAULT 0, short TEXT NOT NULL DEFAULT '', version INTEGER NOT NULL DEFAULT 0);
+                    ended INTEGER NOT NULL DEFAULT 0, short TEXT NOT NULL DEFAULT '', version INTEGER NOT NULL DEFAULT 0,
+                    shown REAL NOT NULL DEFAULT 0, shut INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE students (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, number INTEGER NOT NULL, ticket TEXT NOT NULL,
                        PRIMARY KEY (room, number), UNIQUE (room, ticket));
 CREATE TABLE tasks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, number INTEGER NOT NULL, kind TEXT NOT NULL, phase TEXT NOT NULL,
@@ -36,6 +37,8 @@ CREATE TABLE draws (place INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES roo
 CREATE TABLE looks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task INTEGER NOT NULL, look INTEGER NOT NULL, found TEXT NOT NULL,
                     PRIMARY KEY (room, task, look));
 """
+
+ADDED = ("shown REAL NOT NULL DEFAULT 0", "shut INTEGER NOT NULL DEFAULT 0")  # to the rooms of version 1
 
 
 class StoreError(SpecvizError):
@@ -74,11 +77,15 @@ class Store:
                 if found == 0:
                     for line in filter(str.strip, TABLES.split(";")):
                         self._db.execute(line)
+                if found == 1:
+                    for column in ADDED:
+                        self._db.execute(f"ALTER TABLE rooms ADD COLUMN {column}")
+                if found in (0, 1):
                     self._db.execute(f"PRAGMA user_version = {VERSION}")
         except (OSError, sqlite3.Error, StoreError) as error:
             allowed = f"a folder in which rooms can be kept ({getattr(error, 'strerror', None) or error})"
             raise SettingsError("rooms_folder", str(folder), allowed) from error
-        if found not in (0, VERSION):
+        if found not in (0, 1, VERSION):
             raise SettingsError("rooms_folder", str(folder), f"one whose {FILE} is of version {VERSION}, not {found}")
         self.sweep()
 
@@ -143,27 +150,37 @@ class Store:
 
     def shown(self, short: str) -> Room | None:
         """The room that shows a short code now."""
-        return self._room("short", short) if short else None
+        room = self._room("short", short) if short else None
+        return room if room and room.short else None
 
     def _room(self, column: str, value: str) -> Room | None:
         if len(value) > codes.LONGEST:
             return None
         rows = self._rows(
-            "SELECT code, steer, seed, settings, created, ended, short, version, (SELECT COUNT(*) FROM students WHERE room = code)"
-            f" FROM rooms WHERE {column} = ? AND created > ?",
-            value, self.clock() - 3600.0 * HOURS,
+            "SELECT code, steer, seed, settings, created, ended, CASE WHEN shown > ? THEN short ELSE '' END, shut, version,"
+            f" (SELECT COUNT(*) FROM students WHERE room = code) FROM rooms WHERE {column} = ? AND created > ?",
+            self.clock() - 60.0 * SHOWN, value, self.clock() - 3600.0 * HOURS,
         )  # fmt: skip
         if not rows:
             return None
-        code, steer, seed, settings, created, ended, short, version, students = rows[0]
-        return Room(code, steer, seed, Settings.from_record(json.loads(settings)), created, bool(ended), short, students, version)
+        code, steer, seed, settings, created, ended, short, shut, version, students = rows[0]
+        under = Settings.from_record(json.loads(settings))
+        return Room(code, steer, seed, under, created, bool(ended), short, bool(shut), students, version)
 
     def show(self, code: str, short: str) -> None:
-        """Show a short code, or with '' none. Raises SpecvizError where another room shows the same."""
+        """Show a short code for SHOWN minutes, or with '' none. Raises SpecvizError where another room shows the same."""
         with self:
             if short and self._db.execute("SELECT 1 FROM rooms WHERE short = ? AND code <> ?", (short, code)).fetchone():
                 raise SpecvizError("This short code is shown by another room. Please try again.")
-            self._db.execute("UPDATE rooms SET short = ? WHERE code = ? AND NOT ended", (short, code))
+            self._db.execute("UPDATE rooms SET short = ?, shown = ? WHERE code = ? AND NOT ended", (short, self.clock(), code))
+
+    def shut(self, code: str, shut: bool) -> None:
+        """Close the door, so that nobody new comes in, or open it. A closed one shows no short code."""
+        with self:
+            self._db.execute(
+                "UPDATE rooms SET shut = ?, short = CASE WHEN ? THEN '' ELSE short END, version = version + 1 WHERE code = ?",
+                (shut, shut, code),
+            )
 
     def end(self, code: str) -> None:
         """No more students, answers or samples; what was found stays until the room is deleted."""
@@ -186,21 +203,30 @@ class Store:
 
     # Students --------------------------------------------------------------------------------------------------------------
 
-    def join(self, room: Room, ticket: str, most: int = 0) -> int:
+    def student(self, room: Room, ticket: str) -> int | None:
+        """The number of who has come in with this ticket; None for anybody else."""
+        rows = self._rows("SELECT number FROM students WHERE room = ? AND ticket = ?", room.code, ticket)
+        return rows[0][0] if rows else None
+
+    def join(self, room: Room, ticket: str, most: int = 0, numbers: int = 0) -> int:
         """A student's number, from 1. ticket: what the browser made up for itself; the same one gives the same number.
 
-        most  students of a room, 0 for no limit. Raises SpecvizError where the room is full or has ended.
+        most     students of a room, 0 for no limit; numbers  that it may give out, which are more where some students have left
+
+        Raises Busy where the room is full or its door is closed, SpecvizError where it has ended.
         """
         with self:
             found = self._db.execute("SELECT number FROM students WHERE room = ? AND ticket = ?", (room.code, ticket)).fetchone()
             if found:
                 return found[0]
-            (ended,) = self._db.execute("SELECT ended FROM rooms WHERE code = ?", (room.code,)).fetchone() or (1,)
+            ended, shut = self._db.execute("SELECT ended, shut FROM rooms WHERE code = ?", (room.code,)).fetchone() or (1, 0)
             if ended:
                 raise SpecvizError("This room has ended.")
+            if shut:
+                raise Busy("The door of this room is closed. Ask your teacher to open it.")
             (number,) = self._db.execute("SELECT COUNT(*) + 1 FROM students WHERE room = ?", (room.code,)).fetchone()
-            if most and number > most:
-                raise SpecvizError(f"This room is full: {most} of {most} students are in.")
+            if most and number > max(most, numbers):
+                raise Busy(f"This room is full: {most} of {most} students are in.")
             self._db.execute("INSERT INTO students VALUES (?, ?, ?)", (room.code, number, ticket))
         return number
 

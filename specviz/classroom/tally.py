@@ -62,11 +62,17 @@ def shares_of(task: Task, name: str, counts: Sequence[int], n: int) -> CellShare
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one student's draft token. u: their random number; accepted: u q < p; brier: (chance said - outcome)^2, 0 to 1."""
+    """What became of one student's draft token.
+
+    u  their random number; accepted  u q < p; brier  (chance said - outcome)^2, 0 to 1
+    expected  mean of that over all random numbers: (chance said - a)^2 + a (1 - a), a = min(1, p/q); best  for who says a itself
+    """
 
     u: float
     accepted: bool
     brier: float
+    expected: float
+    best: float
 
 
 def outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -> Outcome:
@@ -74,7 +80,8 @@ def outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -
     numbers = PhiloxRandomness(seed_of(room_seed, task.number))
     u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
     accepted = u * task.content["q"] < task.content["p"]
-    return Outcome(u, accepted, (sent["chance"] - accepted) ** 2)
+    chance, best = task.content["chance"], task.content["chance"] * (1.0 - task.content["chance"])
+    return Outcome(u, accepted, (sent["chance"] - accepted) ** 2, (sent["chance"] - chance) ** 2 + best, best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,8 @@ class Calibration:
 
     n         predictions; said  their mean; truth  mean of min(1, p/q); right  share that said accepted or rejected as it came
     brier     mean of (said - outcome)^2, 0 to 1: 0 is perfect, 0.25 is what always saying one half gives
-    best      the mean that someone who knows min(1, p/q) expects: the mean of a (1 - a)
+    expected  the mean that these predictions have over all random numbers
+    best      the mean of someone who knows a = min(1, p/q): that of a (1 - a)
     bins      (middle, predictions, share that was accepted) of each tenth of what was said that has predictions
     points    (what was said, min(1, p/q)) of each prediction
     """
@@ -93,6 +101,7 @@ class Calibration:
     truth: float
     right: float
     brier: float
+    expected: float
     best: float
     bins: tuple[tuple[float, int, float], ...]
     points: tuple[tuple[float, float], ...]
@@ -117,7 +126,8 @@ def calibration(room_seed: int, tasks: Sequence[tuple[Task, Answers]]) -> Calibr
     )
     return Calibration(
         len(rows), float(said.mean()), float(truth.mean()), float(np.mean([row[1] == row[3].accepted for row in rows])),
-        float(np.mean([row[3].brier for row in rows])), float((truth * (1.0 - truth)).mean()), bins,
+        float(np.mean([row[3].brier for row in rows])), float(np.mean([row[3].expected for row in rows])),
+        float(np.mean([row[3].best for row in rows])), bins,
         tuple(zip(said.tolist(), truth.tolist(), strict=True)),
     )  # fmt: skip
 

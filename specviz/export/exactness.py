@@ -88,11 +88,11 @@ def break_it(
 def _drawn(arms: Sequence[CellShares], looks: Sequence[Look], verdict: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What both pages export: the record of the samples and checks, and their tables."""
     cells = [
-        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in _cells(one)]}
+        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in cells_of(one)]}
         for one in arms
     ]
     tables = {
-        "cells.csv": lambda: (CELLS, ([one.name, quoted(row[0]), *row[1:]] for one in arms for row in _cells(one))),
+        "cells.csv": lambda: (CELLS, ([one.name, quoted(row[0]), *row[1:]] for one in arms for row in cells_of(one))),
         "looks.csv": lambda: (LOOKS, ([one[key] for key in LOOKS] for one in looks)),
     }
     return {"verdict": verdict, "arms": cells, "looks": [dict(one) for one in looks]}, tables
@@ -104,7 +104,8 @@ def _after(one: CellShares, settings: Settings) -> str:
     return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quoted(settings.prompt)}."
 
 
-def _cells(one: CellShares) -> Iterator[list[Any]]:
+def cells_of(one: CellShares) -> Iterator[list[Any]]:
+    """Rows of every cell, after the decoder's name: those of CELLS."""
     for place in sorted(range(len(one.probs)), key=lambda place: -one.probs[place]):
         band = [one.low[place], one.high[place]] if one.n else ["", ""]
         yield [one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]

@@ -134,7 +134,7 @@ class _Drawing:
     def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float, more: float):
         _only([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
               {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
-               "shapes", "annotations"}, "layout")  # fmt: skip
+               "shapes", "annotations", "uniformtext"}, "layout")  # fmt: skip
         self.layout, self.width = layout, width
         self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + more))
         FigureCanvasAgg(self.figure)  # measures texts

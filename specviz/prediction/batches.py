@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class BatchSpeeds:
         own = np.array(self.passes)[self.rows.index(rows)]
         return Estimate.of_resamples(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
 
+    def round_cost(self, rows: int, gamma: int) -> float:
+        """A whole round of every text, in passes over one token of each: medians."""
+        own = self.seconds[self.rows.index(rows)]
+        return float(np.median(own[1 + self.gammas.index(gamma)]) / np.median(own[0]))
+
     def tokens(self, key: str, gamma: int) -> Estimate:
         """Tokens per target pass of each text; the interval by resampling texts."""
         counts = np.array(self.rounds[key][self.gammas.index(gamma)])
@@ -95,16 +101,6 @@ class BatchSpeeds:
         chosen = max(found, key=lambda gamma: found[gamma].value)
         return chosen, found[chosen]
 
-    def paying(self, key: str) -> dict[int, bool]:
-        """Number of rows -> whether some gamma is faster there than the target alone, with its whole interval."""
-        return {rows: self.best(key, rows)[1].low > 1.0 for rows in self.rows}
-
-    def edge(self, key: str) -> tuple[int | None, int | None]:
-        """Counting up from one row: the last number of rows that pays, and the first that does not; None if there is none."""
-        first = next((rows for rows, pays in self.paying(key).items() if not pays), None)
-        before = [rows for rows in self.rows if first is None or rows < first]
-        return (before[-1] if before else None), first
-
     @property
     def runs(self) -> int:
         return len(self.passes[0][0])
@@ -126,23 +122,34 @@ class BatchSpeeds:
         return busy(self.spread, "one round’s runs")
 
     def in_words(self, key: str) -> str:
-        """Where speculation stops paying, as a sentence."""
+        """The speed-up of one text, between which values that of several lies, and why it rises on the way where it does."""
         if why := self._unsteady:
             return f"No verdict: {why}"
-        last, after = self.edge(key)
-        if last is None:
-            return "Speculation does not pay on this machine, not even for one text."
-        gamma, factor = self.best(key, last)
-        gain = f"{factor.said()} times as fast as target-only sampling, at gamma {gamma}"
-        many = "one text" if last == 1 else f"{last} texts"
-        if after is None:
-            return f"Speculation pays for every number of texts that was tried: with {many} it is still {gain}."
-        said = f"with {after} at best {self.best(key, after)[1].said()} times"
-        again = {rows: self.best(key, rows)[1].value for rows, pays in self.paying(key).items() if pays and rows > after}
-        more = (
-            f" It pays again with {', '.join(map(str, again))} texts, at most {max(again.values()):.2f} times." if again else ""
-        )
-        return f"Speculation stops paying between {last} and {after} texts at once: with {many} it is {gain}; {said}.{more}"
+        (first, (gamma, one)), *others = ((rows, self.best(key, rows)) for rows in self.rows)
+        said = f"With {_texts(first)} the speed-up is {one.said()}, with gamma {gamma}."
+        if not others:
+            return said
+        found = {rows: best for rows, (_, best) in others}
+        low, high = (pick(found, key=lambda rows: found[rows].value) for pick in (min, max))
+        where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _texts(others[0][0])
+        only = " only" if found[high].high < one.low else ""
+        span = f"{_of(found, low)} to {_of(found, high)}" if low != high else found[low].said()
+        said += f" With {where} at once it is{only} {span}, each with its best gamma."
+        slower = [rows for rows in self.rows if self.best(key, rows)[1].high < 1.0]
+        said += f" Below 1, as with {_texts(slower[0])}, drafting costs time." if slower else ""
+        return said + self._rise(key)
+
+    def _rise(self, key: str) -> str:
+        """A sentence where more texts gain more than fewer, beyond both intervals, and the cost of the passes says why; else nothing."""
+        for before, after in pairwise(self.rows):
+            gamma, best = self.best(key, after)
+            cheap, dear = self.cost(after, gamma), self.cost(before, gamma)
+            if best.low > self.best(key, before)[1].high and cheap.high < dear.low:
+                return (
+                    f" It rises from {before} to {after} texts: on this machine, a pass over {gamma + 1} tokens of each costs {cheap.value:.2f} "
+                    f"one-token passes with {after} texts, and {dear.value:.2f} with {before}."
+                )
+        return ""
 
     @cached_property
     def _picked(self) -> np.ndarray:
@@ -174,3 +181,13 @@ class BatchSpeeds:
 def _ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
     """Median over median of two kinds of work in the same runs (T,), and the same in each resample of the runs (RESAMPLES, T)."""
     return float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
+
+
+def _texts(rows: int) -> str:
+    return "one text" if rows == 1 else f"{rows} texts"
+
+
+def _of(found: Mapping[int, Estimate], rows: int) -> str:
+    """An estimate with its interval and its number of texts: 0.96 (64 texts: 0.92 to 0.99)."""
+    one = found[rows]
+    return f"{one.value:.2f} ({_texts(rows)}: {one.low:.2f} to {one.high:.2f})"

@@ -43,6 +43,14 @@ class CostCurve:
         """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
         return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
 
+    def cost(self, gamma: int) -> float | None:
+        """A round with so many draft tokens over one token of the target alone, medians; None where none was timed."""
+        return median(run[gamma] for run in self.rounds) / median(self.alone) if gamma < len(self.rounds[0]) else None
+
+    def part(self, name: str, gamma: int) -> float:
+        """The same of one of ``parts``; they add up to the round."""
+        return self.parts[name][gamma] / median(self.alone)
+
     @property
     def spread(self) -> float:
         """As ``measure.clock.spread`` says, over the target alone and all rounds."""
@@ -165,11 +173,11 @@ class SpeedPlan:
         row = self.row(int(self.best.value))
         if row is None:
             top = max(self.rows, key=lambda one: one.factor.value)
-            return f"Do not speculate: the best gamma, {top.gamma}, would give {top.factor.said()} times the target's speed."
+            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.factor.said()}."
         if row.factor.low <= 1.0:
-            return f"Do not speculate: {row.factor.said()} times the target's speed is not distinguishable from no gain."
+            return f"Do not speculate: the predicted speed-up of {row.factor.said()} is not distinguishable from no gain."
         span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
-        return f"Speculate with gamma {row.gamma}{span}: {row.factor.said()} times the target's speed."
+        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.factor.said()}."
 
     @property
     def of_prompts(self) -> bool:

@@ -27,10 +27,14 @@ class GreedyComparison:
 COMPARISONS = {
     one.key: one
     for one in (
-        GreedyComparison("bf16", "bf16", "float32", "bfloat16"),
-        GreedyComparison("int8", "int8", "float32", "int8"),
-        GreedyComparison("bf16-blocks", "bf16 + draft tokens", "bfloat16, target-only", "bfloat16, with draft tokens", True),
-        GreedyComparison("fp32-blocks", "fp32 + draft tokens", "float32, target-only", "float32, with draft tokens", True),
+        GreedyComparison("bf16", "float32 and bfloat16", "float32", "bfloat16"),
+        GreedyComparison("int8", "float32 and int8", "float32", "int8"),
+        GreedyComparison(
+            "bf16-blocks", "bfloat16 without and with draft", "bfloat16 without a draft", "bfloat16 with a draft", True
+        ),
+        GreedyComparison(
+            "fp32-blocks", "float32 without and with draft", "float32 without a draft", "float32 with a draft", True
+        ),
     )
 }
 
@@ -65,6 +69,17 @@ class GreedyPair:
     @property
     def place(self) -> int | None:
         return parting(self.first, self.second)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the first text ends in a loop: one piece of it three times or more, over a quarter of the text."""
+        tokens = self.first.tokens
+        enough = max(6, len(tokens) // 4)
+        return any(
+            tokens[-size * count :] == tokens[-size:] * count
+            for size in range(1, len(tokens) // 3 + 1)
+            if (count := max(3, -(-enough // size))) * size <= len(tokens)
+        )
 
     @property
     def margins(self) -> tuple[float, float] | None:

@@ -28,38 +28,29 @@ class Setup:
     """One way to serve a target.
 
     kind         EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
-    exact_for    the distribution with respect to which it is exact, in a few words
-    description  the same in a sentence; for a mistake, what goes wrong
+    description  what it is, and why draft tokens change nothing or something
     of           the setup whose distribution it means to keep, which differs from its own key for a mistake
     """
 
     key: str
     name: str
     kind: str
-    exact_for: str
     description: str
     of: str
 
 
 _SETUPS: tuple[tuple[str, ...], ...] = (
-    (REFERENCE, "float32", EXACT, "the published weights", "The distribution of the published weights in float32, the reference here."),
-    ("bf16", "bfloat16", ROUNDING, "the verifying pass",
-     "The distribution of the verification pass’s bfloat16 logits. Passes over one token round differently."),
-    ("int8", "int8, a scale for each token", EXACT, "the quantized target",
-     "The distribution of the quantized target, which is another model; draft tokens do not change it. Products are summed as integers, and attention in float64."),
-    ("int8-pass", "int8, one scale for a pass", LOSSY, "no distribution of the text alone",
-     "The draft tokens change the scale, and with it how everything else in their pass is rounded.", "int8"),
-    ("top-k", f"top-k {TOP_K}", EXACT, "the cut distribution", f"The distribution cut to its {TOP_K} most likely tokens. The draft is not cut, and does not need to be."),
-    ("ban", f"“{WORD}” banned", EXACT, "the distribution without the word",
-     "The distribution without the word, rescaled. Draft tokens are judged by it, and all draws come from it."),
-    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither distribution",
-     "Draft tokens are judged by the distribution with the word, so the word is accepted; only the target’s own draws leave it out.", "ban"),
-    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalized distribution",
-     "The distribution with a penalty on every token of its own prefix, draft tokens before it included."),
-    ("penalty-once", "penalty set once a round", LOSSY, "neither distribution",
-     "The penalty sees only the committed text: repetitions among the draft tokens are not penalized.", "penalty"),
+    (REFERENCE, "float32", EXACT, "The published weights: the reference here."),
+    ("bf16", "bfloat16", ROUNDING, "A pass over several tokens rounds a little differently from a pass over one."),
+    ("int8", "int8, a scale for each token", EXACT, "The quantized target is another model. Draft tokens keep that model’s distribution."),
+    ("int8-pass", "int8, one scale for a pass", LOSSY, "Mistake: the draft tokens change the scale that everything else in their pass is rounded with.", "int8"),
+    ("top-k", f"top-k {TOP_K}", EXACT, f"Only the {TOP_K} most likely tokens may be drawn. The draft does not need the same cut."),
+    ("ban", f"“{WORD}” banned", EXACT, "The word has probability 0 in verification and in every draw."),
+    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "Mistake: only the target’s own draws leave the word out. Verification still accepts it.", "ban"),
+    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "Every token of the prefix is penalized, draft tokens before it included."),
+    ("penalty-once", "penalty set once a round", LOSSY, "Mistake: repetitions among the draft tokens of a round are not penalized.", "penalty"),
 )  # fmt: skip
-ENTRIES = {row[0]: Setup(*row) if len(row) == 6 else Setup(*row, row[0]) for row in _SETUPS}
+ENTRIES = {row[0]: Setup(*row) if len(row) == 5 else Setup(*row, row[0]) for row in _SETUPS}
 
 
 @dataclass(frozen=True, slots=True)

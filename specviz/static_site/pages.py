@@ -186,6 +186,10 @@ def evidence() -> Content:
     served = read_file(TRACES / "setups.json", setups.from_json)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plans.from_json).values()))
+    setups_rows = [
+        dict(zip((*setups_words.COLUMNS, "what it is"), (*row, meaning), strict=True))
+        for row, meaning in setups_words.table(served)
+    ]
     blank = "".join(f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.blanks(cells))
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
@@ -193,7 +197,7 @@ def evidence() -> Content:
         f"<code>specviz verify --all --tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.html(cells)}\n"
         f"<p class=said>{escape(matrix.conclusion(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
         f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
-        f"{table(setups_words.table(served))}\n<p class=said>{escape(setups_words.conclusion(served))}</p>",
+        f"{table(setups_rows)}\n<p class=said>{escape(setups_words.conclusion(served))}</p>",
         f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.rows(predicted))}\n"
         f"<p class=said>{escape(plan_words.tokens_conclusion(predicted))}</p>",
         f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{table(study_words.scores(kinds))}",

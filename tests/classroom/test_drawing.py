@@ -14,7 +14,7 @@ from specviz.classroom.cells import Cells, Tally
 from specviz.classroom.certificate import certificate
 from specviz.classroom.records import SERVER, SPAN, block, seed_of
 from specviz.classroom.store import Drawn, blocks
-from specviz.classroom.tally import ClassSamples, Outcome, Race, Standing, calibration, outcome, race, votes
+from specviz.classroom.tally import ClassSamples, Race, Standing, calibration, outcome, race, votes
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import looks, sources
@@ -123,7 +123,9 @@ def test_a_prediction_is_scored_against_the_students_own_random_number():
     numbers = PhiloxRandomness(seed_of(11, 2))
     for student in (1, 2, 3, 40):
         u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
-        assert outcome(11, task, student, {"chance": 0.7}) == Outcome(u, u < 0.4, (0.7 - (u < 0.4)) ** 2)
+        found = outcome(11, task, student, {"chance": 0.7})
+        assert (found.u, found.accepted, found.brier) == (u, u < 0.4, (0.7 - (u < 0.4)) ** 2)
+        assert (found.expected, found.best) == (pytest.approx(0.4 * 0.3**2 + 0.6 * 0.7**2), pytest.approx(0.24))
 
 
 def test_calibration_is_that_of_the_whole_class():
@@ -133,7 +135,7 @@ def test_calibration_is_that_of_the_whole_class():
     assert found.n == 4000 and found.said == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
     assert (
         found.brier == pytest.approx(0.24, abs=0.04)
-        and found.best == pytest.approx(0.24)
+        and found.best == found.expected == pytest.approx(0.24)
         and found.right == pytest.approx(0.6, abs=0.04)
     )
     ((middle, n, came),) = found.bins
@@ -170,7 +172,7 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
     for one in found:
         assert one["chance"] == pytest.approx(min(1.0, one["p"] / one["q"])) and one["text"].startswith(SETTINGS.prompt[:4])
         assert one["token"] in [bar["token"] for bar in one["bars"]]
-    assert found[0] != found[1]
+    assert found[0] != found[1] and found[0]["chance"] <= drawing.OPEN, "the first one may well be rejected"
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):

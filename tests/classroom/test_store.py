@@ -7,9 +7,9 @@ import math
 import pytest
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, MOST_EACH, SPAN, asked_for, block, checked, room_settings, seed_of
-from specviz.classroom.store import FILE, Drawn, StoreError, blocks
-from specviz.errors import SettingsError, SpecvizError
+from specviz.classroom.records import HOURS, MOST_EACH, SHOWN, SPAN, asked_for, block, checked, room_settings, seed_of
+from specviz.classroom.store import ADDED, FILE, Drawn, StoreError, blocks
+from specviz.errors import Busy, SettingsError, SpecvizError
 from specviz.settings import Settings
 from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
 
@@ -69,7 +69,9 @@ def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
     store.join(room, "the ticket of somebody")
     store.show(room.code, "ABC234")
     clock.now += 3600 * HOURS - 1
-    assert store.room(room.code) and store.steered(room.steer) and store.shown("ABC234") and store.sweep() == 0
+    assert store.room(room.code) and store.steered(room.steer) and store.sweep() == 0
+    store.show(room.code, "ABC234")
+    assert store.shown("ABC234")
     clock.now += 1
     assert not (store.room(room.code) or store.steered(room.steer) or store.shown("ABC234"))
     assert store.sweep() == 1 and store._rows("SELECT * FROM students") == []
@@ -116,8 +118,52 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
         store_in(tmp_path / FILE)
 
 
+def test_a_short_code_hides_by_itself(tmp_path):
+    clock = Clock()
+    store = store_in(tmp_path, clock)
+    room = store.open(SETTINGS)
+    store.show(room.code, "ABC234")
+    clock.now += 60 * SHOWN - 1
+    assert store.shown("ABC234") and store.room(room.code).short == "ABC234"
+    clock.now += 1
+    assert store.shown("ABC234") is None and store.room(room.code).short == ""
+    store.show(room.code, "DEF567")
+    assert store.shown("DEF567").code == room.code
+
+
+def test_a_closed_door_keeps_those_who_are_in_and_lets_nobody_else_in(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    store.join(room, "the first ticket")
+    store.show(room.code, "ABC234")
+    store.shut(room.code, True)
+    assert store.room(room.code).shut and store.shown("ABC234") is None and store.room(room.code).version > room.version
+    assert store.join(room, "the first ticket") == 1
+    with pytest.raises(Busy, match="The door of this room is closed"):
+        store.join(room, "another ticket")
+    store.shut(room.code, False)
+    assert store.join(room, "another ticket") == 2
+
+
+def test_a_file_of_the_version_before_is_taken_over_with_its_rooms(tmp_path):
+    store = store_in(tmp_path)
+    room = store.open(SETTINGS)
+    for column in ADDED:
+        store._db.execute(f"ALTER TABLE rooms DROP COLUMN {column.split()[0]}")
+    store._db.execute("PRAGMA user_version = 1")
+    store.close()
+    again = store_in(tmp_path)
+    assert again.room(room.code) == room
+    again.shut(room.code, True)
+    assert store_in(tmp_path).room(room.code).shut
+
+
 def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own():
-    assert 8 * codes.BYTES >= 60 and len({codes.link_code() for _ in range(100)}) == 100
+    assert codes.LINK * math.log2(len(codes.LETTERS)) >= 60
+    made = {codes.link_code() for _ in range(100)}
+    assert len(made) == 100 and all(one.isalnum() and len(one) == codes.LINK for one in made), (
+        "it does not break, and can be read aloud"
+    )
     assert (
         codes.link_code("K").startswith("k")
         and codes.short_code("k").startswith("K")

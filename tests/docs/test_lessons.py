@@ -10,13 +10,17 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from specviz.classroom.records import KINDS
+from specviz.evidence import looks
+from specviz.evidence.looks import LOOKS
 from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.figures.one_round.stage import read_cursor
+from specviz.figures.one_round.stage import motions, read_cursor
 from specviz.figures.one_token.link import read_state
 from specviz.figures.questions.questions import questions, shipped
 from specviz.measure.methods import ENTRIES
 from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
+from specviz.web.classroom.words import TITLES
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
@@ -63,6 +67,23 @@ def test_a_lesson_has_what_a_teacher_looks_for(lesson):
         assert part in text, part
 
 
+def test_a_link_to_the_rejected_token_leads_to_its_random_number():
+    for name in ("lesson-20", "lesson-45"):
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        (address,) = re.findall(r"\[One round\]\((http[^)]*)\)[^|]*drag u down", text)
+        at = read_cursor(parse_qs(urlsplit(address).query)["at"][0])
+        round_ = RECORDED.opening.rounds[at["round"]]
+        motion = motions(RECORDED.opening, round_)[at["motion"]]
+        assert motion.kind == "uniform" and round_.proposals[motion.node].accepted is False
+
+
+def test_a_class_s_tasks_have_the_names_of_their_buttons():
+    text = (DOCS / "lesson-45.md").read_text(encoding="utf-8")
+    assert re.findall(r"the task \*([^*]+)\*", text) == [TITLES[kind] for kind in KINDS]
+    for word in ("*Open a room*", "*Open the wall*", "*Export*"):
+        assert word in text
+
+
 def test_the_solutions_of_20_minutes():
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.3])
     overlap, residual = np.minimum(p, q), np.maximum(p - q, 0.0)
@@ -73,8 +94,13 @@ def test_the_solutions_of_20_minutes():
 def test_the_solutions_of_45_minutes():
     assert expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
     assert wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
-    assert round(3000 * (0.07 / 0.02) ** 2) == 36_750
-    assert detectable_tv(14, 3000) == pytest.approx(0.07, abs=0.003), "of 15 tokens, as in question 6"
+    text = (DOCS / "lesson-45.md").read_text(encoding="utf-8")
+    look = next(look for look in range(LOOKS.looks) if LOOKS.n(look) == 1000)
+    said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
+    assert f"{detectable_tv(looks.plan(look, 2).cells - 1, 1000, LOOKS.level(look)):.2g}" == f"{said:g}", (
+        "what the wall says of 1,000 samples"
+    )
+    assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text
     assert 0.5 + 0.5 * 0.5 == 0.75
 
 

@@ -27,6 +27,9 @@ SMALLEST = """() => {
 }"""
 
 
+FOCUSED = '() => [document.activeElement.className, document.activeElement.getAttribute("role")]'
+
+
 class Server:
     """One that can be started anew under its address."""
 
@@ -53,14 +56,13 @@ def open_room(page: Page, address: str) -> tuple[str, str]:
     """A room with a short code in sight: (address of its wall, the code)."""
     page.goto(f"{address}/classroom")
     page.get_by_role("button", name="Open a room").click()
-    page.get_by_role("button", name="Show a short code").click()
-    expect(page.get_by_role("button", name="Hide the code")).to_be_visible()
+    expect(page.locator(".room-short")).to_be_visible()
     wall = page.get_by_role("link", name="Open the wall").get_attribute("href")
     return wall, page.locator(".room-short").inner_text()
 
 
 def begin(page: Page, task: str) -> None:
-    page.get_by_role("button", name="Next task").click()
+    page.get_by_role("button", name=re.compile("^(Start a|Next) task")).click()
     page.get_by_role("button", name=task, exact=True).click()
     expect(page.get_by_role("heading", name=re.compile(rf"Task \d+: {re.escape(task)}"))).to_be_visible()
 
@@ -127,11 +129,13 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
     own.stop()
     phone.get_by_role("button", name="10 more", exact=True).tap()
     expect(phone.locator("#line")).to_contain_text("nothing is lost")
+    expect(wall.get_by_role("dialog")).to_be_hidden()  # Streamlit's, for programmers
     own.start()
     has(phone, 121)
     keys.reload()
     has(keys, 1)
     expect(wall.get_by_role("img", name=re.compile("122 samples"))).to_be_visible()
+    assert not wall.get_by_text("has let go of what this page had").count(), "nothing was lost, and nothing covers the wall"
 
     teacher.reload()
     begin(teacher, "Predict")
@@ -142,7 +146,8 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
     keys.keyboard.press("ArrowRight")
     keys.keyboard.press("Tab")
     keys.keyboard.press("Enter")
-    expect(keys.locator(".sent")).to_have_text("You said: accepted, 51%.")
+    expect(keys.locator(".sent")).to_have_text("You said: accepted, 51% for accepted. Look at the wall.")
+    assert keys.evaluate(FOCUSED) == ["sent", "status"], "who sent by keyboard goes on at what is said of it"
     expect(wall.get_by_text("1 prediction so far.")).to_be_visible()
     teacher.get_by_role("button", name="Show what happened").click()
     expect(keys.locator(".came")).to_contain_text("Your random number")
@@ -150,6 +155,66 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
     expect(wall.locator(".calibration")).to_be_visible()
     assert wall.evaluate(SMALLEST) >= 24
     assert [one.mistakes for one in (teacher, phone, keys, wall)] == [[]] * 4
+
+
+def tab_to(page: Page, name: str, role: str = "button") -> None:
+    """With Tab alone, as somebody without a pointer does."""
+    wanted = page.get_by_role(role, name=re.compile(f"^{re.escape(name)}"))
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("(node) => node === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not come to {name}")
+
+
+def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(own, browser):
+    """Which mistake? and Race at 390 pixels; what was sent is told, and the class's findings too."""
+    address = own.start()
+    teacher, keys = laptop(browser.new_context()), laptop(browser.new_context(viewport={"width": 390, "height": 844}))
+    link, _ = open_room(teacher, address)
+    keys.goto(link.removesuffix("/wall"))
+    expect(keys.get_by_role("heading", name="You are in")).to_be_visible()
+    begin(teacher, "Which mistake?")
+    for turn in ("Vote again, after talking", "Show the votes and the answer"):
+        expect(keys.get_by_role("button", name="Vote")).to_be_visible()
+        keys.locator("h1").focus()
+        keys.keyboard.press("Tab")
+        keys.keyboard.press("Space")
+        tab_to(keys, "Vote")
+        keys.keyboard.press("Enter")
+        expect(keys.locator(".sent")).to_contain_text("Your vote: ")
+        assert keys.evaluate(FOCUSED) == ["sent", "status"]
+        teacher.get_by_role("button", name=turn).click()
+    expect(keys.locator("#class")).to_contain_text("It is: ")
+    expect(keys.locator(".came")).to_contain_text("before, ")
+    begin(teacher, "Race")
+    expect(keys.get_by_role("button", name="Race")).to_be_visible()
+    keys.locator("h1").focus()
+    tab_to(keys, "Draft model", "radio")
+    keys.keyboard.press("ArrowDown")
+    tab_to(keys, "Draft tokens per round (gamma)", "slider")
+    keys.keyboard.press("ArrowLeft")
+    tab_to(keys, "Race")
+    keys.keyboard.press("Enter")
+    expect(keys.locator(".sent")).to_contain_text("tokens per pass")
+    assert keys.evaluate(FOCUSED) == ["sent", "status"]
+    assert keys.get_by_role("cell", name="3", exact=True).count() >= 1
+    assert keys.evaluate("document.documentElement.scrollWidth") <= 390
+    assert found(keys) == []
+    assert [one.mistakes for one in (teacher, keys)] == [[]] * 2
+
+
+def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(own, browser):
+    address = own.start()
+    teacher, late = laptop(browser.new_context()), phone_of(browser)
+    link, _ = open_room(teacher, address)
+    teacher.get_by_role("button", name="Close the door").click()
+    expect(teacher.get_by_text("The door is closed.")).to_be_visible()
+    late.goto(link.removesuffix("/wall"))
+    expect(late.locator("#line")).to_contain_text("The door of this room is closed.")
+    teacher.get_by_role("button", name="Open the door").click()
+    expect(late.get_by_role("heading", name="You are in")).to_be_visible()
+    expect(late.locator("#line")).to_be_empty()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -84,7 +84,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 ENDS = {
     "p": "p, the target’s distribution.",
     "q": "q, the draft’s distribution.",
-    "residual": "the part where p is larger than q.",
+    "residual": "what p has beyond q: p\u00a0−\u00a0q, where p is larger.",
 }
 
 
@@ -130,7 +130,9 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     page.get_by_label("starting distributions").select_option("disjoint")
     expect(told).to_contain_text("✓ Exact. But only here")
     page.get_by_label("starting distributions").select_option("equal")
-    expect(told).to_contain_text("nothing is ever rejected")
+    expect(told).to_contain_text("✓ Exact. But only here: the two distributions are equal")
+    choose(page, "residual")
+    expect(told).to_contain_text("✓ Exact. As with any bars.")
 
 
 def test_before_an_answer_neither_picture_nor_words_give_it_away(open_token):

@@ -44,7 +44,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     boxes = [word.bounding_box() for word in words]
     assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
     resize(page, 1366, 768)
-    page.get_by_role("tab", name="What if?").click()
+    page.get_by_role("tab", name="The formula as a map").click()
     expect(page.get_by_role("slider", name="gamma: draft tokens per round")).to_be_visible(timeout=PATIENT)
     for name, key in (("alpha: acceptance rate", "Home"), ("gamma: draft tokens per round", "End")):
         page.get_by_role("slider", name=name).focus()
@@ -77,8 +77,8 @@ def test_a_plan_is_stopped_and_made(page, server):
     page.get_by_role("button", name="Predict for this text").click()
     page.locator(".st-key-speed-stop button").click()  # the frame's own Stop appears in its head where a run takes long
     expect(page.get_by_role("button", name="Predict for this text")).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded for the text|Your prediction"))
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded: Storybook|Your prediction"))
     page.get_by_role("button", name="Predict for this text").click()
-    expect(page.locator(".st-key-speed-notes-from")).to_contain_text("Your prediction: 16 continuations", timeout=2 * PATIENT)
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text("16 continuations", timeout=2 * PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
     assert page.mistakes == []

@@ -180,8 +180,8 @@ def rounds_in_time() -> Series:
     return {
         "draft step": [(step + chosen.c, 0.0) for step in steps],
         "draft step, start": [(step, 0.0) for step in steps],
-        "target pass, with the tokens that it yields on average": [(start + 1.0, lane) for start, lane in passes],
-        "target pass, with the tokens that it yields on average, start": passes,
+        "target pass (tokens)": [(start + 1.0, lane) for start, lane in passes],
+        "target pass (tokens), start": passes,
     }
 
 
@@ -234,34 +234,34 @@ def distances() -> Series:
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
-    found["change by draft tokens, at most"] = down(low(row["own"]["worst"]) for row in rows)
-    found["distance to float32, mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
+    found["the setup: mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
+    found["draft tokens: mean to largest"] = down(low(row["own"]["worst"]) for row in rows)
     return found
 
 
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
-    """(place, margin) where both texts have the same token, and where texts diverge; then the margins of all these places and of the latter."""
+    """(place, margin) where both texts have the same token, and where texts differ; then the margins of all these places and of the latter."""
     together, parted, everywhere, there = [], [], [], []
     for one in raw("setups")["near_ties"]["comparisons"][e.ARM]:
         margins = one["first"]["margins"]
         pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
         place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
         shared = len(one["first"]["tokens"]) if place is None else place
-        together += [(k, max(1e-3, margins[k])) for k in range(shared)]
+        together += [(k + 1, max(1e-4, margins[k])) for k in range(shared)]
         everywhere += margins[: shared + (place is not None)]
         if place is not None:
-            parted.append((place, max(1e-3, margins[place])))
+            parted.append((place + 1, max(1e-4, margins[place])))
             there.append(margins[place])
     return together, parted, everywhere, there
 
 
 def spread() -> Series:
-    """Shares of equal bins of the logarithm; what is smaller than a thousandth stands in the first."""
+    """Shares of equal bins of the logarithm; what is smaller than a ten thousandth stands in the first."""
     *_, everywhere, there = greedy()
-    edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
+    edges = np.linspace(-4.0, np.log10(max(10.0, *everywhere)), 21)
     middles = (edges[1:] + edges[:-1]) / 2
-    shares = [np.histogram(np.log10(np.maximum(1e-3, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all positions": over(middles, shares[0]), "where texts diverge": over(middles, shares[1])}
+    shares = [np.histogram(np.log10(np.maximum(1e-4, one)), edges)[0] / len(one) for one in (everywhere, there)]
+    return {"all positions": over(middles, shares[0]), "where texts first differ": over(middles, shares[1])}
 
 
 def curve() -> Series:
@@ -290,8 +290,8 @@ def expected(kind: str, name: str) -> Series:
         ("one_token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
         ("one_token", "out"): lambda: {"accepted": down(e.COLUMNS["accepted"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
-        ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
-        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
+        ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per position", "one alpha")),
+        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per position", "the formula")),
         ("speed", "positions"): by_position,
         ("speed", "acceptance-over-temperature"): lambda: acceptance("temperature"),
         ("speed", "acceptance-over-top-p"): lambda: acceptance("top-p"),
@@ -307,7 +307,7 @@ def expected(kind: str, name: str) -> Series:
         ("whole_text", "lorenz"): lorenz,
         ("whole_text", "kinds"): kinds,
         ("serving_limits", "distances"): distances,
-        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts diverge"), greedy(), strict=False)),
+        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts differ"), greedy(), strict=False)),
         ("serving_limits", "spread"): spread,
     }[kind, name]()  # fmt: skip
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures import classroom as figures
+from specviz.figures.classroom import charts
+from specviz.figures.classroom import wall as figures
 from specviz.figures.exactness.evidence import CellShares, axis_end
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
@@ -44,8 +45,36 @@ def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
     assert "band" not in figures.histogram(shares(0)).replace('<i class="band"></i>', ""), "no noise before the first sample"
 
 
+def test_a_text_that_a_mistake_makes_frequent_has_a_row_within_the_axis_and_the_rest_is_a_line():
+    one = shares()
+    counts = [0] * 19 + [one.n]  # the rarest text is all that this decoder writes
+    wrong = CellShares.of("the decoder", one.labels, one.whole, np.array(one.probs), counts, one.n)
+    html = figures.histogram(wrong)
+    names, bars = re.findall(r'class="name">([^<]+)<', html), parts(html, "share")
+    assert names[-1] == "cell 19" and len(names) == figures.CELLS and 90 < bars[-1][1] < 100
+    rest = [place for place in range(20) if f"cell {place}" not in names]
+    assert f"All other texts together: 0.0% of the samples, exact {sum(one.probs[place] for place in rest):.1%}." in html
+    assert figures.told(one) == list(range(figures.CELLS)), "without a mistake the most likely texts, in their order"
+
+
+def test_charts_for_print_have_the_numbers_of_the_wall():
+    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.41, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
+    line, *dots, came = charts.calibration(found).data
+    assert [(*dot.x, *dot.y) for dot in dots] == [(0.25, 0.8), (0.95, 0.8)] and (came.x, came.y) == ((0.25,), (0.5,))
+    assert line.x == line.y and (dots[0].marker.size / dots[1].marker.size) ** 2 == pytest.approx(6)
+    figure = charts.votes([{"name": "no mistake"}, {"name": MARKUP}], Votes((3, 1), (0, 4), 3), 1)
+    before, after = figure.data
+    assert (before.x, after.x) == ((3, 1), (0, 4)) and all(a > b for a, b in zip(before.y, after.y, strict=True))
+    assert [(note.x, note.text) for note in figure.layout.annotations] == [(3, "3"), (1, "1"), (0, "0"), (4, "4")]
+    assert [name.startswith("✓ ") for name in figure.layout.yaxis.ticktext] == [False, True]
+    assert "<img" not in "".join(figure.layout.yaxis.ticktext)
+    figure = charts.race([Choice("draft", 4, 2, 48, 16, 60, 30), Choice("ngram", 1, 1, 24, 24, 24, 0)])
+    bars, mark = figure.data
+    assert (bars.x, mark.x) == ((3.0, 1.0), (1.0, 1.0)) and [note.text for note in figure.layout.annotations] == ["3.00", "1.00"]
+
+
 def test_the_class_s_predictions_stand_where_they_were_said_and_outcomes_need_enough_of_them():
-    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
+    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.41, 0.16, ((0.25, 6, 0.5), (0.95, 1, 1.0)), (*[(0.26, 0.8)] * 6, (0.93, 0.8)))
     html = figures.calibration(found)
     dots = parts(html, "said")
     assert dots == [(25.0, 80.0), (95.0, 80.0)] and parts(html, "came") == [(25.0, 50.0)]
@@ -66,9 +95,10 @@ def test_votes_and_races_show_every_count_and_mark_the_right_answer():
 
 
 def test_no_text_of_a_model_is_markup():
-    content = {"token": MARKUP, "bars": [{"token": MARKUP, "p": 0.5, "q": 0.25}]}
+    content = {"token": MARKUP, "p": 0.5, "q": 0.25, "bars": [{"token": MARKUP, "p": 0.5, "q": 0.25}]}
     one = shares(10, 3)
     labeled = CellShares.of(MARKUP, [MARKUP] * 3, [True] * 3, np.array(one.probs), one.counts, one.n)
     drawn = [figures.situation(content), figures.histogram(labeled), figures.votes([{"name": MARKUP}], Votes((1,), (1,), 0), 0)]
     assert not any("<img" in html for html in drawn) and all("&lt;img" in html for html in drawn)
-    assert parts(drawn[0], "draft upper") == [(0.0, 50.0)] and parts(drawn[0], "target lower") == [(0.0, 100.0)]
+    assert parts(drawn[0], "draft upper") == [(0.0, 40.0)] and parts(drawn[0], "target lower") == [(0.0, 80.0)]
+    assert "q = 0.25" in drawn[0] and "p = 0.50" in drawn[0]

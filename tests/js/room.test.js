@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { allowedSizes, backoff, codeOf, mayHelp, moments, remembered } from "../../assets/components/room/state.js";
+import { allowedSizes, backoff, codeOf, disagree, mayHelp, moments, ofRace, remembered } from "../../assets/components/room/state.js";
 
 const fresh = () => "0123456789abcdef";
 
@@ -46,4 +46,18 @@ test("a sample is told draft token by draft token up to the first rejection, the
     { drafts: [draft(true)], ending: { kind: "bonus", token: "c" } },
   ];
   assert.deepEqual(moments(walk).map((one) => `${one.kind} ${one.round} ${one.unchecked ?? one.draft.accepted}`), ["draft 0 true", "draft 0 false", "end 0 1", "draft 1 true", "end 1 0"]);
+  assert.deepEqual(moments([{ drafts: [], ending: { kind: "bonus", token: "." } }]).map((one) => [one.kind, one.drafted]), [["end", 0]], "the last token may have no draft");
+});
+
+test("a race's text that is missing is being written, and once the race is closed it was not", () => {
+  const own = { method: "draft", gamma: 2 };
+  assert.equal(ofRace(own, true), "Your text is being written.");
+  assert.equal(ofRace(own, false), "The race was closed before your text was written.");
+  assert.equal(ofRace({ ...own, tokens: 24, passes: 10 }, false), "Your text: 24 tokens in 10 target passes, 2.40 tokens per pass.");
+  assert.equal(ofRace({ ...own, tokens: 0, passes: 0, reason: "This pair has no early exit." }, true), "This pair has no early exit.");
+});
+
+test("a verdict and a chance that contradict each other are asked back", () => {
+  assert.deepEqual([[true, 0.8], [true, 0.5], [false, 0.5], [false, 0.2]].map(([accepted, chance]) => disagree(accepted, chance)), [false, false, false, false]);
+  assert.deepEqual([[true, 0.2], [false, 0.8]].map(([accepted, chance]) => disagree(accepted, chance)), [true, true]);
 });

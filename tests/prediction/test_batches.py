@@ -50,22 +50,25 @@ def test_the_factor_is_tokens_over_the_seconds_of_a_round():
     assert found.c == pytest.approx(0.1)
 
 
-def test_speculation_stops_paying_where_the_machine_has_nothing_idle_left():
+def test_the_sentence_gives_the_speed_up_of_one_text_and_of_more_with_their_intervals():
     found = by_hand()
-    assert found.edge(KEY) == (1, 4)
-    assert "stops paying between 1 and 4 texts" in found.in_words(KEY) and "1.33" in found.in_words(KEY)
-    assert by_hand(costly=1.2).edge(KEY) == (4, None) and "every number of texts" in by_hand(costly=1.2).in_words(KEY)
-    slow = replace(found, passes=found.passes[1:] * 2)
-    assert slow.edge(KEY) == (None, 1) and "not even for one text" in slow.in_words(KEY)
+    one, four = found.factor(KEY, 1, 2), found.factor(KEY, 4, 2)
+    said = found.in_words(KEY)
+    assert said.startswith(f"With one text the speed-up is {one.said()}, with gamma 2. With 4 texts at once it is")
+    assert f"{four.said()}, each with its best gamma. Below 1, as with 4 texts" in said and "rises" not in said
+    assert "Below 1" not in by_hand(costly=1.2).in_words(KEY), "nothing is slower there"
 
 
-def test_a_gain_that_comes_back_on_more_texts_is_said():
+def test_a_speed_up_that_rises_with_more_texts_is_explained_by_the_cost_of_the_passes():
     found = by_hand()
     back = replace(found, passes=found.passes[::-1], rows=(1, 4), rounds={KEY: ((8, 8),)})
     back = replace(
         back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), drafting=found.drafting[:1] * 3, rule=found.rule[:1] * 3
     )
-    assert back.edge(KEY) == (1, 2) and "pays again with 4 texts" in back.in_words(KEY)
+    dear, cheap = (back.cost(rows, 2).value for rows in (2, 4))
+    assert f"rises from 2 to 4 texts: on this machine, a pass over 3 tokens of each costs {cheap:.2f}" in back.in_words(KEY)
+    assert f"one-token passes with 4 texts, and {dear:.2f} with 2." in back.in_words(KEY)
+    assert back.round_cost(2, 2) == pytest.approx(dear + 0.3)
 
 
 def test_runs_far_apart_give_no_verdict():

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.figures.common.narration import number
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
-from specviz.web.common import cache, measurement_page, two_texts, warmup
+from specviz.web.common import cache, measurement_page, plain_table, two_texts, warmup
 from specviz.web.common.queue import Queue, Stopped, Ticket
 from specviz.web.common.two_texts import Line
 from specviz.web.serving_limits import export, view, work
@@ -88,40 +89,44 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
     lines = figures.table(shown)
-    assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
-    for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line[figures.COLUMNS[5]], line["tokens per pass"]) == (
-            row.verdict,
-            row.overlap.value,
-            row.per_pass,
-        )
+    for ((name, apart, own, verdict), meaning), row in zip(lines, shown.rows, strict=True):
+        assert (name, meaning, own) == (row.entry.name, row.entry.description, number(row.own.worst))
+        assert apart == (number(row.apart.value) if row.apart else "reference")
+        assert verdict == f"{figures.mark(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
-        speeds = [line[figures.COLUMNS[7]] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
-        assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
+        one = replace(shown, spread=1.0 if noisy else 0.0)
+        speeds = [line["speed-up with draft tokens"] for line in figures.speeds(one)]
+        assert (set(speeds) == {figures.NOISY}) == noisy, "a speed that is no verdict is not shown as one"
+        assert ("No speeds are given" in figures.timed(one)) == noisy and f"gamma {shown.settings.gamma}" in figures.timed(one)
     said = figures.conclusion(shown)
     far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
-    assert far.entry.name in said and all(row.entry.name in said for row in shown.rows if row.entry.kind == LOSSY)
+    worst = max((row for row in shown.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
+    assert f"{far.entry.name}, {number(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
+    assert f"up to {number(worst.own.worst)} after a mistake ({worst.entry.name})" in said
     blank = replace(shown, rows=tuple(type(row)(row.key, "none") for row in shown.rows))
-    assert figures.conclusion(blank) == "Nothing could be compared on this pair." and figures.table(blank)[0]["verdict"] == "–"
+    assert figures.conclusion(blank) == "Nothing could be compared on this pair." and figures.table(blank)[0] == (
+        ("float32", "–", "–", "–"),
+        "none",
+    )
 
 
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     figure = figures.distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["change by draft tokens, at most"]
+    worst = named["draft tokens: mean to largest"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["distance to float32, mean"].x) == [row.apart.value for row in shown.rows if row.apart]
-    assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
+    assert list(named["the setup: mean"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "change (TV)")
 
 
 def test_margins_are_drawn_up_to_where_texts_diverge():
     figure = ties.margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
-    assert list(named["texts diverge"].y) == [0.01, 0.03] and list(named["texts diverge"].x) == [2, 2]
+    assert list(named["same token"].x) == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3]
+    assert list(named["texts differ"].y) == [0.01, 0.03] and list(named["texts differ"].x) == [3, 3], "positions count from 1"
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
     lines = ties.margins(NearTieSummary("int8", HAND_MADE.pairings[:1]))
-    assert [trace.name for trace in lines.data] == ["float32", "int8", "texts diverge"]
+    assert [trace.name for trace in lines.data] == ["float32", "int8", "texts differ"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
 
@@ -136,18 +141,30 @@ def test_the_histogram_counts_every_margin_once():
 
 def test_the_conclusion_of_near_ties_follows_its_counts():
     said = ties.conclusion(HAND_MADE)
-    assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
-    assert "0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
+    assert said.startswith("Of 4 greedy texts of 3 tokens, 2 differ between float32 and bfloat16. ")
+    assert "at most 0.03 apart (median 0.02); over all positions the median is" in said
     assert (
         ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write the same tokens in 2 greedy texts of 3 tokens."
     )
     one = ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
-        "The greedy texts diverge between float32 and int8, after 2 tokens. The gap between the two largest logits there is 0.01; "
+        "The greedy text differs between float32 and int8, from token 3 on. Where the texts first differ, the two largest logits are 0.01 apart; "
     )
     (line, _) = ties.partings(HAND_MADE)
-    assert (line["after"], line["float32"], line["bfloat16"]) == ("…abcd", "e", "f")
+    assert (line["after"], line["position"], line["float32"], line["bfloat16"]) == ("…abcd", 3, "e", "f")
+
+
+def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
+    def pairing(*tokens):
+        return GreedyPair(
+            (), GreedyText(tokens, (1.0,) * len(tokens)), GreedyText((*tokens[:-1], 8), (1.0,) * len(tokens)), PIECES
+        )
+
+    circles, straight = pairing(1, 2, 3, 4, 3, 4, 3, 4), pairing(1, 2, 3, 4, 3, 4, 3, 5)
+    assert circles.repeats and not straight.repeats and not HAND_MADE.pairings[0].repeats
+    assert ties.conclusion(NearTieSummary("int8", (circles,))).endswith("This text repeats itself, so the gap does too.")
+    assert "repeats" not in ties.conclusion(NearTieSummary("int8", (straight,)))
 
 
 def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
@@ -192,7 +209,7 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     *checked, tied, first = shown
     assert [len(one.rows) for one in checked] == list(range(1, len(ENTRIES) + 1))
     assert all(row.own is not None or row.reason for row in checked[-1].rows) and not checked[-1].near_ties.comparisons
-    assert "own distribution" not in figures.conclusion(checked[0]) and len(figures.table(checked[0])) == 1
+    assert figures.conclusion(checked[0]) == "Nothing could be compared on this pair." and len(figures.table(checked[0])) == 1
     assert tied.runs == 0 and tied.near_ties.comparisons and tied.rows == checked[-1].rows
     assert "nothing is timed yet" in view.measured_on(visit, tied)
     visit.ticket = None
@@ -235,9 +252,25 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     one = min(seen.parted, key=lambda pair: pair.margins[0])
     assert (told.place, told.gap, told.names) == (one.place + 1, min(p.margins[0] for p in seen.parted), ("float32", "bfloat16"))
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
-    assert f"{told.gap:.2g} apart in float32; {seen.typical:.2g} is usual" in told.in_words
+    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.typical:.2g}" in told.in_words
     same = replace(one, second=one.first)
     assert ties.story(replace(seen, pairings=(same,))) is None and ties.story(None) is None, "no texts part"
+
+
+def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
+    said = view.elsewhere(shown)
+    plan = view.recorded_plans()["storybook 1"]
+    (row,) = [row for row in plan.checked if row.gamma == shown.settings.gamma]
+    assert row.factor.said() in said and "the same models, temperature and gamma" in said
+    assert view.elsewhere(replace(shown, settings=replace(shown.settings, pair="a|b"))) == ""
+
+
+def test_the_cells_of_a_plain_table_are_text():
+    made = plain_table.html(("<a>", "b"), [(("<name>", "<1>"), "<why>")])
+    assert (
+        "<th scope='row'>&lt;name&gt;<small>&lt;why&gt;</small></th><td>&lt;1&gt;</td>" in made
+        and "<th scope='col'>&lt;a&gt;</th>" in made
+    )
 
 
 def test_the_page_opens_with_the_story_and_what_models_wrote_is_text():

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import TraceError
+from specviz.figures.speed import batch, surface, timeline
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
-from specviz.figures.speed import surface, timeline
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
@@ -46,8 +46,10 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == (5 if shown.costs is None else 6) and "Predict for this text" in seen["buttons"]
-    assert any(one.startswith("Recorded for the text bedtime.txt") and "cores" in one for one in seen["text"])
+    assert seen["figures"] == 6 and "Predict for this text" in seen["buttons"]
+    assert any(
+        one.startswith("Recorded: Storybook, temperature 1") and "bedtime.txt" in one and "cores" in one for one in seen["text"]
+    )
 
 
 def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_measurement():
@@ -80,7 +82,7 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["predicted"].y) == [row.tokens.value for row in shown.rows]
-    assert list(named["one alpha per depth"].y) == [row.hazards for row in shown.rows]
+    assert list(named[figures.PER_POSITION].y) == [row.hazards for row in shown.rows]
     assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
@@ -96,7 +98,7 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
     assert list(named["predicted"].y) == [row.factor.value for row in rows]
-    assert list(named["one alpha per depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
+    assert list(named[figures.PER_POSITION].y) == [1.5] * 4 and list(named[figures.FORMULA].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
 
@@ -110,7 +112,10 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     assert len(figure.data) == 9 + 2 and list(mean.x) == places and figure.layout.xaxis.title.text == axis
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
-    assert f"at {axis} {places[0]:g}" in fast_study.acceptance_conclusion(found, "storybook", axis)
+    first, last = (fast_study.means(found, "storybook", axis)[place] for place in (places[0], places[-1]))
+    said = fast_study.acceptance_conclusion(found, "storybook", axis)
+    assert f"hardly depends on {axis}: on average {first.said()} at {places[0]:g} and {last.said()} at {places[-1]:g}" in said
+    assert f"falls with {axis}" in fast_study.acceptance_conclusion(found, "ngram", axis)
     assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
@@ -165,18 +170,58 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
     assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
     assert alone == list(range(int(end))) and drafted == pytest.approx([begin + gamma * c for begin in rounds])
     assert rounds[1:] == pytest.approx([place + 1.0 for place in drafted[:-1]]), "a round begins when the pass before has ended"
-    assert set(passes.text) == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
+    assert set(passes.text) - {""} == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
+    cut = [begin + 1 > end + 1e-9 for begin in drafted]
+    assert [text == "" for text in passes.text[len(alone) :]] == cut, "a pass that the picture cuts has no number to be cut"
     said = timeline.in_words(gamma, spot)
-    assert f"takes {gamma * c + 1:.2f} target passes and yields {expected_tokens(alpha, gamma):.2f} tokens" in said
-    assert f"makes {int(end) * wall_clock_factor(alpha, gamma, c):.1f} tokens instead of {int(end)}" in said
+    cost, tokens, factor = map(
+        timeline.plainly, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
+    )
+    assert f"takes {cost} target pass" in said and f"yields {tokens} token" in said and f"speed-up of {factor} over" in said
 
 
-def test_why_a_block_costs_about_one_pass_is_told_with_the_measured_cost():
+def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decimals():
+    plain = {1.0: "1", 17.0: "17", 136.0: "136", 1.386: "1.39", 13.94: "13.9", 9.996: "10.0", 2.4: "2.40", 120.4: "120"}
+    assert {number: timeline.plainly(number) for number in plain} == plain | {9.996: "10"}
+
+
+@pytest.mark.parametrize("gamma", range(1, 17))
+def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(shown, gamma):
+    said = timeline.one_pass(gamma, shown, "Storybook")
+    if gamma > GAMMAS[-1]:
+        assert said.endswith(f"Above {GAMMAS[-1]} draft tokens nothing was timed.")
+        return
+    row, took = shown.row(gamma), shown.costs.part("target", gamma)
+    assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
+    assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
+    dear = replace(shown.costs, parts=shown.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
+    assert "reading the weights" not in timeline.one_pass(gamma, replace(shown, costs=dear), "Storybook"), (
+        "no reason for what is not so"
+    )
+    assert timeline.one_pass(1, None, "").endswith("draft token as 1.")
+
+
+@pytest.mark.parametrize("key", [choice.key for choice in CHOICES])
+def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
+    """Formula, prediction and measurement stand side by side at one gamma, and each row works out; the parts of a timed round add up."""
+    plan = recorded()[key]
+    for (name, tokens, cost, factor), _ in figures.ways(plan):
+        assert float(tokens) / float(cost) == pytest.approx(float(factor.split(" ")[0]), abs=0.02), name
+    row = figures.shown(plan)
+    parts = sum(plan.costs.part(name, row.gamma) for name in plan.costs.parts)
+    assert plan.costs.cost(row.gamma) == pytest.approx(parts, abs=0.03)
+    assert f"{plan.costs.part('target', row.gamma):.2f} for the pass over {row.gamma + 1} tokens" in figures.why(plan)
+    uncertain = any("too uncertain" in meaning for _, meaning in figures.ways(plan))
+    assert uncertain == (not plan.believed)
+
+
+def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
     found = batches()
-    cost = found.cost(1, 4)
-    assert f"a pass over 5 tokens takes {cost.value:.2f} ({cost.low:.2f} to {cost.high:.2f}) times" in timeline.one_pass(4, found)
-    assert "a pass over 9 tokens" in timeline.one_pass(16, found), "the largest gamma that was measured"
-    assert timeline.one_pass(1, None).endswith("applied to.")
+    gamma, here = found.best("storybook 1", 1)
+    said = batch.beside(found, "storybook 1", shown)
+    assert f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {shown.row(gamma).factor.value:.2f}" in said
+    assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.cost(gamma):.2f}, at" in said
+    assert batch.beside(found, "storybook 1", None) == "" == batch.beside(found, "storybook 1", replace(shown, costs=None))
 
 
 def test_what_the_surface_says_follows_from_the_formula():

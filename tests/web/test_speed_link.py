@@ -22,7 +22,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     said = "\n".join(seen["text"])
     assert "link's draft was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
     assert "The link's alpha was left out: alpha must be a number from 0 to 1, got 7.0." in seen["text"]
-    assert any("Where it stops paying" in one for one in seen["said"]), "the tab that it names is open"
+    assert any("What a longer pass costs" in one for one in seen["said"]), "the tab that it names is open"
 
 
 def test_a_link_leads_to_what_it_was_made_from():
@@ -80,7 +80,7 @@ def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     here = what_if(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
     assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
-    state = {slider("c", choice, 0): 0.7, slider("gamma", choice, 0): here.gamma, tabs(0): "What if?"}
+    state = {slider("c", choice, 0): 0.7, slider("gamma", choice, 0): here.gamma, tabs(0): "The formula as a map"}
     moved = followed(ask, plan, None, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
     assert what_if(moved, plan, None).spot == replace(here.spot, c=0.7)

@@ -37,7 +37,7 @@ ARRIVE, THINK, WITHIN = (
     60.0,
 )  # s in which a class comes in; that a student thinks at most; that the wall is waited for
 WALL, PAINT = 2.0, 1.5  # s that the wall and the first paint may take at p95
-ANSWERED = re.compile(r"students? in, ([\d,]+) of them with an answer")
+ANSWERED = re.compile(r"students? in, ([\d,]+) ha(?:s|ve) answered")
 SAMPLES = re.compile(r'aria-label="[^"]*?([\d,]+) samples?\b')
 PAGE, JOIN, PREDICT, DRAW, VOTE, RACE, LOOKED = "first paint of a phone", "join", "prediction", "samples", "vote", "race", "look"
 

@@ -27,7 +27,7 @@ export class Forks {
     if (fresh) this.at = 0;
     this.items = payload.forks.map((one, n) => {
       const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
-        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, `rejected ${percent(one.rejected)}`));
+        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, `${percent(one.rejected)} rejected here`));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
       return item;

@@ -29,7 +29,9 @@ export function makeMemory(code) {
   };
 }
 
-/** ask(what, sent) -> answer. ``line`` is told whether the server answers. Raises Refused where trying again cannot help. */
+const SILENT = "The server does not answer.", AGAIN = "This page tries again by itself; nothing is lost.";
+
+/** ask(what, sent) -> answer. ``line`` is told why there is none yet, and then "". Raises Refused where trying again cannot help. */
 export function makeApi(code, memory, line) {
   const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 
@@ -57,17 +59,17 @@ export function makeApi(code, memory, line) {
     for (let attempt = 0; ; attempt += 1) {
       const { status, found } = await once(what, sent, method);
       if (status >= 200 && status < 300) {
-        line(true);
+        line("");
         return found;
       }
       if (status === 401 && what !== "join" && !rejoined) {
         rejoined = true;
         await join();
       } else if (mayHelp(status)) {
-        if (status !== 429) line(false);
+        line(`${found.error ?? SILENT} ${AGAIN}`);
         await wait(backoff(attempt, found.again ?? 0));
       } else {
-        line(true);
+        line("");
         throw new Refused(found.error ?? "The server did not understand this page. Load it again.", status);
       }
     }

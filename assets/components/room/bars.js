@@ -1,7 +1,7 @@
 // Bars of a histogram as rows: a share, the exact probability as a mark, and the band that sampling noise leaves it in.
 
 import { h, say } from "../lib/dom.js";
-import { number, percent } from "../lib/numbers.js";
+import { number } from "../lib/numbers.js";
 
 const part = (x, end) => `${(100 * Math.min(1, Math.max(0, x / end))).toFixed(2)}%`;
 
@@ -36,23 +36,24 @@ function makeRow(label) {
       bar.style.width = n ? part(row.share, end) : "0";
       mark.style.left = part(row.p, end);
       const own = mine === null ? "" : ` · ${mine} yours`;
-      say(value, n ? `${percent(row.share)}, exact ${number(row.p)}${own}` : `exact ${number(row.p)}`);
+      say(value, n ? `${tenth(row.share)}, exact ${tenth(row.p)}${own}` : `exact ${tenth(row.p)}`);
     },
   };
 }
 
-/** Both distributions at one place, without numbers: q of the draft over p of the target, the token in question marked. */
+/** Both distributions at one place: q of the draft over p of the target; the token in question is marked, with its numbers. */
 export function twoBars(bars, token) {
   const end = Math.max(...bars.flatMap((row) => [row.p, row.q]), 1e-9);
   const rows = bars.map((row) => {
     const q = h("i", { class: "draft" }), p = h("i", { class: "target" });
     q.style.width = part(row.q, end);
     p.style.width = part(row.p, end);
-    const words = `draft ${size(row.q)}, target ${size(row.p)}`;
-    return h("div", { class: row.token === token ? "row asked" : "row", role: "listitem" }, h("span", { class: "label" }, row.token),
-      h("span", { class: "track two", role: "img", "aria-label": words }, q, p));
+    const asked = row.token === token, words = `draft ${size(row.q)}, target ${size(row.p)}`;
+    return h("div", { class: asked ? "row asked" : "row", role: "listitem" }, h("span", { class: "label" }, row.token),
+      h("span", { class: "track two", role: "img", "aria-label": words }, q, p), ...(asked ? [h("span", { class: "value" }, `q = ${number(row.q)}, p = ${number(row.p)}`)] : []));
   });
   return h("div", { class: "histogram", role: "list", "aria-label": "Probabilities of the next token" }, ...rows);
 }
 
+const tenth = (x) => `${(100 * x).toFixed(1)}%`;
 const size = (x) => `about ${Math.round(20 * x) * 5}%`;

@@ -11,7 +11,7 @@ const stand = document.getElementById("place"), title = document.getElementById(
 const line = document.getElementById("line"), notice = document.getElementById("notice"), seen = document.getElementById("class");
 
 function makeRoom(code) {
-  const memory = makeMemory(code), api = makeApi(code, memory, (there) => say(line, there ? "" : "The server does not answer. This page tries again by itself; nothing is lost."));
+  const memory = makeMemory(code), api = makeApi(code, memory, (why) => say(line, why));
   let said = null, view = null, shown = "", timer, busy = false, over = false;
 
   function draw(walk = undefined) {
@@ -79,8 +79,9 @@ function makeRoom(code) {
       said.again = found.again;
     } catch (error) {
       refuse(error);
+    } finally { // whatever went wrong, the next look may go well
+      if (!over) timer = setTimeout(look, 1000 * (said?.again ?? 2) * (0.85 + 0.3 * Math.random()) * (document.hidden ? HIDDEN : 1));
     }
-    if (!over) timer = setTimeout(look, 1000 * (said?.again ?? 2) * (0.85 + 0.3 * Math.random()) * (document.hidden ? HIDDEN : 1));
   }
 
   return async function begin() {
@@ -110,7 +111,7 @@ function makeDoor() {
     const typed = field.value.replace(/[^0-9a-z]/gi, "").toUpperCase();
     if (!typed) return;
     try {
-      const { code } = await makeApi(typed, { state: { token: null } }, (there) => say(line, there ? "" : "The server does not answer. This page tries again by itself.")).post("enter", {});
+      const { code } = await makeApi(typed, { state: { token: null } }, (why) => say(line, why)).post("enter", {});
       window.location.assign(code);
     } catch (error) {
       say(notice, error.message);

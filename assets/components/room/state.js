@@ -40,6 +40,18 @@ export function remembered(text, makeTicket) {
 export function moments(walk) {
   return walk.flatMap((round, place) => [
     ...round.drafts.filter((draft) => draft.accepted !== null).map((draft) => ({ kind: "draft", round: place, draft })),
-    { kind: "end", round: place, ending: round.ending, unchecked: round.drafts.filter((draft) => draft.accepted === null).length },
+    { kind: "end", round: place, ending: round.ending, unchecked: round.drafts.filter((draft) => draft.accepted === null).length, drafted: round.drafts.length },
   ]);
+}
+
+/** Whether "accepted" or "rejected" and a chance of acceptance contradict each other. */
+export function disagree(accepted, chance) {
+  return accepted ? chance < 0.5 : chance > 0.5;
+}
+
+/** What became of a student's choice in a race. takes: whether the race goes on. */
+export function ofRace(own, takes) {
+  if (own.passes) return `Your text: ${own.tokens} tokens in ${own.passes} target passes, ${(own.tokens / own.passes).toFixed(2)} tokens per pass.`;
+  if (own.reason) return own.reason;
+  return takes ? "Your text is being written." : "The race was closed before your text was written.";
 }

@@ -3,10 +3,22 @@
 import { button, h, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
 import { histogram, twoBars } from "./bars.js";
-import { allowedSizes, moments } from "./state.js";
+import { allowedSizes, disagree, moments, ofRace } from "./state.js";
 
 /** node, update(said) and, where something can be sent, what was sent is in said.mine. */
 export const VIEWS = { predict, sample, vote, race };
+
+/** What was sent, told to a screen reader. */
+const status = () => h("p", { class: "sent", role: "status", tabindex: "-1" });
+
+/** A form that is sent goes away; who was in it goes on at what was said of it. */
+function leave(form, open, sent) {
+  const inside = form.contains(document.activeElement);
+  show(form, open);
+  if (inside && !open) sent.focus();
+}
+
+const key = () => h("p", { class: "key" }, h("i", { class: "share" }), "share ", h("i", { class: "exact" }), "exact ", h("i", { class: "band" }), "sampling noise, 99%");
 
 function choice(name, legend, options, checked = null) {
   const inputs = options.map(({ value, label, more }, place) => {
@@ -24,30 +36,38 @@ function range(id, words, low, high, value, written) {
   const renew = () => { say(output, written(Number(input.value))); input.setAttribute("aria-valuetext", written(Number(input.value))); };
   input.addEventListener("input", renew);
   renew();
-  return { node: h("div", { class: "range" }, h("label", { for: id }, words), input, output), value: () => Number(input.value), fix: () => { input.disabled = true; } };
+  return { node: h("div", { class: "range" }, h("label", { for: id }, words), output, input), value: () => Number(input.value), fix: () => { input.disabled = true; } };
 }
 
 function predict(said, act) {
   const { task } = said;
   const text = h("p", { class: "text" }, h("span", {}, task.text), h("mark", {}, task.token));
   const verdict = choice("verdict", "The target checks this draft token. What happens?", [{ value: "yes", label: "Accepted" }, { value: "no", label: "Rejected" }]);
-  const chance = range("chance", "How probable is it that it is accepted?", 0, 100, 50, (x) => `${x}%`);
+  const chance = range("chance", "How probable is it that it is accepted?", 0, 100, 50, (x) => `accepted: ${x}%`);
+  let asked = null;
   const send = button("Send", "Send your prediction", () => {
-    if (verdict.value() === null) say(missing, "Choose accepted or rejected first.");
+    const said = [verdict.value(), chance.value()], again = String(said) === String(asked);
+    asked = said;
+    if (said[0] === null) say(missing, "Choose accepted or rejected first.");
+    else if (disagree(said[0] === "yes", said[1] / 100) && !again) say(missing, `You chose ${said[0] === "yes" ? "accepted" : "rejected"}, but ${said[1]}% for accepted. Change one of them, or send it as it is.`);
     else act("answer", { phase: task.phase, sent: { accepted: verdict.value() === "yes", chance: chance.value() / 100 } });
   }, "main");
-  const missing = h("p", { class: "missing", role: "alert" }), sent = h("p", { class: "sent" }), came = h("div", { class: "came" });
+  const missing = h("p", { class: "missing", role: "alert" }), sent = status(), came = h("div", { class: "came" });
   const form = h("form", { class: "form" }, verdict.node, chance.node, send, missing);
   form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => say(missing, ""));
   const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "draft" }), "draft q ", h("i", { class: "target" }), "target p"), twoBars(task.bars, task.token), form, sent, came);
   return {
     node,
     update({ mine }) {
-      show(form, task.takes && !mine.sent);
-      say(sent, mine.sent ? `You said: ${mine.sent.accepted ? "accepted" : "rejected"}, ${percent(mine.sent.chance)}.` : "");
+      say(sent, mine.sent ? `You said: ${mine.sent.accepted ? "accepted" : "rejected"}, ${percent(mine.sent.chance)} for accepted.${task.takes ? " Look at the wall." : ""}` : "");
+      leave(form, task.takes && !mine.sent, sent);
       if (mine.chance === undefined || came.childElementCount) return;
       const lines = [`min(1, p/q) = min(1, ${number(mine.p)} / ${number(mine.q)}) = ${number(mine.chance)}.`];
-      if (mine.u !== undefined) lines.push(`Your random number: u = ${number(mine.u)}. Your token was ${mine.accepted ? "accepted" : "rejected"}.`, `Your Brier score: ${number(mine.brier)} (0 is perfect).`);
+      if (mine.u !== undefined) {
+        lines.push(`You said ${percent(mine.sent.chance)}. Expected Brier score: ${number(mine.expected)}; of ${percent(mine.chance)} itself: ${number(mine.best)}. Smaller is better.`,
+          `Your random number: u = ${number(mine.u)}. Your token was ${mine.accepted ? "accepted" : "rejected"}, so this time your score is ${number(mine.brier)}.`);
+      }
       came.replaceChildren(...lines.map((line) => h("p", {}, line)));
     },
   };
@@ -56,20 +76,24 @@ function predict(said, act) {
 function sample(said, act) {
   const { task } = said;
   const steps = h("ol", { class: "steps", "aria-live": "polite" });
-  let waiting = [];
+  let waiting = [], whole = "";
   const next = button("Next", "The next moment of your sample", () => step(), "main");
   const buttons = task.sizes.map((size) => [size, button("", `Draw ${size} of your own`, () => act("draw", { first: have, count: size }), "main")]);
-  const class_ = histogram("The class’s samples"), mine = h("p", { class: "sent" });
+  const class_ = histogram("The class’s samples"), mine = status();
   const draws = h("div", { class: "buttons" }, ...buttons.map(([, one]) => one));
   const walk = h("div", { class: "walk" }, steps, next);
-  const node = h("div", {}, walk, draws, mine, h("p", { class: "key" }, h("i", { class: "share" }), "share ", h("i", { class: "exact" }), "exact ", h("i", { class: "band" }), "sampling noise, 99%"), class_.node);
+  const found = h("div", {}, draws, mine, key(), class_.node); // not before a sample was stepped through: it would tell how that ends
+  const node = h("div", {}, h("p", { class: "text" }, `${said.prompt} …`), walk, found);
   let have = 0;
   const step = () => {
     const moment = waiting.shift();
     if (moment) steps.append(h("li", {}, ...told(moment)));
     show(next, waiting.length > 0);
-    show(draws, !waiting.length);
-    if (!waiting.length) draws.querySelector("button:not(.off)")?.focus();
+    show(found, !waiting.length);
+    if (waiting.length) return;
+    if (whole) steps.append(h("li", {}, "Your sample: ", h("b", {}, whole)));
+    whole = "";
+    (draws.querySelector("button:not(.off)") ?? mine).focus();
   };
   return {
     node,
@@ -77,6 +101,7 @@ function sample(said, act) {
       have = now.mine.n;
       if (now.walk) {
         waiting = moments(now.walk);
+        whole = now.walk.flatMap((round) => round.committed).join("");
         steps.replaceChildren();
         step();
         if (waiting.length) next.focus();
@@ -92,13 +117,14 @@ function sample(said, act) {
   };
 }
 
-function told({ kind, draft, ending, unchecked }) {
+function told({ kind, draft, ending, unchecked, drafted }) {
   if (kind === "draft") {
-    const rule = `u = ${number(draft.u)} ${draft.accepted ? "is below" : "is not below"} min(1, p/q) = ${number(draft.chance)}`;
+    const rule = `the random number ${number(draft.u)} ${draft.accepted ? "is below" : "is not below"} min(1, p/q) = ${number(draft.chance)}`;
     return ["The draft proposes ", h("mark", {}, draft.token), `: ${rule}, so it is ${draft.accepted ? "accepted" : "rejected"}.`];
   }
   const after = unchecked ? ` ${unchecked === 1 ? "One draft token" : `${unchecked} draft tokens`} after it ${unchecked === 1 ? "is" : "are"} not checked.` : "";
   if (ending.kind === "residual") return ["The target draws a replacement from the residual: ", h("b", {}, ending.token), `.${after}`];
+  if (ending.kind === "bonus" && !drafted) return ["Nothing is drafted for the last token: the target draws it, ", h("b", {}, ending.token), "."];
   if (ending.kind === "bonus") return ["Everything was accepted: the target adds a bonus token, ", h("b", {}, ending.token), "."];
   return [`The sample is complete.${after}`];
 }
@@ -107,7 +133,7 @@ function vote(said, act) {
   const { task } = said;
   const options = task.options.map((option, value) => ({ value, label: option.name, more: option.wrong }));
   const form = choice("vote", task.phase === "after" ? "You have talked about it. What is it now?" : "Which mistake is in this decoder?", options, said.mine.sent?.choice ?? said.mine.before?.choice ?? null);
-  const missing = h("p", { class: "missing", role: "alert" }), sent = h("p", { class: "sent" }), counts = h("div", { class: "came" });
+  const missing = h("p", { class: "missing", role: "alert" }), sent = status(), counts = h("div", { class: "came" });
   const send = button("Vote", "Send your vote", () => {
     if (form.value() === null) say(missing, "Choose one first.");
     else act("answer", { phase: task.phase, sent: { choice: Number(form.value()) } });
@@ -116,12 +142,14 @@ function vote(said, act) {
   seen.update(task.bars, task.n);
   const box = h("form", { class: "form" }, form.node, send, missing);
   box.addEventListener("submit", (event) => event.preventDefault());
-  const node = h("div", {}, h("p", {}, `${task.n.toLocaleString("en")} samples of this decoder, over the target’s exact distribution:`), seen.node, box, sent, counts);
+  box.addEventListener("input", () => say(missing, ""));
+  const before = said.mine.before, first = task.phase === "after" && before ? [h("p", {}, `Before talking you said: ${task.options[before.choice].name}.`)] : [];
+  const node = h("div", {}, ...first, box, sent, counts, h("p", {}, `${task.n.toLocaleString("en")} samples of this decoder, over the target’s exact distribution:`), key(), seen.node);
   return {
     node,
     update(now) {
-      show(box, task.takes && !now.mine.sent);
-      say(sent, now.mine.sent ? `Your vote: ${task.options[now.mine.sent.choice].name}.` : "");
+      say(sent, now.mine.sent ? `Your vote: ${task.options[now.mine.sent.choice].name}.${task.takes ? " Look at the wall." : ""}` : "");
+      leave(box, task.takes && !now.mine.sent, sent);
       if (now.class.before && !counts.childElementCount) {
         counts.replaceChildren(...task.options.map((option, place) =>
           h("p", { class: place === now.mine.answer ? "right" : "" }, `${option.name}: ${now.class.before[place]} before, ${now.class.after[place]} after${place === now.mine.answer ? " ← it is this one" : ""}`)));
@@ -132,19 +160,21 @@ function vote(said, act) {
 
 function race(said, act) {
   const { task } = said;
-  const methods = choice("method", "Who drafts?", Object.entries(task.methods).map(([value, label]) => ({ value, label })), "draft");
+  const methods = choice("method", "Who drafts? You have one try.", task.methods, "draft");
   const gamma = range("gamma", "Draft tokens per round (gamma)", 1, task.gamma, 4, String);
   const send = button("Race", "Let the decoder write with your choice", () => act("answer", { phase: task.phase, sent: { method: methods.value(), gamma: gamma.value() } }), "main");
-  const form = h("form", { class: "form" }, methods.node, gamma.node, send), sent = h("p", { class: "sent" }), rows = h("tbody", {});
+  const form = h("form", { class: "form" }, methods.node, gamma.node, send), sent = status(), rows = h("tbody", {});
   form.addEventListener("submit", (event) => event.preventDefault());
   const head = ["drafting method", "gamma", "students", "tokens per pass", "wasted per pass"].map((name) => h("th", { scope: "col" }, name));
-  const node = h("div", {}, form, sent, h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), rows)));
+  const table = h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), rows));
+  const node = h("div", {}, form, sent, table);
   return {
     node,
     update(now) {
       const own = now.mine.sent;
-      show(form, task.takes && !own);
-      if (own) say(sent, own.passes ? `Your text: ${own.tokens} tokens in ${own.passes} target passes, ${(own.tokens / own.passes).toFixed(2)} tokens per pass.` : (own.reason ?? "Your text is being written."));
+      if (own) say(sent, ofRace(own, task.takes));
+      leave(form, task.takes && !own, sent);
+      show(table, now.class.rows.length > 0);
       rows.replaceChildren(...now.class.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell))))));
     },
   };

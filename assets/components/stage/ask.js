@@ -49,7 +49,7 @@ export class Asker {
   /** What the sentence asks meanwhile; it does not tell the answer. */
   question() {
     const chip = this.stage.chip();
-    return `The draft gives ${chip.name} ${chip.ratio.q}, the target ${chip.ratio.p}. How probable is it that ${chip.name} is accepted?`;
+    return `The draft gives ${chip.name} ${chip.ratio.q}, the target ${chip.ratio.p}. How probable is it that ${chip.name} is accepted? (The rule: always if p is at least q, else with p/q.)`;
   }
 
   /** What is added to the sentence: before the checks that there will be questions, after a check what was said. */
@@ -102,7 +102,7 @@ export class Asker {
   drawCard() {
     const { forecasts } = this, score = brier(forecasts), least = leastBrier(forecasts), n = forecasts.length;
     say(this.score, `Mean squared error of your probabilities: ${number(score)} after ${n} answer${n === 1 ? "" : "s"}.`);
-    say(this.meaning, `An accepted token counts as 1, a rejected one as 0, and 0 is the best score (it is called the Brier score). Saying 50% each time gives 0.25. The rule’s own probabilities can be expected to give ${number(least)}. `
+    say(this.meaning, `Lower is better (it is called the Brier score): an accepted token counts as 1, a rejected one as 0. Saying 50% each time gives 0.25; the rule’s own probabilities give about ${number(least)}. `
       + "The curve: of the draft tokens that you gave a probability, what share was accepted? On the dashed line both agree.");
     const { size, left, top } = CURVE;
     const x = (p) => left + size * p, y = (p) => top + size * (1 - p);

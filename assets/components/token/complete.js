@@ -33,7 +33,7 @@ export function drawComplete(parts, view) {
 
 function verdict({ sums, out, slots, texts, end }) {
   if (!end) return texts.completeOpen;
-  if (settled(1 - sums.beta) === 0) return texts.completeNothing;
+  if (settled(1 - sums.beta) === 0) return end === "residual" ? texts.completeAlways : texts.completeNothing;
   if (end === "residual") {
     const index = most(out, ({ replaced }) => replaced);
     const { accepted, replaced, p } = out[index];

@@ -2,7 +2,7 @@
 
 import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
-import { difference, number, settled } from "../lib/numbers.js";
+import { number, settled } from "../lib/numbers.js";
 import { most } from "./account.js";
 import { MOST } from "./bars.js";
 import { drawAxis, fill, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
@@ -101,7 +101,7 @@ export function drawOut(card, view, width, height, top) {
 function ending({ slots, out, sums, texts, end }) {
   if (!end) return fill(texts.outFootOpen, { missing: number(settled(1 - sums.beta)) });
   const error = Math.max(...out.map((row) => Math.abs(row.difference)));
-  if (settled(error) === 0) return fill(texts.outFoot, { error: difference(error) });
+  if (settled(error) === 0) return texts.outFoot;
   const [low, high] = [most(out, (row) => -row.difference), most(out, (row) => row.difference)];
   return fill(texts.outFootWrong, { low: wordOf(slots[low]), under: number(-out[low].difference), high: wordOf(slots[high]), over: number(out[high].difference) });
 }

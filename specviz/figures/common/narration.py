@@ -142,7 +142,7 @@ class _Teller:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
         what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
         return (
-            f"One target pass checks {what}: its own distribution at each of them, and one more after the last. "
+            f"One target pass checks {what}: it gives its own distribution at each of them, and one more after the last. "
             "It takes little longer than a pass over one token."
         )
 

@@ -23,7 +23,7 @@ class Page:
 
 LEARN, CHECK, APPLY = "Learn", "Check", "Apply"
 ALL = (
-    Page("one_round", "One round", LEARN, "You have seen every page. Step through a round again, now with a text and models of your own."),
+    Page("one_round", "One round", LEARN, "That was the last page. Step through a round again, now with a text and models of your own."),
     Page("one_token", "Why it is exact", LEARN, "Some draft tokens are accepted, others replaced. Drag two distributions, and see why the outcome is always the target’s."),
     Page("whole_text", "Whole text", LEARN, "One token is exact. Watch a prompt continued with and without draft tokens: how many target passes does it take, and how much faster is it?"),
     Page("questions", "Eight questions", LEARN, "You have seen a round, the rule and a text. Say what you would expect in eight situations, and find out."),
@@ -32,7 +32,7 @@ ALL = (
     Page("serving_limits", "Serving limits", CHECK, "The rule reproduces the target as it is served. See what quantization and logits processors do to that target."),
     Page("speed", "How fast?", APPLY, "The text stays the target’s. What remains is speed: see what sets it, and predict it before anything is run."),
     Page("drafting_methods", "Drafting methods", APPLY, "Speed depends on who drafts. Compare trees, heads and copied text with a small draft model."),
-    Page("classroom", "Classroom", APPLY, "You have seen what there is to see. Let a class find it out together: every student draws samples, and one histogram is tested."),
+    Page("classroom", "Classroom", APPLY, "Let a class find it out together: every student draws samples, and one histogram is tested."),
 )  # fmt: skip
 TITLES = {page.path: page.title for page in ALL}
 

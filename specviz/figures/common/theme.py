@@ -30,7 +30,10 @@ def read_meanings(sheet: str) -> dict[str, Shade]:
 MEANINGS = read_meanings(THEME.read_text(encoding="utf-8"))  # target, draft, residual, rejected, bonus
 
 GRAY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and words in a chart
-INK = {"light": "#15191f", "dark": "#e9edf2"}  # a wrong decoder, and what stands out: as dark as the text
+INK = {
+    "light": "#15191f",
+    "dark": "#e9edf2",
+}  # as dark as the text: a wrong decoder, lines and marks that mean none of the colors
 BAND = "rgba(128, 140, 155, 0.30)"  # sampling noise
 GRID = "rgba(128, 140, 155, 0.22)"
 PERCENT = ".4~%"  # of ticks: 20%, 0.5% and 0.05% alike, so that no two ticks of a flat distribution read the same

@@ -23,8 +23,8 @@ class Stop:
 CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
     Stop("draft", CHIPS, "Why draft, and how",
-         "A large model reads all its weights in every pass, so checking several tokens takes little longer than writing one. The small draft model "
-         "suggests them: it draws each one from its own distribution, the orange bars. Press Step, or go to the next stop."),
+         "A large model needs a pass through all its weights for each token it writes. Checking several tokens in one pass takes little longer. So a small "
+         "draft model suggests some: it draws each from its own distribution, the orange bars. Press Step."),
     Stop("pass", CHIPS, "One pass for all of them",
          "The target model reads all draft tokens in one pass. It gives its own distribution, the blue bars, at each of them, and one more after the "
          "last. Press Step to check the draft tokens from the left, or go to the next stop."),
@@ -33,16 +33,16 @@ TOUR = (
          "{p}, exactly the target’s share. Where the blue bar is taller, a draft token is always accepted."),
     Stop("uniform", ".scene .uniform > .panel", "A random number decides",
          "u is equally likely to be anywhere between 0 and 1. Below p/q the token is accepted; here u is above, so {token} is rejected. "
-         "Drag u across the line: it is now accepted."),
+         "Drag u below the line and hold it: {token} would be accepted. Let go, and u goes back."),
     Stop("lift", ".scene .distributions > .panel", "What accepted tokens bring",
-         "Think of many rounds. Each token is drawn with probability q and accepted with p/q, at most 1, so it comes out with min(p, q). That is the "
+         "Think of many rounds. Each token is drawn with probability q and accepted with p/q, at most 1, so it comes out with probability min(p, q). That is the "
          "striped part, which is taken away here. What is left of the blue bars is still missing."),
     Stop("residual", ".scene .distributions > .panel", "Why the result is exactly p",
          "The missing part, in green, is rescaled to 1: the residual distribution. The replacement is drawn from it, as often as a draft token is rejected "
          "here: {left}. So it adds just what is missing. Striped plus green is the blue bar, for every token."),
     Stop("draw", CHIPS, "How a round ends",
-         "The replacement ends this round: later draft tokens continue another text, so they are not checked. If all are accepted, one more token is "
-         "drawn from the target’s distribution after the last one, which the same pass has computed: the bonus token."),
+         "The replacement ends this round: later draft tokens followed the rejected one, so they are dropped. Had all been accepted, the same pass would "
+         "have given one more, drawn from the target’s distribution after the last draft token: the bonus token."),
     Stop("tally", ".sentence", "What sets the speed",
          "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
          "rejected more often: slower, but never wrong. The next page, Why it is exact, lets you drag both distributions."),

@@ -263,7 +263,7 @@ def refused_mass(trace: Trace) -> Question:
             Option(
                 "Another draw from the draft’s q.",
                 f"Then the draft would have a say in the text: {names[over_]} would be written with probability {number(again[over_])} "
-                f"instead of {number(slots[over_]['p'])}. Nothing checks a replacement, so it has to come from what the target gives.",
+                f"instead of {number(slots[over_]['p'])}. Nothing checks a replacement, so it has to bring just what is still missing up to p.",
                 _made(names, slots, [(1.0 - beta) * slot["q"] for slot in slots], "wrong", "replaced by another draw from q"),
             ),
         ),
@@ -393,7 +393,8 @@ def samples() -> Question:
             ),
             Option(
                 f"About {enough:,}.",
-                f"The formula gives {need:,}. An error half as large would need four times as many.",
+                f"From {few:,} samples on, {number(seen[few])} is detected. An error of {OFF:g} is about a tenth of that, so it needs about a hundred times as many: "
+                f"computed, {need:,}.",
                 picture(enough),
                 right=True,
             ),
@@ -439,7 +440,7 @@ def when_not(batches: BatchSpeeds) -> Question:
         (
             Option(
                 "With many texts at once.",
-                f"Measured: {said}. {idle} Many texts use that time themselves. {_between(best)}",
+                f"Measured: {said}. {idle} With many texts the processor is busy already, so extra tokens cost time. {_between(best)}",
                 picture(batches.rows, last),
                 right=True,
             ),
@@ -541,7 +542,7 @@ def _within(first: FirstToken, how: str) -> str:
 def _between(best: Mapping[int, tuple[int, Estimate]]) -> str:
     """What the factors between the first and the last number of texts show, as their intervals tell."""
     if any(more.low > fewer.high for (_, fewer), (_, more) in pairwise(best.values())):
-        return "In between the gain does not fall evenly on this machine: the intervals show more than noise."
+        return "In between the gain goes up and down on this machine, by more than noise."
     return "Differences between neighbors are within their intervals, so they may be noise."
 
 

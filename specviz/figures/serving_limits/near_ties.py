@@ -10,15 +10,15 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.charts import frame, hatched
+from specviz.figures.common.charts import frame
 from specviz.figures.common.glyphs import piece, whole
 from specviz.figures.common.labels import label, safe
-from specviz.figures.common.theme import GRAY, MEANINGS
+from specviz.figures.common.theme import GRAY, INK, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
-FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
-BINS = 14
+FLOOR = 1e-4  # margins below stand on this edge of the logarithmic axis
+BINS = 20
 BEFORE, AFTER = 14, 10  # tokens of a story
 MARGIN = "gap between the two largest logits"
 
@@ -27,23 +27,22 @@ def conclusion(seen: NearTieSummary) -> str:
     """What one comparison shows."""
     arm, parted = COMPARISONS[seen.key], seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
-    texts = f"{len(seen.pairings)} greedy texts" if len(seen.pairings) > 1 else "the greedy text"
+    several = len(seen.pairings) > 1
+    texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
     if not parted:
         return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
-    first, several = min(one.place for one in parted), len(parted) > 1
-    where = f"between {arm.first} and {arm.second}, {'the first ' if several else ''}" + (
-        f"after {first} tokens" if first else "at the first token"
+    where = f"differ{'' if several and len(parted) > 1 else 's'} between {arm.first} and {arm.second}"
+    if several:
+        said = f"Of {texts} of {length} tokens, {len(parted)} {where}."
+    else:
+        said = f"The greedy text {where}, from token {parted[0].place + 1} on."
+    gap = f"at most {seen.largest:.2g} apart (median {seen.there:.2g})" if len(parted) > 1 else f"{seen.there:.2g} apart"
+    said += (
+        f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.typical:.2g}."
     )
-    said = (
-        f"Of {texts} of {length} tokens, {len(parted)} diverge{'' if several else 's'}"
-        if len(seen.pairings) > 1
-        else "The greedy texts diverge"
-    )
-    gap = f"{seen.there:.2g} (median), at most {seen.largest:.2g}" if several else f"{seen.there:.2g}"
-    return (
-        f"{said} {where}. The gap between the two largest logits there is {gap}; its median over all positions is {seen.typical:.2g}. "
-        f"{seen.as_near:.1%} of the positions are at least as close to a tie."
-    )
+    if len(seen.pairings) <= FEW and any(one.repeats for one in seen.pairings):
+        said += " This text repeats itself, so the gap does too."
+    return said
 
 
 def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
@@ -54,19 +53,20 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
         for one in seen.pairings:
             for name, text, color, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, gray, "dot")):
                 y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
-                figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": color, "dash": dash},
+                figure.add_scatter(x=list(range(1, len(y) + 1)), y=y, mode="lines", name=name, line={"width": 1.8, "color": color, "dash": dash},
                                    hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
     else:
-        x = [place for one in seen.pairings for place in range(one.shared)]
+        x = [place + 1 for one in seen.pairings for place in range(one.shared)]
         y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
     parted = seen.parted
-    figure.add_scatter(x=[one.place for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts diverge",
-                       marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
+    figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
+                       marker={"symbol": "x", "size": 11, "color": INK[kind]},
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
     frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
-    figure.update_yaxes(type="log", dtick=1)
+    ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:.10g}" for tick in ticks])
     return figure
 
 
@@ -78,8 +78,8 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GRAY[kind], "opacity": 0.45},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
-        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker=hatched(kind),
-                       hovertemplate="%{y:.0%} of the divergences<extra></extra>")  # fmt: skip
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
+                       hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
     frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
@@ -108,7 +108,7 @@ def partings(seen: NearTieSummary) -> list[dict[str, object]]:
     """Every position where two texts diverge, the earliest first."""
     arm = COMPARISONS[seen.key]
     return [
-        {"after": _end(one), "position": one.place, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
+        {"after": _end(one), "position": one.place + 1, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
         for one in sorted(seen.parted, key=lambda one: one.place)
     ]  # fmt: skip
@@ -143,9 +143,9 @@ class Story:
     def in_words(self) -> str:
         first, second = self.names
         return (
-            f"The same weights at temperature 0, without a draft. At token {self.place} the two largest logits are only {self.gap:.2g} apart in {first}; "
-            f"{self.usual:.2g} is usual. Rounding to {second} reverses them, and from there on the texts differ. Both are right: each follows its own "
-            f"target. Speculative decoding follows the one that is served, and cannot know the other."
+            f"The weights are the same, at temperature 0 and without a draft. At token {self.place} the two largest logits (the scores of the best two "
+            f"tokens) are only {self.gap:.2g} apart in {first}; the median gap is {self.usual:.2g}. Rounding to {second} swaps them, and from there on the "
+            "texts differ. Both are right: each follows its own target, and speculative decoding follows the one that is served."
         )
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
-from specviz.figures.common.theme import BAND, GRAY
+from specviz.figures.common.theme import GRAY
 from specviz.figures.speed.plan import PLAIN, banded, names
 from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
-    """Speed-up over target-only sampling, over the number of texts: each gamma, the best of them with its band, and where it stops paying."""
+    """Speed-up over target-only sampling, over the number of texts: each gamma, and the best of them with its band."""
     figure, places = go.Figure(), list(range(len(found.rows)))
     lines = {gamma: [found.factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
     for (gamma, values), dash in zip(lines.items(), DASHES, strict=False):
@@ -21,14 +22,10 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
                            showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
     best = [found.best(key, rows)[1] for rows in found.rows]
     banded(figure, places, best, "the best gamma", kind)
-    last, first = found.edge(key)
-    if found.steady and last is not None and first is not None:
-        figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
-                         annotation={"text": "stops paying", "font": {"size": 11.5, "color": GRAY[kind]}}, annotation_position="outside top")  # fmt: skip
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
                        hoverinfo="skip")  # fmt: skip
-    frame(figure, 340, "texts in the batch", "speed-up")
+    frame(figure, 340, "texts at once", "speed-up over target-only")
     names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
     figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in found.rows], range=ends)
     return figure
@@ -76,6 +73,19 @@ def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
         for count in found.rows
         for gamma in found.gammas
     ]  # fmt: skip
+
+
+def beside(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
+    """Why the speed-up of one text is another one than in the plan of the same rounds, from the costs of both; empty without both."""
+    gamma, here = found.best(key, found.rows[0])
+    row = plan.row(gamma) if plan else None
+    if plan is None or plan.costs is None or row is None or row.factor is None or found.rows[0] != 1:
+        return ""
+    return (
+        f"For one text and gamma {gamma} this chart says {here.value:.2f}, the prediction above {row.factor.value:.2f}: two measurements. Here a round "
+        f"took {found.round_cost(1, gamma):.2f} target passes, with {found.held} tokens in the cache, at {found.tokens(key, gamma).value:.2f} tokens per pass; "
+        f"above it took {plan.costs.cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
+    )
 
 
 def _texts(rows: int) -> str:

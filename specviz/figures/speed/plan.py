@@ -9,26 +9,25 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame
 from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.measure.estimate import Estimate
-from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.plan import PlanRow, SpeedPlan
 from specviz.prediction.published_speeds import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # simpler formulas
+PER_POSITION, FORMULA = "one alpha per position", "the formula"
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
 def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
-    return _over_gamma(
-        plan, "tokens", {"one alpha per depth": "hazards", "one alpha": "independent"}, "tokens per target pass", kind
-    )
+    return _over_gamma(plan, "tokens", {PER_POSITION: "hazards", "one alpha": "independent"}, "tokens per target pass", kind)
 
 
 def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
-    simpler = {"one alpha per depth": "linear", "Leviathan": "leviathan"}
-    figure = _over_gamma(plan, "factor", simpler, "speed-up", kind)
+    simpler = {PER_POSITION: "linear", FORMULA: "leviathan"}
+    figure = _over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
@@ -68,11 +67,66 @@ def tokens_conclusion(plan: SpeedPlan) -> str:
     )
 
 
+def best_conclusion(plan: SpeedPlan) -> str:
+    """The gamma that each way of predicting chooses."""
+    said = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
+    found = ", ".join(f"{gamma} {said.get(name, name)}" for name, gamma in plan.chosen_by.items())
+    return f"The best gamma: {found}." + (" 0 means target-only sampling." if 0 in plan.chosen_by.values() else "")
+
+
+WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
+
+
+def shown(plan: SpeedPlan) -> PlanRow | None:
+    """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
+    if plan.best is None or plan.costs is None:
+        return None
+    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.factor.value)
+
+
+def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
+    """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
+    row = shown(plan)
+    if row is None:
+        return []
+    found = [
+        (
+            ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
+            "from alpha, c and gamma",
+        ),
+        (("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()), "tokens counted, rounds timed"),
+    ]
+    measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
+    if measured is not None:
+        unsure = "" if plan.believed else "; too uncertain to compare"
+        cells = ("Measured", *_over(measured.tokens.value, measured.factor.value), measured.factor.said())
+        found.append((cells, f"texts written with draft tokens{unsure}"))
+    return found
+
+
+def _over(tokens: float, factor: float) -> tuple[str, str]:
+    """Tokens of a round, and the cost that makes them this factor."""
+    return f"{tokens:.2f}", f"{tokens / factor:.2f}"
+
+
+def why(plan: SpeedPlan) -> str:
+    """What the formula leaves out of the cost of a round; empty without costs."""
+    row = shown(plan)
+    if row is None:
+        return ""
+    costs, drafts = plan.costs, "1 draft token" if row.gamma == 1 else f"{row.gamma} draft tokens"
+    took, draft, check = costs.cost(row.gamma), costs.part("draft", row.gamma), costs.part("target", row.gamma)
+    return (
+        f"Why the formula differs: it takes every pass for 1 and leaves out the rest. Timed, a round with {drafts} takes {draft:.2f} target passes for "
+        f"drafting, {check:.2f} for the pass over {row.gamma + 1} tokens, and {took - draft - check:.2f} for the acceptance rule and the work between passes."
+    )
+
+
 def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), "one alpha per depth": round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), PER_POSITION: round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "on the text itself": None if row.own_text is None else round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else measured.tokens.said(".3f")

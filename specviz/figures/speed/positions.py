@@ -30,8 +30,9 @@ def conclusion(plan: SpeedPlan) -> str:
     said = f"Of the draft tokens checked at position 1, {first.said()} are accepted"
     if number == 1:
         return f"{said}."
-    apart = first.low > last.high or last.low > first.high
-    return f"{said}; at position {number}, {last.said()}.{'' if apart else ' The two intervals overlap.'}"
+    way = "less often" if first.low > last.high else "more often" if last.low > first.high else ""
+    meaning = f"Later draft tokens are accepted {way}." if way else "The intervals overlap: no change with the position is seen."
+    return f"{said}; at position {number}, {last.said()}. {meaning}"
 
 
 def rows(plan: SpeedPlan) -> list[dict[str, object]]:

@@ -26,6 +26,7 @@ from specviz.prediction.study import (
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
+LITTLE = 0.05  # change of the mean acceptance rate over a whole axis
 APART = 0.15  # of an axis, between two numbers under it
 
 
@@ -91,8 +92,11 @@ def acceptance_conclusion(study: Study, draft: str, axis: str) -> str:
     (first, one), (last, two) = next(iter(over.items())), list(over.items())[-1]
     flat = [(cell, place) for place, cells in places.items() for cell in cells]
     low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
+    change = (
+        "hardly depends on" if abs(two.value - one.value) < LITTLE else "falls with" if two.value < one.value else "rises with"
+    )
     return (
-        f"The mean acceptance rate is {one.said()} at {axis} {first:g} and {two.said()} at {last:g}. Single kinds of text range from "
+        f"The acceptance rate of this draft {change} {axis}: on average {one.said()} at {first:g} and {two.said()} at {last:g}. Kinds of text range from "
         f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
     )
 

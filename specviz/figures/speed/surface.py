@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
+from specviz.figures.common.theme import INK
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
 
@@ -24,7 +25,6 @@ SHADES = {  # below 1 toward gray, above toward the target's blue; the lines and
     "light": [[0.0, "#a6adb7"], [0.23, "#f4f5f7"], [0.5, "#bcdcf0"], [1.0, "#4fa3d3"]],
     "dark": [[0.0, "#545d69"], [0.23, "#1b212a"], [0.5, "#14405c"], [1.0, "#1d6ea3"]],
 }
-INK = {"light": "#1d2733", "dark": "#e8edf3"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,20 @@ def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
 
 def in_words(gamma: int, chosen: Spot) -> str:
     """What the formula says at a point: this gamma, the best one, or that none pays."""
-    here, factors = wall_clock_factor(chosen.alpha, gamma, chosen.c), chosen.factors()
-    said = f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. "
+    here = wall_clock_factor(chosen.alpha, gamma, chosen.c)
+    return f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advice(gamma, chosen)}"
+
+
+def advice(gamma: int, chosen: Spot) -> str:
+    """The gamma to take at a point by the formula: this one, another one, or none."""
     if not pays(chosen.alpha, chosen.c):
-        return said + "Do not draft: where alpha is not above c, no gamma pays."
+        return "Do not draft: where alpha is not above c, no gamma pays."
+    factors = chosen.factors()
     best = best_gamma(factors)
     if best == gamma:
-        return said + "No other gamma is better."
+        return "No other gamma is better."
     last = ", the largest allowed" if best == GAMMA_MAX else ""
-    return said + f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
+    return f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
 
 
 def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:

@@ -245,8 +245,8 @@ def texts_sentence(one: Passage) -> str:
             " At temperature 0 nothing is random." if one.settings.temperature == 0.0 else ""
         )
     return (
-        "The texts differ because each way uses its own random numbers; they are samples from the same distribution. "
-        "No single text can show that: the page Is it exact? tests it."
+        "The texts differ, as any two samples do. Even the same random numbers would give different texts, because here they also decide about draft "
+        "tokens. That both follow the same distribution cannot be seen from single texts: the page Is it exact? tests it."
     )
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specviz.classroom import codes, tally
-from specviz.classroom.records import KINDS, PHASES, Room, Task, block, seed_of
+from specviz.classroom.records import PHASES, Room, Task, block, seed_of
 from specviz.classroom.store import Drawn, Store, StoreError
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import Busy, ClusterError, SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import cache, model_loading, placement
 from specviz.web.common.queue import Ticket, shared
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
 PAGE = "classroom"  # of which the work is, for what is counted
 HALLS = 200  # rooms that the process knows more of than what is stored; the one used longest ago is forgotten first
 OPENERS = 5000  # visitors whose open rooms are counted
-PER_SECOND, JOINS = 4, 60  # requests a second of one student, and newcomers a second in one room, after some at once
+PER_SECOND = 4  # requests a second of one student, after some at once
+JOINS, OF_ADDRESS = 60, 10  # newcomers a second in one room, and from one address, which a school shares; after some at once
+ADDRESSES = 2000  # of which a room knows how many came
+HERE, FLED = (
+    120.0,
+    10,
+)  # seconds after which a student who is not heard of leaves room for another; times a full room, the most numbers
 FEW = 100  # samples of a batch that are drawn in less time than the way to a cluster takes
 NOT_ON = "This task is not on any more."
 
@@ -93,6 +100,12 @@ class Host:
         self.store.show(room.code, short)
         return short
 
+    def shut(self, room: Room, shut: bool) -> None:
+        """Close the door of a room: nobody new comes in, and no short code is shown. Or open it, with a new one."""
+        self.store.shut(room.code, shut)
+        if not shut:
+            self.show(room)
+
     def enter(self, typed: str, address: str) -> Room:
         """The room of a short code that somebody typed. Raises SpecvizError for a wrong one, and after too many of them."""
         self.tries.check(address)
@@ -137,7 +150,9 @@ class Hall:
         self.store, self.code, self.seed, self.stamp = store, room.code, room.seed, 0
         self.lock = threading.RLock()
         self.joins = Pace(JOINS)
+        self.joins_of = lru_cache(maxsize=ADDRESSES)(lambda address: Pace(OF_ADDRESS))
         self.pace_of = lru_cache(maxsize=2000)(lambda student: Pace(PER_SECOND))
+        self._heard: dict[int, float] = {}  # student -> when they last asked
         self._waiting: dict[Wanted, Future] = {}
         self._ticket: Ticket | None = None
         self._tallies: dict[int, Tally] = {}
@@ -145,6 +160,21 @@ class Hall:
         self._found: dict[int, tuple[int, str, Any]] = {}
         self._predicted: tuple[int, tally.Calibration | None] | None = None
         self._voted_on: dict[int, CellShares] = {}
+
+    # Who is in --------------------------------------------------------------------------------------------------------------
+
+    def heard(self, student: int) -> None:
+        """A student has asked for something."""
+        self._heard[student] = time.monotonic()
+
+    def join(self, room: Room, ticket: str) -> int:
+        """The number of a student. Where the server has a limit, who has not been heard of for a while leaves room for another. Raises Busy."""
+        most, early = options().students_per_room, time.monotonic() - HERE
+        here = sum(when > early for when in list(self._heard.values()))
+        fled = min(max(0, room.students - here), FLED * most)
+        number = self.store.join(room, ticket, most, most + fled)
+        self.heard(number)
+        return number
 
     # What the class has -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +244,7 @@ class Hall:
     # Work -------------------------------------------------------------------------------------------------------------------
 
     def want(self, wanted: Wanted) -> Future:
-        """What a student asks for, once it is there; the same for who asks twice. Raises SpecvizError where the queue is full."""
+        """What a student asks for, once it is there; the same for who asks twice. Raises Busy where the queue is full."""
         with self.lock:
             future = self._waiting.get(wanted)
             if future is None:
@@ -247,7 +277,9 @@ class Hall:
                     self._ticket = None
                 for future in [*batch.values(), *late.values()]:
                     future.set_exception(
-                        error if isinstance(error, SpecvizError) else SpecvizError("The server was busy. Please send it again.")
+                        error
+                        if isinstance(error, SpecvizError) and not isinstance(error, ClusterError)
+                        else Busy("The server could not do this now.")
                     )
                 raise
             for wanted, future in batch.items():
@@ -334,9 +366,7 @@ def settings_of(task: Task) -> Settings:
 
 
 def begun(ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
-    """Open task ``number`` of a room: what its kind needs is computed, then students see it. Raises SpecvizError."""
-    if kind not in KINDS:
-        raise SettingsError("task", kind, f"one of {', '.join(KINDS)}")
+    """Open task ``number`` of a room: what its kind needs is computed, then students see it. kind: one of KINDS. Raises SpecvizError."""
     settings = replace(room.settings, seed=seed_of(room.seed, number))
     ticket.tick(doing="Preparing the task")
     pair = pair_of(ticket, settings)
@@ -380,7 +410,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     given = under, mistake, exact.ids
     samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on")
     options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
-    options_.append({"name": "none of these", "wrong": "The decoder is exact."})
+    options_.append({"name": "no mistake", "wrong": "The decoder is exact."})
     return {
         "settings": under.to_record(), "labels": list(exact.labels), "options": options_, "answer": answer, "mistake": mistake,
         "cells": {"shown": {"whole": exact.shown.whole.tolist(), "masses": exact.shown.masses.tolist()}},

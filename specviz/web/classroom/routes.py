@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -20,19 +21,18 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from specviz.classroom import codes
-from specviz.classroom.records import Room, Task, asked_for, checked, whole
+from specviz.classroom.records import KINDS, Room, Task, asked_for, checked, whole
 from specviz.classroom.store import StoreError
-from specviz.errors import SpecvizError
+from specviz.errors import Busy, SettingsError, SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
 from specviz.web.common.queue import shared
 from specviz.web.hosting.messages import Pace
-from specviz.web.hosting.options import options
 
 FOLDER = "room"
 LONGEST = 4_000  # bytes of a request
 WAIT = 25.0  # seconds that samples are waited for; then the phone asks again
-AGAIN = 2  # seconds after which it does
+AGAIN, LATEST = 2, 15  # seconds after which it does; the most that any refusal asks for
 TICKET = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
 THREADS = ThreadPoolExecutor(4, "rooms")  # what reads and writes the store: not the loop that serves all pages
 
@@ -62,7 +62,7 @@ def route(path: str, answer: Answer, method: str = "POST") -> Route:
             return _json(found)
         except Refused as error:
             return _refusal(str(error), error.status, error.again)
-        except StoreError as error:
+        except (Busy, StoreError) as error:
             return _refusal(str(error), 503, AGAIN)
         except SpecvizError as error:
             return _refusal(str(error), 400)
@@ -81,7 +81,7 @@ async def _waited(future: Future) -> None:
     try:
         await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), WAIT)
     except TimeoutError:
-        raise Refused("The server has much to do. This page asks again by itself.", 503, AGAIN) from None
+        raise Refused("The server has much to do.", 503, AGAIN) from None
 
 
 async def _sent(request: Request) -> dict[str, Any]:
@@ -104,6 +104,7 @@ def _json(found: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 def _refusal(sentence: str, status: int, again: float = 0) -> JSONResponse:
+    again = min(again, LATEST)
     headers = {"Retry-After": f"{max(1, round(again))}"} if again else {}
     return _json({"error": sentence, "again": again}, status, headers)
 
@@ -132,13 +133,21 @@ def _student(rooms: Host, request: Request) -> tuple[Room, Hall, int]:
     if not codes.is_token(token, room.steer, int(number)):
         raise Refused("This browser is not in the room. Load the page again.", 401)
     hall = rooms.hall(room)
-    _paced(hall.pace_of(int(number)))
+    _paced("That was too fast.", hall.pace_of(int(number)))
+    hall.heard(int(number))
     return room, hall, int(number)
 
 
-def _paced(pace: Pace) -> None:
-    if seconds := pace.wait():
-        raise Refused("That is too fast. This page asks again by itself.", 429, seconds)
+def _paced(sentence: str, *paces: Pace) -> None:
+    """Count an action, where all of these allow it now. Raises Refused, and counts nothing, where one does not."""
+    if seconds := max(pace.left for pace in paces):
+        raise Refused(sentence, 429, seconds)
+    for pace in paces:
+        pace.wait()
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _on(hall: Hall, room: Room, sent: dict[str, Any]) -> Task:
@@ -154,8 +163,7 @@ def _on(hall: Hall, room: Room, sent: dict[str, Any]) -> Task:
 
 def enter(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
     """POST /room/SHORT/enter: the code of the room that shows a short code."""
-    client = request.client.host if request.client else ""
-    return {"code": rooms.enter(request.path_params["code"], client).code}
+    return {"code": rooms.enter(request.path_params["code"], _address(request)).code}
 
 
 def join(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
@@ -163,18 +171,33 @@ def join(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
     room, ticket = _room(rooms, request), sent.get("ticket")
     if not isinstance(ticket, str) or not TICKET.fullmatch(ticket):
         raise Refused("ticket must be 16 to 64 letters and digits.")
-    _paced(rooms.hall(room).joins)
-    number = rooms.store.join(room, ticket, options().students_per_room)
+    hall, number = rooms.hall(room), rooms.store.student(room, ticket)
+    if number is None:
+        _paced("Many students are coming in.", hall.joins_of(_address(request)), hall.joins)
+        number = hall.join(room, ticket)
+    else:
+        _paced("That was too fast.", hall.pace_of(number))
     return {"number": number, "token": codes.token(room.steer, number)}
 
 
 def now(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
     """GET /room/CODE/now?mark=: what is on, or that nothing is new since this mark."""
     room, hall, number = _student(rooms, request)
+    _ask_again(hall, hall.store.task(room.code), number)
     mark = shown.mark(hall, room)
     if request.query_params.get("mark") == mark:
         return {"mark": mark, "again": shown.again(room), "same": True}
     return shown.now(hall, room, number)
+
+
+def _ask_again(hall: Hall, task: Task | None, number: int) -> None:
+    """Have a race's text written whose first time came to nothing."""
+    if task is None or task.kind != "race" or not task.takes:
+        return
+    sent = hall.store.answers_of(hall.code, task.number, number).get(task.phase)
+    if sent is not None and "tokens" not in sent:
+        with suppress(Busy):
+            hall.want(Wanted(task.number, number))
 
 
 def answer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
@@ -220,9 +243,9 @@ def _now(rooms: Host, code: str, hall: Hall, number: int) -> dict[str, Any]:
 
 
 def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
-    """POST /room/CODE/steer {do}: show or hide the short code, begin a task, go to its next phase, end or delete the room.
+    """POST /room/CODE/steer {do}: show or hide the short code, close or open the door, begin a task, go to its next phase, end or delete the room.
 
-    The teacher's code is the token. do: show | hide | begin (kind, task) | turn (task, phase) | end | delete
+    The teacher's code is the token. do: show | hide | close | open | begin (kind, task) | turn (task, phase) | end | delete
     """
     room = _room(rooms, request)
     if not codes.same(_bearer(request), room.steer):
@@ -232,11 +255,16 @@ def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
         return {"short": rooms.show(room)}
     if do == "hide":
         rooms.store.show(room.code, "")
+    elif do in ("close", "open"):
+        rooms.shut(room, do == "close")
     elif do == "begin":
+        kind = sent.get("kind")
+        if kind not in KINDS:
+            raise SettingsError("kind", kind, f"one of {', '.join(KINDS)}")
         number = whole("task", sent.get("task"), 1, 10_000)
         if number != next_number(hall):
             return {"task": next_number(hall) - 1}
-        ticket = shared().submit(lambda ticket: begun(ticket, hall, room, sent.get("kind"), number), ("room", room.code), PAGE)
+        ticket = shared().submit(lambda ticket: begun(ticket, hall, room, kind, number), ("room", room.code), PAGE)
         return _ended(ticket), lambda: {"task": number}
     elif do == "turn":
         hall.turn(whole("task", sent.get("task"), 1, 10_000), sent.get("phase"))
@@ -245,7 +273,7 @@ def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
     elif do == "delete":
         rooms.store.delete(room.code)
     else:
-        raise Refused("do must be show, hide, begin, turn, end or delete.")
+        raise Refused("do must be show, hide, close, open, begin, turn, end or delete.")
     hall.changed()
     return {"done": True}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
 from specviz.figures.exactness.evidence import CellShares, axis_end
+from specviz.measure.methods import ENTRIES
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall
 
@@ -45,7 +47,8 @@ def of_task(hall: Hall, task: Task) -> dict[str, Any]:
         return said | {"sizes": list(ASKED), "most": MOST_EACH}
     if task.kind == "vote":
         return said | {"options": content["options"], "bars": bars(hall.samples_of(task)), "n": content["n"]}
-    return said | {"methods": METHODS, "gamma": GAMMA}
+    methods = [{"value": name, "label": METHODS[name], "more": ENTRIES[name].description} for name in METHODS]
+    return said | {"methods": methods, "gamma": GAMMA}
 
 
 def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
         said |= {"sent": sent.get("open"), "chance": task.content["chance"], "p": task.content["p"], "q": task.content["q"]}
         if sent.get("open"):
             found = tally.outcome(room.seed, task, student, sent["open"])
-            said |= {"u": found.u, "accepted": found.accepted, "brier": found.brier}
+            said |= asdict(found)
     if task.phase == "shown" and task.kind == "vote":
         said |= {"sent": sent.get("after"), "answer": task.content["answer"]}
     if task.kind == "race":
@@ -79,8 +82,8 @@ def of_class(hall: Hall, task: Task) -> dict[str, Any]:
     if task.kind == "vote":
         shown = {"before": list(found.before), "after": list(found.after)} if task.phase == "shown" else {}
         return said | {"sentence": words.voted(task, found)} | shown
-    rows = [[METHODS[one.method], one.gamma, one.students, round(one.per_pass, 2), round(one.wasted, 1)] for one in found.choices]
-    return said | {"sentence": words.raced(found), "rows": rows}
+    rows = [[METHODS[one.method], one.gamma, one.students, f"{one.per_pass:.2f}", f"{one.wasted:.1f}"] for one in found.choices]
+    return said | {"sentence": words.raced(task, found), "rows": rows}
 
 
 def bars(shares: CellShares) -> dict[str, Any]:

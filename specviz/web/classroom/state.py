@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from specviz.classroom.records import GAMMA, Room, room_settings
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.classroom.host import Hall, checked_prompt, host
 from specviz.web.common.links import linked
 from specviz.web.common.page import PageState
 from specviz.web.common.pairs import known_pair
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import is_loopback, options
 
 LENGTH = 2  # tokens of a sample until somebody chooses
 GONE = "There is no room under this link any more: it was deleted, or its 24 hours are over."
@@ -85,6 +86,8 @@ class Desk(PageState):
         """Open a room for the lesson that the fields ask for. Raises SpecvizError."""
         settings = checked_prompt(room_settings(self.question.settings))
         room = host().open(settings, self.visitor)
+        with suppress(SpecvizError):  # another room may show the same code: it can be shown later
+            host().show(room)
         self.choose(Lesson(settings, room.steer))
 
     def leave(self) -> None:
@@ -96,6 +99,12 @@ class Desk(PageState):
 def elsewhere(code: str) -> bool:
     """Whether a room of this code, if there is one, lives on another replica."""
     return bool(options().replica) and code[:1].upper() != options().replica
+
+
+def only_here(root: str) -> bool:
+    """Whether an address is one that a machine has for itself, which leads a phone to the phone."""
+    name = urlsplit(root).hostname or ""
+    return name == "localhost" or name.endswith(".localhost") or is_loopback(name)
 
 
 def root_of(url: str) -> str:

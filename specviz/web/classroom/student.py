@@ -19,10 +19,14 @@ def script_digest() -> str:
     return digest(script())
 
 
+FONT = "../app/static/inter-latin.woff2"  # the app's; read after the page is drawn, in the system's own until then
+FACE = f'@font-face {{ font-family: Inter; font-weight: 100 900; font-display: swap; src: url("{FONT}") format("woff2"); }}\n'
+
+
 @lru_cache(maxsize=1)
 def page() -> str:
     """The file. It is the same for every room and every student."""
-    style = styles("theme", "room")
+    style = FACE + styles("theme", "room")
     for part in (script(), style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
     head = "\n".join(

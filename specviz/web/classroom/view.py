@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -10,19 +12,24 @@ from urllib.parse import quote
 import streamlit as st
 
 from specviz.classroom.codes import LONGEST
-from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
+from specviz.classroom.records import HOURS, KINDS, LENGTHS, MOST_EACH, Room, Task
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
-from specviz.figures import classroom as figures
+from specviz.figures.classroom import wall as figures
 from specviz.figures.common.components import styles
+from specviz.figures.exactness import evidence
+from specviz.figures.exactness.evidence import CellShares
+from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
 from specviz.web.classroom.host import Hall, host, next_number
-from specviz.web.classroom.state import Desk, Lesson, elsewhere, root_of
-from specviz.web.common import download, elements, session
+from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
+from specviz.web.common import download, elements, pairs, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import notes
 from specviz.web.common.links import unknown_keys
 from specviz.web.common.markdown import ALL, escaped
+from specviz.web.common.pictures import drawn
+from specviz.web.common.recorded_samples import recorded_samples
 from specviz.web.common.title import head
 
 LEDE = (
@@ -32,6 +39,7 @@ LEDE = (
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
 TAIL = 240  # characters of a text on the wall, the last ones
 FIRST = 100  # samples of the first test
+ROWS = 12  # of the recorded picture
 
 
 def page() -> None:
@@ -69,21 +77,51 @@ def opening(desk: Desk) -> None:
     if desk.question.steer:  # deleted meanwhile
         desk.leave()
     head("classroom", "Classroom", LEDE)
-    lesson, problems = fields(desk)
-    desk.choose(lesson)
-    notes(problems, "classroom-notes-fields")
-    session.keep_link(desk)
-    export(desk, None)
-    if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
-        try:
-            desk.open()
-        except SpecvizError as error:
-            desk.said = [str(error)]
-        st.rerun()
-    notes(desk.notices, "classroom-notes-live")
-    st.markdown("\n".join(f"- **{words.TITLES[kind]}**: {words.BEGINS[kind]}" for kind in KINDS))
+    left, right = st.columns([5, 6], gap="large")
+    with left:
+        lesson, problems = fields(desk)
+        desk.choose(lesson)
+        notes(problems, "classroom-notes-fields")
+        session.keep_link(desk)
+        export(desk, None)
+        if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
+            try:
+                desk.open()
+            except SpecvizError as error:
+                desk.said = [str(error)]
+            st.rerun()
+        notes(desk.notices, "classroom-notes-live")
+        st.markdown(words.kinds())
+    with right:
+        recorded(session.theme())
     st.caption(
-        f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number."
+        f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
+        "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
+    )
+    st.caption(words.LESSONS)
+
+
+def recorded(kind: str) -> None:
+    """What a class makes, as the recorded samples of Is it exact? show it."""
+    one, said = example()
+    if one is not None:
+        st.markdown("**What a class makes: its samples over the exact distribution**")
+        picture = drawn(evidence.cell_bars, one, evidence.axis_end(one), kind)
+        elements.picture(picture, "classroom", "recorded", one.conclusion, sentence=False)
+        st.container(key="classroom-notes-from").text(said)
+
+
+@lru_cache(maxsize=1)
+def example() -> tuple[CellShares | None, str]:
+    """The record's picture, the same object each time, and where it is from; None without the file."""
+    known = recorded_samples()
+    if known is None:
+        return None, ""
+    one = known.exactness
+    shares = one.result.arms[0]
+    return shares.heaviest(ROWS), (
+        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, as many as "
+        f"{shares.n // MOST_EACH} students draw with {MOST_EACH:,} each."
     )
 
 
@@ -91,9 +129,8 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     asked = desk.question.settings
     form = Form("classroom", desk.turn, as_fields(asked))
-    text, length = st.columns([7, 2])
-    form.prompt(text, hint="empty: a text begins with a start token")
-    tokens = length.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.length), **form.key("length"))
+    form.prompt(st.container(), hint="empty: a text begins with a start token")
+    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.length), **form.key("length"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.sampling()
@@ -114,7 +151,7 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
 def steering(desk: Desk, room: Room) -> None:
     hall = desk.hall(room)
     task = hall.store.task(room.code)
-    with st.container(key="classroom-head"):
+    with st.container(key="classroom-room-head"):
         st.markdown("# Classroom")
         st.fragment(status, run_every=GLANCE)(hall, room)
     session.keep_link(desk)
@@ -122,7 +159,7 @@ def steering(desk: Desk, room: Room) -> None:
     more(desk, hall, room)
     left, right = st.columns([2, 3], gap="large")
     with left:
-        come_in(hall, room)
+        come_in(desk, room)
     with right:
         on_now(desk, hall, room, task)
         session.watch("classroom")
@@ -140,32 +177,35 @@ def status(hall: Hall, drawn_room: Room) -> None:
     st.markdown(words.status(room, task, None if task is None else hall.found(task)))
 
 
-def come_in(hall: Hall, room: Room) -> None:
+def come_in(desk: Desk, room: Room) -> None:
     """How students come in: a picture to scan, a short code while it is shown; and the way to the wall."""
     root = root_of(st.context.url or "")
     st.html(f'<div class="room-door">{scanned(root, room)}<div>{door(root, room)}</div></div>')
     with st.container(horizontal=True, key="classroom-door"):
-        if room.ended:
-            pass
-        elif room.short:
-            if st.button("Hide the code", key="classroom-hide", help="Then the link alone opens the room."):
-                hall.store.show(room.code, "")
-                st.rerun()
-        elif st.button("Show a short code", key="classroom-show", help="Works until you hide it."):
-            try:
-                host().show(room)
-            except SpecvizError as error:
-                notes([str(error)], "classroom-notes-code")
-            else:
-                st.rerun()
-        st.link_button("Open the wall", f"{root}room/{room.code}/wall", help="In a window of its own, for the projector.")
+        st.link_button("Open the wall", f"{root}room/{room.code}/wall")
+        if not room.ended:
+            name, key = ("Open the door", "classroom-unshut") if room.shut else ("Close the door", "classroom-shut")
+            st.button(name, key=key, on_click=doored, args=(desk, host().shut, room, not room.shut))
+        if not (room.ended or room.shut or room.short):
+            st.button("Show a short code", key="classroom-show", on_click=doored, args=(desk, host().show, room))
+    if only_here(root):
+        notes([words.LOCAL], "classroom-notes-local")
+
+
+def doored(desk: Desk, change: Callable[..., Any], *given: Any) -> None:
+    """Show a short code, close or open the door."""
+    desk.enter()
+    try:
+        change(*given)
+    except SpecvizError as error:
+        desk.said = [str(error)]
 
 
 def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
     """The task that is on, the way to its next phase, and the next task."""
     settings = escaped(words.settings_line(room.settings), ALL)
     if task is None:
-        st.markdown("## No task yet")
+        st.markdown("## The text that the class continues")
         st.container(key="classroom-text-prompt").text(room.settings.prompt)
         st.caption(settings)
     else:
@@ -180,12 +220,19 @@ def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
                 on_click=turned, args=(desk, hall, task.number, phase),
             )  # fmt: skip
         first = "secondary" if task is not None and task.next_phase is not None else "primary"
-        with st.popover("Next task", key=f"classroom-next-{next_number(hall)}", disabled=desk.busy, type=first):
+        with st.popover(
+            "Start a task" if task is None else "Next task",
+            key=f"classroom-next-{next_number(hall)}",
+            disabled=desk.busy,
+            type=first,
+        ):
             for kind in KINDS:
                 st.button(
                     words.TITLES[kind], key=f"classroom-begin-{kind}-{next_number(hall)}", help=words.BEGINS[kind], width="stretch",
                     on_click=began, args=(desk, hall, room, kind, next_number(hall)), disabled=desk.busy,
                 )  # fmt: skip
+    if task is None:
+        st.markdown(words.kinds())
 
 
 def turned(desk: Desk, hall: Hall, number: int, phase: str) -> None:
@@ -251,8 +298,10 @@ def export(desk: Desk, room: Room | None) -> None:
             for task in ready:
                 st.download_button(
                     f"report.json of task {task.number}", _certificate(hall, task, visitor), "report.json", download.mime("report.json"),
-                    key=f"classroom-certificate-{task.number}", on_click="ignore", type="primary", width="stretch",
+                    key=f"classroom-certificate-{task.number}", on_click="ignore", width="stretch",
                 )  # fmt: skip
+            st.markdown("**The class’s pictures**")
+            download.files("classroom", exports.offer(hall, room))
         st.markdown("**Worksheet: one round by hand**")
         seed = st.number_input(
             "Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help="Another seed gives another sheet."
@@ -283,17 +332,19 @@ def scanned(root: str, room: Room) -> str:
     import segno
 
     picture = segno.make(f"{root}room/{room.code}", error="m").png_data_uri(scale=8, border=3)
-    return "" if room.ended else f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">'
+    return "" if room.ended or room.shut else f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">'
 
 
 def door(root: str, room: Room) -> str:
-    """Where a code is typed and the code, while it is shown; else the link. All of it is our own text."""
+    """Where a code is typed and the code, while it is shown; else the link, which breaks before its code. All of it is our own text."""
     if room.ended:
         return "<p>The room has ended.</p>"
+    if room.shut:
+        return f"<p>{words.DOOR}</p>"
     if room.short:
         near = escape(f"{root}room/".partition("://")[2])
-        return f"<p>Open <b>{near}</b> and type</p><p class='room-short'>{escape(room.short)}</p>"
-    return f"<p>Scan it, or open</p><p class='room-link'>{escape(f'{root}room/{room.code}')}</p>"
+        return f"<p>Scan it, or open <b>{near}</b> and type</p><p class='room-short'>{escape(room.short)}</p>"
+    return f"<p>Scan it, or open</p><p class='room-link'>{escape(f'{root}room/')}<wbr><span>{escape(room.code)}</span></p>"
 
 
 # The wall --------------------------------------------------------------------------------------------------------------------
@@ -321,10 +372,10 @@ def look(hall: Hall, root: str) -> None:
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.status(room, task, found))}</p></div>')
     if task is None:
         st.html(
-            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p>{escape(words.settings_line(room.settings))}</p></div></div>'
+            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-TAIL:])}</p></div></div>'
         )
         return
-    left, right = st.columns([7, 2], gap="large")
+    left, right = st.columns([5, 2], gap="large")
     with left:
         WALLS[task.kind](hall, task, found)
     with right:
@@ -367,7 +418,7 @@ def of_votes(hall: Hall, task: Task, found: Any) -> None:
 def of_race(hall: Hall, task: Task, found: Any) -> None:
     if found.choices:
         st.html(figures.race(found.choices))
-    said(words.raced(found))
+    said(words.raced(task, found), words.BEGINS["race"] if task.takes else "")
 
 
 WALLS = {"predict": of_predictions, "sample": of_samples, "vote": of_votes, "race": of_race}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.classroom.records import METHODS, Room, Task
+from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
+from specviz.figures.common.narration import number
 from specviz.settings import Settings
 from specviz.web.common.verdict import counted
 
@@ -24,8 +25,33 @@ TURNS = {
     ("vote", "shown"): "Show the votes and the answer",
     ("race", "closed"): "Close the race",
 }
+DOOR = "The door is closed. Those who are in stay, and nobody else comes in."
+LOCAL = (
+    "Phones cannot open this address: it means the machine that they are on. Open this page under the address that your machine has in the network "
+    "(docs/hosting.md says how the app is started there)."
+)
+LESSONS = (
+    "Lesson plans of 20, 45 and 90 minutes are in the project’s docs: `docs/lesson-20.md`, `docs/lesson-45.md`, `docs/lesson-90.md`. "
+    "`docs/teaching.md` says what a room stores, `docs/glossary.md` has every term, `docs/reading.md` the papers."
+)
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
-BRIER = "The Brier score is the mean of (what was said − what came)²: 0 is perfect, 0.25 is what always saying 50% gives."
+BRIER = (
+    "The Brier score is the mean of (what was said − what came)², with 1 for accepted and 0 for rejected; smaller is better. Each student’s token met a random "
+    "number of their own, so the expected score counts, not a single outcome."
+)
+
+
+def begins(kind: str) -> str:
+    """A task by its name, and what it asks, as markdown."""
+    name = TITLES[kind]
+    return f"**{name}{'' if name.endswith('?') else '.'}** {BEGINS[kind]}"
+
+
+def kinds() -> str:
+    """The kinds of tasks as a list, as markdown."""
+    return "\n".join(
+        ["A room has four kinds of tasks. They go well in this order:", "", *(f"1. {begins(kind)}" for kind in KINDS)]
+    )
 
 
 def people(n: int) -> str:
@@ -49,7 +75,8 @@ def status(room: Room, task: Task | None, found: Any) -> str:
         return f"The room has ended. {people(room.students)} came."
     if task is None:
         return f"{people(room.students)} in. No task yet."
-    return f"{people(room.students)} in, {answered(task, found):,} of them with an answer."
+    n = answered(task, found)
+    return f"{people(room.students)} in, {n:,} {'has' if n == 1 else 'have'} answered."
 
 
 def verdict(found: ClassSamples) -> tuple[str, str, str]:
@@ -64,29 +91,28 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
         p = min(last["p_values"].values())
         return (
             "rejected",
-            f"Not exact: the first {tested} do not follow the exact distribution.",
+            f"Not exact: the first {tested} of the class do not follow the exact distribution.",
             f"p = {p:.2g}, at a level of {last['level']:.2g}.",
         )
     if last["verdict"] != "consistent":
         return "untold", f"The first {tested} cannot decide: all texts share one cell.", _next(n)
-    seen = (
-        f"A distribution at a total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100."
-    )
     return (
         "consistent",
-        f"The class’s samples follow the exact distribution: {tested} tested, no difference seen.",
-        f"{seen} {_next(n)}",
+        f"No difference from the exact distribution seen in {tested}.",
+        f"A total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100. {_next(n)}",
     )
 
 
 def _next(n: int) -> str:
     coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
-    return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
+    return f"The class has {counted(n)}; " + (
+        f"the next test comes at {coming:,}." if coming else "this was the last test of the plan."
+    )
 
 
 def of_task(task: Task, found: Any) -> str:
     """What the class has for any task but samples, in a sentence."""
-    return {"predict": predictions, "vote": voted, "race": lambda task, found: raced(found)}[task.kind](task, found)
+    return {"predict": predictions, "vote": voted, "race": raced}[task.kind](task, found)
 
 
 def predictions(task: Task, found: Calibration | None) -> str:
@@ -94,31 +120,35 @@ def predictions(task: Task, found: Calibration | None) -> str:
     n = 0 if found is None else found.n
     if found is None or task.phase != "shown":
         return f"{n:,} prediction{'' if n == 1 else 's'} so far."
+    content = task.content
     return (
-        f"min(1, p/q) is {task.content['chance']:.0%}. The class said {found.said:.0%} on average; {found.right:.0%} said rightly whether their token is "
-        f"accepted. Brier score {found.brier:.3f}; who knows min(1, p/q) expects {found.best:.3f}."
+        f"min(1, p/q) = min(1, {number(content['p'])}/{number(content['q'])}) = {content['chance']:.0%}. The class said {found.said:.0%} on average. "
+        f"Expected Brier score of what was said: {found.expected:.3f}; of min(1, p/q): {found.best:.3f}."
     )
 
 
 def voted_on(task: Task) -> str:
-    return f"{task.content['n']:,} samples of a decoder that may make a mistake, over the exact distribution of the target."
+    names = [option["name"] for option in task.content["options"]]
+    return f"{task.content['n']:,} samples of one decoder. Which is it: {'; '.join(names[:-1])}; or {names[-1]}?"
 
 
 def voted(task: Task, found: Votes) -> str:
     if task.phase != "shown":
         n = sum(found.before if task.phase == "before" else found.after)
-        return f"{n:,} vote{'' if n == 1 else 's'} so far; they are shown at the end."
+        when = "First vote" if task.phase == "before" else "Talk about it, then vote again"
+        return f"{when}: {n:,} vote{'' if n == 1 else 's'} so far."
     right = task.content["answer"]
     before, after = (f"{votes[right]:,} of {sum(votes):,}" for votes in (found.before, found.after))
     moved = "1 student changed their mind." if found.moved == 1 else f"{found.moved:,} students changed their minds."
-    return f"It is: {task.content['options'][right]['name']}. Right before the discussion: {before}; after it: {after}. {moved}"
+    option = task.content["options"][right]
+    return f"It is: {option['name']}. {option['wrong']} Right before the discussion: {before}; after it: {after}. {moved}"
 
 
-def raced(found: Race) -> str:
+def raced(task: Task, found: Race) -> str:
     if not found.choices:
         return "No text has been written yet."
     best = found.choices[0]
-    return f"Ahead: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
+    return f"{'Ahead' if task.takes else 'Winner'}: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
 
 
 def settings_line(settings: Settings) -> str:
@@ -127,5 +157,6 @@ def settings_line(settings: Settings) -> str:
         for name in ("top_k", "top_p", "min_p")
         if (value := getattr(settings, name)) is not None
     ]
-    plain = f"temperature {settings.temperature:g}", f"gamma {settings.gamma}", f"{settings.length} tokens a sample"
+    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
     return ", ".join([*plain, *cuts])

@@ -15,13 +15,13 @@ _HOLDS_NOTHING = ("one_token", "questions", "classroom")  # pages whose state is
 
 
 def greet(path: str) -> None:
-    """Say the sentence once, in the first run of such a session on a page that had something. It stays until the visitor closes it."""
-    if path in _HOLDS_NOTHING or st.session_state.get(_SEEN):
+    """Say the sentence once, in the first run of such a session, on a page that had something. It stays until the visitor closes it."""
+    if st.session_state.get(_SEEN):
         return
     st.session_state[_SEEN] = True
     context = get_script_run_ctx()
     had = session_before(st.context.headers.get("Sec-WebSocket-Protocol", ""))
-    if had and context is not None and had != context.session_id:
+    if had and path not in _HOLDS_NOTHING and context is not None and had != context.session_id:
         st.toast(SENTENCE, duration="infinite")
 
 

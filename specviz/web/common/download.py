@@ -55,32 +55,37 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
         opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open)
     if not opened.open or not known:
         return
-    offer, visitor = offered(), session.visitor()
+    with opened:
+        files(page, offered())
+
+
+def files(page: str, offer: Offer) -> None:
+    """What stands in the fold: the zip of everything, and each file by itself."""
+    visitor = session.visitor()
 
     def file(name: str) -> Callable[[], bytes]:
         return lambda: built(lambda ticket: offer.make().file(name), visitor, page)
 
-    with opened:
-        if offer.said:
-            st.container(key="export-said").text(offer.said)
+    if offer.said:
+        st.container(key="export-said").text(offer.said)
+    st.download_button(
+        "Everything, one zip", file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
+        key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
+    )  # fmt: skip
+    st.caption(HOLDS)
+    chosen = st.selectbox(
+        "Or one file",
+        offer.names,
+        index=None,
+        placeholder="choose a file",
+        key=f"export-name-{page}",
+        disabled=not offer.names,
+    )
+    if chosen:
         st.download_button(
-            "Everything, one zip", file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
-            key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
+            f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
+            key=f"export-one-{page}", on_click="ignore", width="stretch",
         )  # fmt: skip
-        st.caption(HOLDS)
-        chosen = st.selectbox(
-            "Or one file",
-            offer.names,
-            index=None,
-            placeholder="choose a file",
-            key=f"export-name-{page}",
-            disabled=not offer.names,
-        )
-        if chosen:
-            st.download_button(
-                f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
-                key=f"export-one-{page}", on_click="ignore", width="stretch",
-            )  # fmt: skip
 
 
 def built(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:

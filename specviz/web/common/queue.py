@@ -31,7 +31,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz import process
-from specviz.errors import SpecvizError, out_of_memory
+from specviz.errors import Busy, SpecvizError, out_of_memory
 from specviz.measure import duration
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
@@ -196,20 +196,18 @@ class Queue:
         return told
 
     def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "", brief: bool = False) -> Ticket:
-        """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full, or closed."""
+        """Stand in line. visitor: whose work it is; None: one of its own. Raises Busy where the line is full, or closed."""
         ticket = Ticket(self, work, object() if visitor is None else visitor, page, brief)
         with self._lock:
             if self.closed:
-                raise SpecvizError("The server is about to stop. Please ask again in a minute.")
+                raise Busy("The server is about to stop. Please ask again in a minute.")
             for one in [one for one in self._line if one.unwanted]:
                 self._remove(one)
             every = [*self._line, *self._working]
             if len(every) >= self.most:
-                raise SpecvizError(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
+                raise Busy(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
             if sum(one.visitor == ticket.visitor for one in every) >= MOST_OF_ONE:
-                raise SpecvizError(
-                    f"{MOST_OF_ONE} of your requests are already waiting for this machine. Stop one of them first."
-                )
+                raise Busy(f"{MOST_OF_ONE} of your requests are already waiting for this machine. Stop one of them first.")
             self._line.append(ticket)
             self._fill()
         return ticket

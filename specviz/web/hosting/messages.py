@@ -50,6 +50,11 @@ class Pace:
         self._due = before + actions / self.per_second
         return max(0.0, before - now)
 
+    @property
+    def left(self) -> float:
+        """Seconds until the next action need not wait. Looking counts as nothing, so refusing by it does not make others wait longer."""
+        return max(0.0, self._due - self.clock()) if self.per_second else 0.0
+
 
 class Messages:
     """ASGI middleware. One visitor's tabs share a pace; whoever sends no cookie has one for each socket."""

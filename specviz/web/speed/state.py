@@ -24,9 +24,9 @@ FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
     "acceptance": "Acceptance rate",
-    "foretold": "Could it be predicted?",
+    "foretold": "Predicted acceptance",
     "many": "Many texts at once",
-    "what-if": "What if?",
+    "what-if": "The formula as a map",
 }
 NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
 

@@ -12,6 +12,7 @@ from specviz.errors import SettingsError
 from specviz.figures.speed import batch, positions, surface, timeline
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as study_figures
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
@@ -19,11 +20,11 @@ from specviz.prediction.plans import TEMPERATURES, Choice
 from specviz.prediction.published_speeds import SOURCE
 from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
-from specviz.web.common import measurement_page, session
+from specviz.web.common import measurement_page, plain_table, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables
 from specviz.web.common.markdown import escaped
-from specviz.web.common.pairs import recorded_with
+from specviz.web.common.pairs import named, recorded_with
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.hosting.options import options
@@ -35,8 +36,8 @@ LEDE = (
     "has (gamma). Move them, and see when drafting pays."
 )
 COUNTED = (
-    "## Can it be predicted?\nEach token of the target’s own text would have been an accepted draft token with probability min(1, q/p). So tokens "
-    "per target pass can be counted for every gamma without running the decoder."
+    "Each token of the target’s own text would have been an accepted draft token with probability min(1, q/p): q/p, not p/q, because here the token "
+    "comes from the target. So tokens per target pass can be counted for every gamma without running speculative decoding."
 )
 ABOUT = (
     "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
@@ -50,14 +51,13 @@ DRAFTS = {
 }
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 READ = {False: "one text", True: "prompts, one per line"}
-WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per depth", "Leviathan": "by Leviathan’s formula"}
 
 
 def page() -> None:
     state = measurement_page.current("speed", SpeedState, SpeedQuestion)
     head("speed", "How fast?", LEDE)
     top = st.container(key="speed-sandbox")
-    st.container(key="speed-second").markdown(COUNTED)
+    gain = st.container(key="speed-second")
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
     with fold:
         question, problems = fields(state)
@@ -70,15 +70,10 @@ def page() -> None:
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
-        notes([measured_on(state, plan)], "speed-notes-from")
-        said(in_words(state, plan), "speed-said")
-        pictures(plan, kind)
-        by_position(plan, kind)
+        with gain:
+            gains(state, plan, kind)
         to_paste(state, plan)
-        tables("The numbers behind the pictures", figures.rows(plan), positions.rows(plan))
-        with st.expander("How close is the formula to the paper’s own table?"):
-            dataframe(figures.published())
-            st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
+        predicting(plan, kind)
     tabs(state, plan, kind, gamma, spot)
 
 
@@ -127,6 +122,7 @@ def by_position(plan: SpeedPlan, kind: str) -> None:
             f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
         )
         picture(drawn(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
+        tables("The numbers behind the picture", positions.rows(plan))
 
 
 def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
@@ -141,6 +137,8 @@ def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
             st.caption(f"Nothing to paste: {why}.")
         elif plan.verdict != "speculate":
             st.caption(f"With the gamma that was predicted best, {plan.best.value:g}. {plan.in_words}")
+        if plan.lines and plan.settings.pair in PAIRS:
+            st.caption("Put your own models in the place of the folders.")
         for one in plan.lines:
             st.markdown(f"**{one.server}**")
             st.code(one.text, language=one.language, wrap_lines=True)
@@ -148,15 +146,17 @@ def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
 
 
 def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
-    """Where the numbers come from."""
-    what = f"{plan.openings} prompts continued by" if plan.of_prompts else f"{plan.openings} continuations of"
-    size = f"{what} {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
+    """Where the numbers come from, and under which settings."""
+    what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
+    where = "" if plan.of_prompts else f" of {plan.text['name']}"
+    size = f"{what} {plan.length} tokens{where}; {plan.date}, {machine(plan.machine)}."
+    under = f"{named(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.own:
-        return f"Your prediction: {size}"
+        return f"Your prediction: {under}; {size}"
     more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
     if state.question.own:
         more = f" {recorded_with(plan.settings.pair, state.pair)} Press the button to predict yours."
-    return f"Recorded for the text {plan.text['name']}, with measured speeds beside the predicted ones: {size}{more}"
+    return f"Recorded: {under}; {size}{more}"
 
 
 def in_words(state: SpeedState, plan: SpeedPlan) -> str:
@@ -166,26 +166,33 @@ def in_words(state: SpeedState, plan: SpeedPlan) -> str:
     return "The verdict follows: rounds are being timed." if state.busy else f"{plan.in_words} The work was stopped before that."
 
 
-def pictures(plan: SpeedPlan, kind: str) -> None:
-    left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
+def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
+    """The verdict and how it is reached, beside the speed over gamma; before rounds are timed, beside the tokens."""
+    st.markdown("## What do these models gain?")
+    left, right = st.columns(2, gap="large")
     with left:
-        measured = "; and measured with other random numbers" if plan.checked else ""
-        st.markdown(
-            "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one "
-            f"alpha{measured}."
-        )
-        picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
-        if sharing := draftable_in_words(plan.models):
-            st.caption(sharing)
-    if right is None:
-        st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
-        return
+        said(in_words(state, plan), "speed-said")
+        if ways := figures.ways(plan):
+            st.html(plain_table.html(figures.WAYS, ways))
+            st.caption(figures.why(plan))
+        notes([measured_on(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
     with right:
-        st.markdown(
-            "### Speed\nSpeed depends on the tokens per round and on what a round costs. The band is the middle 95% of resampled texts and timings."
-        )
-        by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(drawn(figures.factors, plan, kind), "speed", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
+        if plan.costs:
+            picture(drawn(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
+        else:
+            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+
+
+def predicting(plan: SpeedPlan, kind: str) -> None:
+    """How the prediction is made, and how near it comes; the tokens stand here where the speed stands above."""
+    with st.expander("How is it predicted?"):
+        st.markdown(COUNTED)
+        if plan.costs:
+            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            st.caption("Bands are the middle 95% of resampled texts, of speeds also of resampled timings.")
+        else:
+            st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
+        dataframe(figures.rows(plan), placeholder="")
 
 
 def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
@@ -199,11 +206,13 @@ def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot:
             if name == "what-if":
                 what_if(question, plan, kind, gamma, spot)
             elif name == "many":
-                many(batches(), choice, kind)
+                many(batches(), choice, None if state.own else plan, kind)
             elif known is None or not known.measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
                 (accepted if name == "acceptance" else predicted)(known, choice.draft, kind)
+            if name == "acceptance" and plan is not None:
+                by_position(plan, kind)
 
 
 def accepted(known: Study, draft: str, kind: str) -> None:
@@ -249,7 +258,8 @@ def predicted(known: Study, draft: str, kind: str) -> None:
     tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
 
 
-def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
+def many(known: BatchSpeeds | None, choice: Choice, plan: SpeedPlan | None, kind: str) -> None:
+    """Speed over the number of texts. plan: the recorded one above, to compare one text with."""
     if known is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
@@ -257,11 +267,13 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     st.caption(where)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("### Where it stops paying\nSpeed over the number of texts, computed from timed passes and counted rounds.")
+        st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
         picture(batch.factors(known, key, kind), "speed", "batch", known.in_words(key))
+        if why := batch.beside(known, key, plan if key == choice.key else None):
+            st.caption(why)
     with right:
         st.markdown(
-            "### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts."
+            "### What a longer pass costs\nTime of a target pass over more tokens of every text. One line for each number of texts."
         )
         picture(drawn(batch.passes, known, kind), "speed", "passes", batch.passes_conclusion(known))
     tables("The numbers behind the pictures", batch.rows(known, key))
@@ -281,8 +293,8 @@ def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: in
     spot = surface.Spot(alpha, c)
     alt = timeline.in_words(gamma, spot)
     picture(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
-    said(f"{alt} {surface.in_words(gamma, spot)}", "speed-said-sandbox")
-    st.caption(escaped(timeline.one_pass(gamma, batches())))
+    said(f"{alt} {surface.advice(gamma, spot)}", "speed-said-sandbox")
+    st.caption(escaped(timeline.one_pass(gamma, plan, named(plan.settings.pair) if plan else "")))
     return gamma, spot
 
 
@@ -294,3 +306,6 @@ def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: i
     row = plan and plan.row(gamma)
     said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
     tables("The numbers behind the picture", surface.table(pair, spot))
+    with st.expander("How close is the formula to the paper’s own table?"):
+        dataframe(figures.published())
+        st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +10,18 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.classroom.records import GAMMA, KINDS
+from specviz.classroom.records import GAMMA, KINDS, seed_of
 from specviz.errors import SettingsError
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check, read
 from specviz.evidence.certificate.redraw import redraw
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
+from specviz.web.classroom.export import offer
 from specviz.web.classroom.host import Wanted, begun
-from specviz.web.classroom.state import GONE, Lesson, fitting, root_of
+from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
+from specviz.web.classroom.view import example
 from specviz.web.common import placement
+from specviz.web.common.recorded_samples import recorded_samples
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
 
@@ -37,7 +41,7 @@ def pressed(app: AppTest, key: str) -> AppTest:
 
 
 def said(app: AppTest) -> str:
-    return "\n".join([*(one.value for one in app.markdown), *(one.value for one in app.text), *(html(app))])
+    return "\n".join([*(one.value for one in [*app.markdown, *app.caption, *app.text]), *html(app)])
 
 
 def html(app: AppTest) -> list[str]:
@@ -56,21 +60,68 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
     room = rooms.store.steered(steer)
     assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.length) == (2, 2)
     assert "0 students in. No task yet." in said(app) and room.steer not in "".join(html(app))
-    app = pressed(app, "classroom-show")
     short = rooms.store.room(room.code).short
-    assert short and any(short in one for one in html(app))
+    assert short and any(short in one for one in html(app)), "the code is in sight as soon as the room is open"
+    assert all(words.BEGINS[kind] in said(app) for kind in KINDS)
+    app = pressed(app, "classroom-shut")
+    assert rooms.store.room(room.code).shut and words.DOOR in said(app) and not any("room-code" in one for one in html(app))
+    app = pressed(app, "classroom-unshut")
+    assert not rooms.store.room(room.code).shut and rooms.store.room(room.code).short not in ("", short)
+    rooms.store.show(room.code, "")
+    app = pressed(app.run(), "classroom-show")
+    assert rooms.store.room(room.code).short in said(app)
     for number, kind in enumerate(KINDS, start=1):
         app = pressed(app, f"classroom-begin-{kind}-{number}")
         assert not app.exception and f"Task {number}: {words.TITLES[kind]}" in said(app)
         while (phase := rooms.store.task(room.code).next_phase) is not None:
             app = pressed(app, f"classroom-turn-{number}-{phase}")
-    app = pressed(app, "classroom-hide")
-    assert rooms.store.room(room.code).short == ""
     app = pressed(app, "classroom-end")
     assert rooms.store.room(room.code).ended and not [one for one in app.button if one.key.startswith("classroom-begin")]
     app.checkbox[0].check().run()
     app = pressed(app, "classroom-delete")
     assert rooms.store.room(room.code) is None and [one for one in app.button if one.key == "classroom-open"]
+
+
+def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
+    app = opened()
+    assert len(app.get("plotly_chart")) == 1
+    known = recorded_samples().exactness
+    shares, told = example()
+    assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
+    assert set(shares.counts) <= set(known.result.arms[0].counts) and told in said(app)
+    for lesson in (ROOT / "docs").glob("lesson-*.md"):
+        assert f"`docs/{lesson.name}`" in said(app)
+
+
+@pytest.mark.parametrize(("root", "alone"), [("http://localhost:8501/", True), ("http://127.0.0.1:8501/", True), ("http://[::1]/", True),
+                                             ("http://192.168.1.5:8501/", False), ("https://a.example/under/", False)])  # fmt: skip
+def test_an_address_that_leads_a_phone_to_itself_is_known_as_one(root, alone):
+    assert only_here(root) == alone
+
+
+def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(page_pair, rooms, room, phone, teacher):
+    hall, student = rooms.hall(room), phone()
+    assert offer(hall, room).names == () and "nothing to draw yet" in offer(hall, room).said
+    sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}
+    for number, kind in enumerate(KINDS, start=1):
+        teacher(do="begin", kind=kind, task=number)
+        if kind == "sample":
+            student.draw(0, 100, number)
+        else:
+            student.post("answer", task=number, phase=rooms.store.task(room.code).phase, sent=sent[kind])
+        while (phase := rooms.store.task(room.code).next_phase) is not None:
+            if kind in ("predict", "vote"):
+                assert not any(name.startswith(f"task-{number}-") for name in offer(hall, room).names)
+            teacher(do="turn", task=number, phase=phase)
+    made = offer(hall, room)
+    drawn = {"task-1-predictions", "task-2-samples", "task-3-votes", "task-3-samples", "task-4-race"}
+    assert {name.removesuffix("-slide.svg") for name in made.names if name.endswith("-slide.svg")} == drawn
+    assert {name.removesuffix(".csv") for name in made.names if name.endswith(".csv")} == drawn
+    package = made.make()
+    assert package.file("task-4-race-slide.svg").startswith(b"<?xml")
+    said = json.dumps(dict(package.facts), default=str) + "".join(package.captions)
+    assert room.steer not in said and "Winner: " in said and str(seed_of(room.seed, 2)) in said
+    assert len(package.captions) == len(drawn)
 
 
 def test_a_link_of_a_room_that_is_gone_says_so_and_offers_a_new_one(rooms):
@@ -100,7 +151,7 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
         app = opened(wall=room.code)
         shown = said(app)
         assert not app.exception and not app.button and room.steer not in shown
-        assert f"{number}. {words.TITLES[kind]}" in shown and "1 student in, 1 of them with an answer." in shown
+        assert f"{number}. {words.TITLES[kind]}" in shown and "1 student in, 1 has answered." in shown
         if kind == "sample":
             assert "100 samples" in shown and "200 samples" in shown
         if kind == "predict":

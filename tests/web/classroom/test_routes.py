@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -12,8 +14,12 @@ from specviz.classroom import codes
 from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
-from specviz.web.classroom.host import JOINS, PER_SECOND, Host
+from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
+from specviz.web.common import placement
+from specviz.web.common.queue import shared
+from specviz.web.hosting import messages
 from specviz.web.hosting.messages import AT_ONCE
+from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")
 
@@ -199,8 +205,7 @@ def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
     headers = {"Authorization": f"Bearer {room.steer}"}
     for sent in ({"do": "begin", "kind": "exam", "task": 1}, {"do": "turn", "task": 1, "phase": "shown"}, {"do": "begin", "kind": ["x"], "task": 1},
                  {"do": "begin", "kind": "race", "task": 0}, {"do": "sing"}, {}):  # fmt: skip
-        answer = web.post(f"/room/{room.code}/steer", json=sent, headers=headers)
-        assert 400 <= answer.status_code <= 503 and answer.json()["error"]
+        sentence(web.post(f"/room/{room.code}/steer", json=sent, headers=headers), 400)
     assert hosts.host().store.tasks(room.code) == []
 
 
@@ -212,6 +217,101 @@ def test_one_student_who_asks_without_end_is_slowed_down_and_others_are_not(phon
     if refused.status_code == 429:  # a slow machine may have let the next one in
         assert int(refused.headers["retry-after"]) >= 1
     assert other.now().status_code == 200 and JOINS > PER_SECOND
+
+
+def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not_at_all(web, rooms, room, phone):
+    known, hall = phone(1), rooms.hall(room)
+    come = partial(web.post, f"/room/{room.code}/join")
+    refused = [
+        answer for one in range(400) if (answer := come(json={"ticket": f"a-flood-of-tickets-{one:05d}"})).status_code == 429
+    ]
+    assert refused and all(answer.json()["again"] <= 1 for answer in refused), "what is refused is not counted"
+    assert sentence(refused[0], 429) == "Many students are coming in." and rooms.store.room(room.code).students < 400
+    assert max(hall.joins.left, hall.joins_of("testclient").left) < 1
+    for _ in range(PER_SECOND * 2):
+        assert come(json={"ticket": known.ticket}).json() == known.said
+    assert known.now().status_code == 200
+
+
+def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(rooms, room, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(hosts, "Pace", lambda per_second: messages.Pace(per_second, lambda: now[0]))
+    rooms._halls.clear()
+    hall = rooms.hall(room)
+
+    def comes(address: str) -> bool:
+        try:
+            routes._paced("", hall.joins_of(address), hall.joins)
+        except routes.Refused:
+            return False
+        return True
+
+    school = sum(comes("school") for _ in range(1000))
+    assert 60 <= school <= 61 and comes("home"), "a class comes in at once, and more than a class does not"
+    now[0] = 10.0
+    assert sum(comes("school") for _ in range(1000)) in (60, 61)
+
+
+@pytest.mark.parametrize("again", [0.0, 3.0, 400.0])
+def test_no_refusal_sends_a_phone_away_for_long(again):
+    found = json.loads(routes._refusal("Why.", 503, again).body)
+    assert found == {"error": "Why.", "again": min(again, routes.LATEST)} and routes.LATEST <= 15
+
+
+def test_who_is_not_heard_of_leaves_room_for_another(serve, web, rooms, room, phone, monkeypatch):
+    serve(students_per_room=2)
+    phone(1), phone(2)
+    come = partial(web.post, f"/room/{room.code}/join", json={"ticket": "the-third-ticket"})
+    assert come().status_code == 503
+    real = hosts.time.monotonic
+    monkeypatch.setattr(hosts.time, "monotonic", lambda: real() + HERE + 1)
+    assert come().json()["number"] == 3 and phone(1).now().status_code == 200, "and whoever was in stays in"
+
+
+def test_the_teacher_closes_the_door_and_opens_it(web, rooms, room, phone, teacher):
+    short, known = teacher(do="show")["short"], phone(1)
+    teacher(do="close")
+    newcomer = partial(web.post, f"/room/{room.code}/join", json={"ticket": "a-late-newcomer-1"})
+    assert "The door of this room is closed." in sentence(newcomer(), 503) and newcomer().json()["again"] > 0
+    sentence(web.post(f"/room/{short}/enter"), 400)
+    assert known.now().status_code == 200 and phone(1).said == known.said
+    teacher(do="open")
+    assert newcomer().json()["number"] == 2 and rooms.store.room(room.code).short
+
+
+def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone, teacher, monkeypatch):
+    teacher(do="begin", kind="sample", task=1)
+    student = phone()
+    with monkeypatch.context() as busy:
+        busy.setattr(shared(), "most", 0)
+        answer = student.draw(0, 1)
+        assert "already waiting for this machine" in sentence(answer, 503) and answer.json()["again"] > 0
+    assert student.draw(0, 1).json()["mine"]["n"] == 1
+
+
+def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_never_was(
+    rooms, room, phone, teacher, monkeypatch
+):
+    teacher(do="begin", kind="race", task=1)
+    one, other = phone(1), phone(2)
+    race = partial(Phone.post, what="answer", task=1, phase="open", sent={"method": "draft", "gamma": 2})
+
+    def dead(*given, **more):
+        raise RuntimeError("the worker is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(placement, "do", dead)
+        for student in (one, other):
+            answer = race(student)
+            assert sentence(answer, 503) == "The server could not do this now." and answer.json()["again"] > 0
+        assert "tokens" not in one.now().json()["mine"]["sent"]
+    deadline = time.monotonic() + 30
+    while "tokens" not in (sent := one.now().json()["mine"]["sent"]) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert sent["tokens"] >= sent["passes"] >= 1
+    teacher(do="turn", task=1, phase="closed")
+    said = other.now().json()
+    assert said["class"]["sentence"].startswith("Winner: ") and said["task"]["takes"] is False
 
 
 def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch):
@@ -226,9 +326,8 @@ def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch)
 def test_limits_of_a_host_are_said(serve, web, rooms, room, phone):
     serve(rooms=2, rooms_per_visitor=1, students_per_room=1)
     phone(1)
-    assert "This room is full: 1 of 1 students" in sentence(
-        web.post(f"/room/{room.code}/join", json={"ticket": "another-ticket-0"}), 400
-    )
+    full = web.post(f"/room/{room.code}/join", json={"ticket": "another-ticket-0"})
+    assert "This room is full: 1 of 1 students" in sentence(full, 503) and full.json()["again"] > 0, "a phone asks again"
     with pytest.raises(Exception, match="You have 1 rooms open here"):
         rooms.open(room.settings, "somebody")
     rooms.open(room.settings, "another one")

@@ -151,7 +151,18 @@ def test_after_a_few_at_once_actions_come_at_the_pace_and_a_pause_is_not_saved_u
     assert waits[:60] == [0.0] * 60 and waits[69] == pytest.approx(0.9)
     now[0] = 1000.0
     assert [pace.wait() for _ in range(61)][-1] == pytest.approx(0.0, abs=1e-6) and pace.wait() > 0.09
-    assert Pace(0).wait(10**9) == 0.0
+    assert Pace(0).wait(10**9) == 0.0 and Pace(0).left == 0.0
+
+
+def test_looking_whether_one_may_makes_nobody_wait():
+    now = [0.0]
+    pace = Pace(10, lambda: now[0])
+    assert pace.left == 0.0
+    for _ in range(70):
+        pace.wait()
+    assert [pace.left for _ in range(5000)] == pytest.approx([1.0] * 5000)
+    now[0] = 1.0
+    assert pace.left == 0.0
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from typing import Any
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.figures.common.labels import short
-from specviz.figures.exactness.evidence import CellShares, axis_end
+from specviz.figures.common.narration import number
+from specviz.figures.exactness.evidence import CellShares
 
 CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 FINE = 20  # places on an axis of probabilities at which predictions are drawn together
@@ -25,35 +26,57 @@ DOTS = 64  # size of the largest dot, in --u
 
 
 def histogram(one: CellShares) -> str:
-    """The samples over the exact distribution, the heaviest CELLS cells: share, mark of the exact probability, band of sampling noise."""
-    shown = one.heaviest(CELLS)
-    end = axis_end(shown)
+    """The samples over the exact distribution: share, mark of the exact probability, band of sampling noise; the other cells in a line."""
+    places = told(one)
+    end = min(1.05, max((max(1.35 * one.probs[place], 1.05 * one.shares[place]) for place in places), default=1.0))
     rows = []
-    for place in shown.bars:
-        low, high = (min(end, edge[place]) for edge in (shown.low, shown.high))
-        band = _bar("band", low / end, (high - low) / end) if shown.n else ""
-        rows.append(
-            (
-                short(shown.labels[place], LONGEST),
-                band + _bar("share", 0.0, shown.shares[place] / end) + _mark(shown.probs[place] / end),
-            )
-        )
+    for place in places:
+        low, high = (min(end, edge[place]) for edge in (one.low, one.high))
+        band = _bar("band", low / end, (high - low) / end) if one.n else ""
+        bars = band + _bar("share", 0.0, one.shares[place] / end) + _mark(one.probs[place] / end)
+        rows.append((short(one.labels[place], LONGEST), bars))
     step = next((step for step in STEPS if end / step <= TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
     key = _key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
-    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples"))
+    rest = f'<p class="wall-rest">{escape(others(one, places))}</p>'
+    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples") + rest)
+
+
+def told(one: CellShares) -> list[int]:
+    """Cells that get a row, heaviest first: the ones farthest outside sampling noise, however rare they should be, then the heaviest."""
+    far = [place for place in one.bars if one.n and not one.low[place] <= one.shares[place] <= one.high[place]]
+    far.sort(key=lambda place: -abs(one.shares[place] - one.probs[place]))
+    kept = set([*far[:CELLS], *(place for place in one.bars if place not in far)][:CELLS])
+    return [place for place in one.bars if place in kept]
+
+
+def others(one: CellShares, places: Sequence[int]) -> str:
+    """What the cells without a row hold together."""
+    rest = set(range(len(one.probs))) - set(places)
+    if not rest:
+        return ""
+    exact = f"{sum(one.probs[place] for place in rest):.1%}"
+    share = f"{sum(one.shares[place] for place in rest):.1%} of the samples, exact " if one.n else "exact "
+    return f"All other texts together: {share}{exact}."
 
 
 def situation(content: Mapping[str, Any]) -> str:
-    """Both distributions at the draft token of a prediction, without numbers."""
-    end = max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))
+    """Both distributions at the draft token of a prediction, with its q and p: a class is to say what follows from them."""
+    end = 1.25 * max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))  # with room for the numbers
     rows = [
-        (short(row["token"], LONGEST), _bar("draft upper", 0.0, row["q"] / end) + _bar("target lower", 0.0, row["p"] / end), row["token"] == content["token"])
+        (short(row["token"], LONGEST),
+         "".join(_bar(f"{name} {side}", 0.0, row[letter] / end)
+                 + (_value(side, row[letter] / end, f"{letter} = {number(row[letter])}") if row["token"] == content["token"] else "")
+                 for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
+         row["token"] == content["token"])
         for row in content["bars"]
     ]  # fmt: skip
     key = _key(("draft", "draft q"), ("target", "target p"))
-    return _chart("Both distributions of the next token, without numbers.", key + _rows(rows, "two"))
+    return _chart(
+        f"Both distributions of the next token. Of the draft token: q = {number(content['q'])}, p = {number(content['p'])}.",
+        key + _rows(rows, "two"),
+    )
 
 
 def calibration(found: Calibration) -> str:
@@ -62,11 +85,10 @@ def calibration(found: Calibration) -> str:
     most = max(dots.values())
     inside = [_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
     inside += [_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
-    key = _key(
-        ("said", "predictions"), ("came", f"share that was accepted, of {ENOUGH} or more"), ("line", "as probable as said")
-    )
+    came = [("came", f"share accepted, of {ENOUGH} or more")] if any(n >= ENOUGH for _, n, _ in found.bins) else []
+    key = _key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
     ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
-    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "the class said; upwards: min(1, p/q), and what came")
+    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
     alt = f"{found.n} predictions, on average {found.said:.0%}; min(1, p/q) is {found.truth:.0%} on average."
     return _chart(
         alt,
@@ -94,7 +116,7 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> st
 def race(found: Sequence[Choice]) -> str:
     """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
     shown = list(found)[:CHOICES]
-    end = 1.3 * max(1.0, *(row.per_pass for row in shown))
+    end = 1.5 * max(1.0, *(row.per_pass for row in shown))
     rows = [
         (f"{METHODS[row.method]}, γ = {row.gamma}",
          _bar("share", 0.0, row.per_pass / end) + _mark(1.0 / end)
