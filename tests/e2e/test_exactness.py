@@ -107,8 +107,20 @@ def test_paper_holds_whole_charts_and_nothing_to_click(drawn, width):
         assert drawn.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
         for name in ("Export", "Settings", "10,000"):
             expect(drawn.get_by_role("button", name=name, exact=True)).to_be_hidden()
+        expect(drawn.get_by_label("Text to continue", exact=True)).to_be_hidden()
     finally:
         drawn.emulate_media(media="screen")
+
+
+def test_paper_is_white_and_its_words_dark_whatever_the_screen_has(drawn):
+    drawn.emulate_media(media="print", color_scheme="dark")
+    try:
+        colors = drawn.evaluate("""() => [getComputedStyle(document.querySelector(".stApp")).backgroundColor,
+            ...[...document.querySelectorAll(".stMain :is(h1, p)")].map((one) => getComputedStyle(one).color),
+            ...[...document.querySelectorAll(".js-plotly-plot .ytick text")].map((one) => getComputedStyle(one).fill)]""")
+        assert len(colors) > 10 and colors[0] == "rgb(255, 255, 255)" and set(colors[1:]) == {"rgb(26, 31, 38)"}
+    finally:
+        drawn.emulate_media(media="screen", color_scheme="light")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1366, "light")])

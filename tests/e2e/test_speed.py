@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import resize
+from tests.browser import at_rest, resize
 from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 SHORT = NASTY[:40]
@@ -35,6 +35,10 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
     harmless(page)
@@ -82,3 +86,17 @@ def test_a_plan_is_stopped_and_made(page, server):
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text("16 continuations", timeout=2 * PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
     assert page.mistakes == []
+
+
+def test_paper_has_the_charts_beside_their_words_and_no_sliders_or_closed_folds(page, server):
+    """A landscape A4 between its margins is 1,039 px wide."""
+    page.goto(f"{server}/speed")
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
+    at_rest(page)
+    page.emulate_media(media="print", color_scheme="dark")
+    charts = page.locator(".js-plotly-plot .main-svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    assert len(charts) >= 5 and max(charts) <= page.viewport_size["width"]
+    verdict, chart = (page.locator(f".st-key-{name}").bounding_box() for name in ("speed-said", "speed-figure-factors"))
+    assert verdict["x"] + verdict["width"] <= chart["x"], "side by side, as on the screen"
+    expect(page.get_by_role("slider")).to_have_count(0)
+    expect(page.get_by_text("Lines to paste: this pair and gamma in your server")).to_be_hidden()

@@ -46,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == 6 and "Predict for this text" in seen["buttons"]
+    assert seen["figures"] == 5 and "Predict for this text" in seen["buttons"]
     assert any(
         one.startswith("Recorded: Storybook, temperature 1") and "bedtime.txt" in one and "cores" in one for one in seen["text"]
     )

@@ -73,7 +73,7 @@ def in_words(gamma: int, spot: Spot) -> str:
     """What the picture shows, in a sentence."""
     cost, tokens = gamma * spot.c + 1.0, expected_tokens(spot.alpha, gamma)
     return (
-        f"A round of {_drafts(gamma)} takes {_passes(plainly(cost))} and yields {_tokens(plainly(tokens))} on average: by the formula a "
+        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_drafts(gamma)} takes {_passes(plainly(cost))} and yields {_tokens(plainly(tokens))} on average: by the formula a "
         f"speed-up of {plainly(wall_clock_factor(spot.alpha, gamma, spot.c))} over target-only sampling."
     )
 

@@ -185,7 +185,10 @@ def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
 
 def predicting(plan: SpeedPlan, kind: str) -> None:
     """How the prediction is made, and how near it comes; the tokens stand here where the speed stands above."""
-    with st.expander("How is it predicted?"):
+    fold = st.expander("How is it predicted?", key="speed-predicting", on_change="rerun")
+    if not fold.open:  # a chart in a closed fold would be drawn for nobody
+        return
+    with fold:
         st.markdown(COUNTED)
         if plan.costs:
             picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
