@@ -3,7 +3,7 @@
 ASK = {  # by path
     "whole_text": "Ask: which tokens did the target decide, those that were accepted too? All of them: a draft token stands only where the rule lets "
     "it. Then replay, and let everybody say which text is finished first, and how many target passes it takes.",
-    "exactness": "Ask: what would a wrong decoder look like here, and how many samples would it take to see it? Then draw 100, 10,000 and a million. "
+    "exactness": "Ask: what would a wrong decoder look like here, and how many samples would it take to see it? Then draw more samples. "
     "Say: the sentence names the smallest difference that these samples would have shown.",
     "mistakes": "Let everybody choose a mistake and say how many samples will show it, before you change the number. Ask: why are some mistakes seen "
     "late, although the text is wrong from the first token on?",
