@@ -24,9 +24,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import specviz.figures
+from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import mistakes
+from specviz.figures.classroom import charts
 from specviz.figures.common.theme import INK, MEANINGS
 from specviz.figures.exactness import evidence
 from specviz.figures.serving_limits import near_ties
@@ -52,6 +54,15 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "a pair off the picture": lambda: surface.surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
     "nothing measured": lambda: speed.tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
 }
+OF_A_CLASS = {
+    "what a class predicted": partial(
+        charts.calibration,
+        Calibration(3, 0.7, 0.6, 0.67, 0.2, 0.22, 0.21, ((0.75, 3, 0.67),), ((0.7, 0.6), (0.8, 0.6), (0.6, 0.6))),
+    ),
+    "votes of a class": partial(charts.votes, [{"name": "no mistake"}, {"name": "gate off by one"}], Votes((3, 1), (0, 4), 3), 1),
+    "a race of a class": partial(charts.race, [Choice("draft", 4, 2, 48, 16, 60, 30), Choice("ngram", 1, 1, 24, 24, 24, 0)]),
+}
+RARE |= OF_A_CLASS
 RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
 # Each made and drawn once for all tests; not to be changed.
 CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, one in RECORDED.items()} | {
@@ -160,6 +171,7 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
                 made.add(f"{module.name}.{name}")
     helpers = {"specviz.figures.speed.plan.laid_out"}
     exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in RECORDED.values()}
+    exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in OF_A_CLASS.values()}
     assert made - helpers == exported
 
 

@@ -44,7 +44,9 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         work.draw(one, FreeTicket(), 10_000)
         said = words.verdict(one)
         assert (said.mark, one.result.n) == ("consistent", 10_000)
-        assert f"total variation distance of {one.result.looks[-1][0].detectable_tv:.2g}" in said.seen
+        assert (
+            f"differs by {100 * one.result.looks[-1][0].detectable_tv:.2g}% would have been detected 99 times in 100" in said.seen
+        )
         assert "several texts" in words.more(one) and "next test comes at 100,000" in words.more(one)
         number, left, right = one.result.texts
         assert left != right and number <= 10_000
