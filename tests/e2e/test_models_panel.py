@@ -94,7 +94,8 @@ def test_the_line_is_legible_at_rest_under_the_pointer_and_open(browser, server,
 def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own, scheme):
     page = laptop(browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce"))
     page.goto(f"{server}/exactness")
-    line(page).wait_for(timeout=PATIENT)
+    page.locator(".js-plotly-plot .main-svg").nth(1).wait_for(timeout=PATIENT)  # the line stands below the charts
+    resize(page, 390)
     at_rest(page)
     look_at(page, own)
     box = page.locator("[data-testid=stPopoverBody]:has(.st-key-models-panel)").bounding_box()

@@ -95,7 +95,7 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
 
 def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
     far = reading(*[0.9, 0.88] * 10, *[0.3, 0.32] * 10, sorts=(START,) * 20 + (NAME,) * 20)
-    assert f"The models differ most at “{NAME}”, a draft token is rejected with probability 0.69 (" in kinds_conclusion(
+    assert f"The models differ most at “{NAME}”: a draft token is rejected with probability 0.69 (" in kinds_conclusion(
         divergence_profile((far,))
     )
     near = reading(*[0.2, 0.9] * 10, *[0.3, 0.8] * 10, sorts=(START,) * 20 + (NAME,) * 20)
