@@ -88,7 +88,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True)).to_be_enabled(timeout=PATIENT)
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
