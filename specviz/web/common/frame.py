@@ -6,6 +6,7 @@ import copy
 from functools import lru_cache
 from typing import Any
 
+import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not meet it half imported by another
 import streamlit as st
 
 from specviz.figures.common.components import component, styles

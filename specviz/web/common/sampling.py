@@ -6,7 +6,6 @@ its last shard. Of a million samples only the counts stay. Torch is imported ins
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -134,7 +133,6 @@ class Bench(Tally):
         self.pair = model_loading.waited(ticket, key, cache.weights)
         self.models = cache.identity(*key)
         self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
-        importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")
         exact = exact_cells(self.pair, settings, ticket)
         super().__init__(names, tested, exact.shown, exact.looks)
