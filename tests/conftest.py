@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_sessionfinish():
     """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
-    queue = sys.modules.get("specviz.web.common.queue")
+    queue = sys.modules.get("specviz.web.work.queue")
     if queue is not None:
         for ticket in [*queue.shared()._line, *queue.shared()._working]:
             ticket.drop()
@@ -118,7 +118,7 @@ def no_pictures(monkeypatch):
 @pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""
-    from specviz.web.common import cache, warmup
+    from specviz.web.work import cache, warmup
 
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
-from specviz.commands import options  # noqa: E402
+from specviz.commands.common import options  # noqa: E402
 from specviz.figures.common.glossary import GLOSSARY  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, Options  # noqa: E402
 from tools.servers import table as of_audits  # noqa: E402

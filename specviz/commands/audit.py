@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.commands.options import cut_options, load, pair_name, seed_option
-from specviz.commands.output import NO_VERDICT, format_option, show
-from specviz.commands.progress import Progress, told
+from specviz.commands.common.options import cut_options, load, pair_name, seed_option
+from specviz.commands.common.output import NO_VERDICT, format_option, show
+from specviz.commands.common.progress import Progress, told
 from specviz.errors import EndpointError, EvidenceError, SettingsError
 from specviz.settings import Settings, whole
 

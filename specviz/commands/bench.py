@@ -7,7 +7,7 @@ import statistics
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.commands.options import (
+from specviz.commands.common.options import (
     check_cluster,
     cluster_option,
     in_words,
@@ -19,9 +19,9 @@ from specviz.commands.options import (
     refuse_unknown,
     settings_from,
 )
-from specviz.commands.output import NO_VERDICT, format_option, machine_line, show
-from specviz.commands.progress import told
-from specviz.commands.somewhere import somewhere
+from specviz.commands.common.output import NO_VERDICT, format_option, machine_line, show
+from specviz.commands.common.progress import told
+from specviz.commands.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import PROPOSER_FIELDS, Settings, whole

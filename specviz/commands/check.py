@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.commands.options import pair_name
-from specviz.commands.output import format_option, show
-from specviz.commands.progress import Progress
+from specviz.commands.common.options import pair_name
+from specviz.commands.common.output import format_option, show
+from specviz.commands.common.progress import Progress
 
 if TYPE_CHECKING:
     from specviz.evidence.certificate.check import Line

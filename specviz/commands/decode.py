@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.commands.options import (
+from specviz.commands.common.options import (
     check_cluster,
     cluster_option,
     in_words,
@@ -23,8 +23,8 @@ from specviz.commands.options import (
     sampling_options,
     settings_of,
 )
-from specviz.commands.output import format_option, in_color
-from specviz.commands.somewhere import somewhere
+from specviz.commands.common.output import format_option, in_color
+from specviz.commands.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.records import write

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from specviz.commands.options import check_cluster, load, proposer_fields, settings_from
-from specviz.commands.output import in_color, show
-from specviz.commands.progress import Progress
+from specviz.commands.common.options import check_cluster, load, proposer_fields, settings_from
+from specviz.commands.common.output import in_color, show
+from specviz.commands.common.progress import Progress
 from specviz.errors import SettingsError
 
 TV = 0.02  # default of --tv: total variation that exact cells must detect

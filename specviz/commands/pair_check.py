@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.commands.output import show
-from specviz.commands.progress import Progress
+from specviz.commands.common.output import show
+from specviz.commands.common.progress import Progress
 from specviz.models.pairs.names import Places, as_options
 from specviz.statistics.finding import size_in_words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from specviz.commands.output import format_option, show
+from specviz.commands.common.output import format_option, show
 from specviz.commands.pair_check import checked
 from specviz.errors import SettingsError
 from specviz.models.pairs.public import BYTES, PUBLIC

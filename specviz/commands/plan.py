@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz.commands.options import cut_options, load, pair_options, seed_option, settings_from
-from specviz.commands.output import NO_VERDICT, format_option, machine_line
-from specviz.commands.progress import Progress
+from specviz.commands.common.options import cut_options, load, pair_options, seed_option, settings_from
+from specviz.commands.common.output import NO_VERDICT, format_option, machine_line
+from specviz.commands.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.prediction.prompts import lines_of

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specviz.commands.options import (
+from specviz.commands.common.options import (
     load,
     pair_options,
     proposer_options,
@@ -18,8 +18,8 @@ from specviz.commands.options import (
     sampling_options,
     settings_of,
 )
-from specviz.commands.output import NO_VERDICT
-from specviz.commands.progress import Progress, told
+from specviz.commands.common.output import NO_VERDICT
+from specviz.commands.common.progress import Progress, told
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema, read_text
 from specviz.settings import Settings

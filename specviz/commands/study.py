@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.commands.options import check_cluster, cluster_option, seed_option
-from specviz.commands.output import format_option
-from specviz.commands.progress import Progress
+from specviz.commands.common.options import check_cluster, cluster_option, seed_option
+from specviz.commands.common.output import format_option
+from specviz.commands.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.settings import whole
 

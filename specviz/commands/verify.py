@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.commands import matrix
-from specviz.commands.options import (
+from specviz.commands.common.options import (
     check_cluster,
     cluster_option,
     in_words,
@@ -23,8 +23,8 @@ from specviz.commands.options import (
     seed_option,
     settings_from,
 )
-from specviz.commands.output import NO_VERDICT, format_option, show
-from specviz.commands.progress import Progress
+from specviz.commands.common.output import NO_VERDICT, format_option, show
+from specviz.commands.common.progress import Progress
 from specviz.errors import EvidenceError, SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings, whole

@@ -13,7 +13,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.commands import decode as decode_command_module
-from specviz.commands import options as command_options
+from specviz.commands.common import options as command_options
 from specviz.export.manifest import conditions, decode_command
 from specviz.export.report import commands
 from specviz.measure import bench as bench_module

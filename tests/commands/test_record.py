@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.__main__ import main
-from specviz.commands import progress
+from specviz.commands.common import progress
 from specviz.commands.record import RECORDINGS
 from specviz.models.pairs import loading
 from specviz.records import ASSETS, Schema, read_json

@@ -413,7 +413,7 @@ def test_every_family(family):
 @pytest.fixture
 def page_on_device(pair_folders, monkeypatch):
     """The work of pages without a server, its weights on the device."""
-    from specviz.web.common import cache, warmup
+    from specviz.web.work import cache, warmup
 
     with fake_device():
         pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")

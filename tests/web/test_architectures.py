@@ -16,11 +16,12 @@ from transformers import AutoModelForCausalLM
 
 from specviz.models.pairs.names import Places
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
-from specviz.web.common import cache, pairs, session, warmup
+from specviz.web.common import pairs, session
 from specviz.web.exactness import export as exact_export
 from specviz.web.one_round import export as round_export
 from specviz.web.speed import export as speed_export
 from specviz.web.speed import work as speed_work
+from specviz.web.work import cache, warmup
 from tests.encoder_decoders import write_encoder_decoders
 from tests.models.test_families import configuration
 from tests.pages import settle

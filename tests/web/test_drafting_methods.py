@@ -17,11 +17,11 @@ from specviz.measure.estimate import Estimate
 from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, widths
-from specviz.web.common.queue import Queue, Stopped, Ticket
 from specviz.web.drafting_methods import export, view, work
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
 from specviz.web.speed.state import recorded as recorded_plans
+from specviz.web.work.queue import Queue, Stopped, Ticket
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,12 +19,12 @@ from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
 from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
-from specviz.web.common import cache
 from specviz.web.common.controls import from_fields
-from specviz.web.common.queue import Queue
-from specviz.web.common.recorded_samples import recorded_samples
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Exam, Question, another
+from specviz.web.samples.recorded_samples import recorded_samples
+from specviz.web.work import cache
+from specviz.web.work.queue import Queue
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 

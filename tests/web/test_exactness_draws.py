@@ -15,8 +15,8 @@ from specviz.evidence.tally import SIZES, Look
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.figures.exactness.samples import ExactnessResult
-from specviz.web.common.queue import Queue, Stopped
 from specviz.web.exactness import words, work
+from specviz.web.work.queue import Queue, Stopped
 from tests.pages import FreeTicket
 from tests.pages import exact_exam as exam
 

@@ -22,10 +22,11 @@ from specviz.figures.common.pages import APPLY, CHECK, LEARN, following
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
-from specviz.web.common import download, frame, links, session, untrusted, warmup
-from specviz.web.common.queue import Queue
+from specviz.web.common import download, frame, links, session, untrusted
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.visitors import unmasked
+from specviz.web.work import warmup
+from specviz.web.work.queue import Queue
 from tests.web.test_one_round import served_before
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,12 +23,12 @@ from specviz.figures.common.theme import MEANINGS
 from specviz.figures.exactness.evidence import CLEAR, CellShares
 from specviz.figures.mistakes import Curve, MistakeResult, Speed
 from specviz.settings import Settings
-from specviz.web.common import cache
-from specviz.web.common.sampling import MOST_SLOW
 from specviz.web.common.two_texts import whole_word
-from specviz.web.common.verdict import times
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import HIDDEN, Case
+from specviz.web.samples.sampling import MOST_SLOW
+from specviz.web.samples.verdict import times
+from specviz.web.work import cache
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 

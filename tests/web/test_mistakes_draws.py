@@ -12,10 +12,10 @@ from specviz.evidence.tally import SIZES
 from specviz.figures import mistakes as figures
 from specviz.figures.mistakes import POINTS, TextPair
 from specviz.settings import Settings
-from specviz.web.common.queue import Stopped
-from specviz.web.common.sampling import MOST_SLOW
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
+from specviz.web.samples.sampling import MOST_SLOW
+from specviz.web.work.queue import Stopped
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)

@@ -14,7 +14,7 @@ from specviz.evidence import sources
 from specviz.evidence.pieces import PairThere
 from specviz.evidence.shards import Cut, Work, drawn
 from specviz.settings import Settings
-from specviz.web.common import cache, placement
+from specviz.web.work import cache, placement
 from tests.fresh import ROOT
 
 SETTINGS = Settings(prompt="a", length=2, gamma=2)

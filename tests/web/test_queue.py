@@ -11,8 +11,8 @@ import time
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.web.common import queue as module
-from specviz.web.common.queue import Queue
+from specviz.web.work import queue as module
+from specviz.web.work.queue import Queue
 
 CLIENTS = 20
 

@@ -16,10 +16,10 @@ from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import expected_tokens, wall_clock_factor
-from specviz.web.common.queue import Queue, Stopped, Ticket
 from specviz.web.speed import export, view, work
 from specviz.web.speed.sections import of_batches
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
+from specviz.web.work.queue import Queue, Stopped, Ticket
 from tests.pages import FreeTicket, first_paint
 from tests.prediction.test_plan import TEXT, curve, planned
 

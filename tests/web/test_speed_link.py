@@ -9,9 +9,9 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.prediction.plans import Choice
 from specviz.settings import Settings
-from specviz.web.common.queue import Queue
 from specviz.web.speed.sections import followed, running, slider, tabs, what_if
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
+from specviz.web.work.queue import Queue
 from tests.pages import first_paint
 from tests.prediction.test_plan import TEXT, planned
 

@@ -13,11 +13,11 @@ from specviz.evidence import sources
 from specviz.figures.exactness.evidence import ROWS, CellShares
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
-from specviz.web.common import cache
-from specviz.web.common.queue import Queue
 from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, Exam, Question, Upload
 from specviz.web.exactness.work import examine_files
+from specviz.web.work import cache
+from specviz.web.work.queue import Queue
 
 PROMPT = "Once upon"
 BASE = Settings(prompt="something else", length=2)

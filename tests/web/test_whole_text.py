@@ -13,12 +13,13 @@ from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
 from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
-from specviz.web.common import cache, elements
-from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.common import elements
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, opening, recorded, recorded_spread, surveys
+from specviz.web.work import cache
+from specviz.web.work.queue import Stopped, Ticket
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]

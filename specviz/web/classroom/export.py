@@ -12,9 +12,9 @@ from specviz.export.package import Package
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall, settings_of
 from specviz.web.classroom.state import Lesson
-from specviz.web.common import cache
 from specviz.web.common.download import Offer
-from specviz.web.common.verdict import RULE
+from specviz.web.samples.verdict import RULE
+from specviz.web.work import cache
 
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
 

@@ -1,7 +1,7 @@
 """The rooms of this server: one store, and for each room what the process knows of it beside.
 
 A room's samples are drawn in batches: whoever asks while a batch is drawn is in the next one. The work stands in the same queue as that
-of the pages, and is done where theirs is (web/common/placement).
+of the pages, and is done where theirs is (web/work/placement).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from specviz.classroom.records import PHASES, Room, Task, block, seed_of
 from specviz.classroom.store import Drawn, Store, StoreError
 from specviz.errors import Busy, ClusterError, SettingsError, SpecvizError
 from specviz.settings import Settings
-from specviz.web.common import cache, model_loading, placement
-from specviz.web.common.queue import Ticket, shared
 from specviz.web.hosting import limits
 from specviz.web.hosting.messages import Pace
 from specviz.web.hosting.options import options
+from specviz.web.work import cache, model_loading, placement
+from specviz.web.work.queue import Ticket, shared
 
 if TYPE_CHECKING:
     from specviz.classroom.cells import Tally
@@ -387,7 +387,7 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
 
 def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
     from specviz.classroom.cells import Cells
-    from specviz.web.common.sampling import exact_cells
+    from specviz.web.samples.sampling import exact_cells
 
     exact = exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": Cells(exact.shown, exact.looks).to_record()}
@@ -404,7 +404,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     answer = luck.randrange(len(offered) + 1)
     mistake = offered[answer] if answer < len(offered) else None
     under = replace(settings, **GAME)
-    from specviz.web.common.sampling import exact_cells
+    from specviz.web.samples.sampling import exact_cells
 
     exact = exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids

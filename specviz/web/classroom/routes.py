@@ -26,8 +26,8 @@ from specviz.classroom.store import StoreError
 from specviz.errors import Busy, SettingsError, SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
-from specviz.web.common.queue import shared
 from specviz.web.hosting.messages import Pace
+from specviz.web.work.queue import shared
 
 FOLDER = "room"
 LONGEST = 4_000  # bytes of a request

@@ -29,8 +29,8 @@ from specviz.web.common.elements import notes
 from specviz.web.common.links import unknown_keys
 from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
-from specviz.web.common.recorded_samples import recorded_samples
 from specviz.web.common.title import head
+from specviz.web.samples.recorded_samples import recorded_samples
 
 LEDE = (
     "A whole class makes the evidence: each student’s samples, drawn with random numbers of their own, add up to the histogram that is tested "

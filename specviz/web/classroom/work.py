@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from specviz.classroom.records import Room, Task
 from specviz.web.classroom.host import Hall, begun, pair_of, settings_of
-from specviz.web.common import placement
+from specviz.web.work import placement
 
 if TYPE_CHECKING:
     from specviz.web.classroom.state import Desk
-    from specviz.web.common.queue import Ticket
+    from specviz.web.work.queue import Ticket
 
 
 def begin(desk: Desk, ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:

@@ -12,8 +12,9 @@ import streamlit as st
 from specviz.figures.common.components import component, styles
 from specviz.figures.common.notes import ASK, INSTEAD
 from specviz.figures.common.pages import ALL, TITLES, following
-from specviz.web.common import comeback, untrusted, warmup
+from specviz.web.common import comeback, untrusted
 from specviz.web.hosting import metrics
+from specviz.web.work import warmup
 
 PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root

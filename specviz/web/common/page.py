@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.web.common.queue import Queue, Stopped, Ticket, shared
+from specviz.web.work.queue import Queue, Stopped, Ticket, shared
 
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
 Work = Callable[..., Any]  # (state, ticket, ...) -> anything; what it finds goes through ``put``

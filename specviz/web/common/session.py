@@ -12,10 +12,11 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
-from specviz.web.common import cache, pairs, warmup
+from specviz.web.common import pairs
 from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
+from specviz.web.work import cache, warmup
 
 State = TypeVar("State", bound=PageState)
 _looks = itertools.count()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from specviz.measure.methods import MethodComparison
-from specviz.web.common import cache, model_loading
-from specviz.web.common.queue import Ticket
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
+from specviz.web.work import cache, model_loading
+from specviz.web.work.queue import Ticket
 
 RUNS, SAMPLES = 3, 500
 

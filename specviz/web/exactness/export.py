@@ -6,9 +6,9 @@ from specviz.export import exactness
 from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
-from specviz.web.common.verdict import RULE, as_row
 from specviz.web.exactness import words
 from specviz.web.exactness.state import Exam
+from specviz.web.samples.verdict import RULE, as_row
 
 
 def offer(exam: Exam) -> Offer:

@@ -14,9 +14,9 @@ from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
 from specviz.web.common.pairs import known_pair
-from specviz.web.common.recorded_samples import recorded_samples
-from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SamplingState
 from specviz.web.hosting.options import options
+from specviz.web.samples.recorded_samples import recorded_samples
+from specviz.web.samples.sampling import CHOSEN, MOST_SLOW, SamplingState
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses

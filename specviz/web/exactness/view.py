@@ -14,7 +14,6 @@ from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.common.verdict import RULE, conditions, counted, told
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     FILE,
@@ -31,6 +30,7 @@ from specviz.web.exactness.state import (
 )  # fmt: skip
 from specviz.web.hosting.options import options
 from specviz.web.models import panel
+from specviz.web.samples.verdict import RULE, conditions, counted, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000

@@ -10,7 +10,8 @@ from specviz.figures.exactness.evidence import SEEDS, SeedPValues
 from specviz.figures.exactness.samples import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
-from specviz.web.common.verdict import (
+from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
+from specviz.web.samples.verdict import (
     Verdict,
     counted,
     detectable,
@@ -21,7 +22,6 @@ from specviz.web.common.verdict import (
     too_early,
     verify_command,
 )
-from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look

@@ -15,11 +15,12 @@ from specviz.export.manifest import proposing, sampling_options
 from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS, SeedPValues
 from specviz.figures.exactness.samples import ExactnessResult, latest_difference
 from specviz.models.pairs.names import as_options
-from specviz.web.common import cache, model_loading, placement, sampling
-from specviz.web.common.queue import Ticket
-from specviz.web.common.sampling import SHARD, Bench, as_key
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
+from specviz.web.samples import sampling
+from specviz.web.samples.sampling import SHARD, Bench, as_key
+from specviz.web.work import cache, model_loading, placement
+from specviz.web.work.queue import Ticket
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch

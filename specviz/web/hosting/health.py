@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from specviz.settings import Settings
-from specviz.web.common import cache, model_loading, placement, warmup
-from specviz.web.common.queue import shared
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, options
+from specviz.web.work import cache, model_loading, placement, warmup
+from specviz.web.work.queue import shared
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 

@@ -20,7 +20,6 @@ from specviz import process
 from specviz.errors import SpecvizError
 from specviz.web.classroom import host
 from specviz.web.classroom import routes as classroom
-from specviz.web.common import placement
 from specviz.web.hosting import downloads, drain, health, logs, metrics, redirects, theme
 from specviz.web.hosting.arrival import Arrival
 from specviz.web.hosting.doors import Doors
@@ -28,6 +27,7 @@ from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.messages import Messages
 from specviz.web.hosting.options import check_address, options
 from specviz.web.hosting.uploads import Uploads
+from specviz.web.work import placement
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
 SWEEP = 600.0  # seconds between two looks for classrooms that are over

@@ -6,9 +6,9 @@ from specviz.export import exactness
 from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
-from specviz.web.common.verdict import RULE, as_row, decisive, verify_command
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import Trial
+from specviz.web.samples.verdict import RULE, as_row, decisive, verify_command
 
 
 def offer(trial: Trial) -> Offer:

@@ -14,8 +14,8 @@ from specviz.figures.recorded_samples import OfAMistake, same_samples
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import known_pair
-from specviz.web.common.recorded_samples import recorded_samples
-from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SamplingState
+from specviz.web.samples.recorded_samples import recorded_samples
+from specviz.web.samples.sampling import CHOSEN, MOST_SLOW, SamplingState
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one

@@ -15,10 +15,10 @@ from specviz.web.common.elements import notes, picture, tables
 from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.common.verdict import RULE, conditions, continued, told, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 from specviz.web.models import panel
+from specviz.web.samples.verdict import RULE, conditions, continued, told, verify_command
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.figures.mistakes import LONG, POINTS, TEXTS, Curve, MistakeResult, Speed, first_differences
-from specviz.web.common import placement, sampling
-from specviz.web.common.cache import Answers
-from specviz.web.common.queue import Ticket
-from specviz.web.common.sampling import SHARD, Bench, as_key
 from specviz.web.mistakes.state import Case, Trial
+from specviz.web.samples import sampling
+from specviz.web.samples.sampling import SHARD, Bench, as_key
+from specviz.web.work import placement
+from specviz.web.work.cache import Answers
+from specviz.web.work.queue import Ticket
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
 from specviz.web.common.page import PageState
-from specviz.web.common.queue import Queue
+from specviz.web.work.queue import Queue
 
 if TYPE_CHECKING:
     from specviz.measure.preflight import Preflight

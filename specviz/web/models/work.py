@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.statistics.finding import size_in_words
-from specviz.web.common import model_loading
-from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.models.state import ModelsState, Wanted
+from specviz.web.work import model_loading
+from specviz.web.work.queue import Stopped, Ticket
 
 
 class Ends:

@@ -15,8 +15,8 @@ from specviz.settings import Settings
 from specviz.static_site.document import document
 from specviz.static_site.pages import one_round as recorded
 from specviz.trace import Trace
-from specviz.web.common import cache, warmup
 from specviz.web.common.download import Offer
+from specviz.web.work import cache, warmup
 
 TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
                for ending in PRINTS), "figures.html")  # fmt: skip

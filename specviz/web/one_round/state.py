@@ -21,7 +21,7 @@ from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.pairs import gone, known_pair
-from specviz.web.common.queue import Queue
+from specviz.web.work.queue import Queue
 
 AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text

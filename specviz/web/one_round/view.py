@@ -11,12 +11,13 @@ from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE, OPENING
 from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.one_round.tour import stops
-from specviz.web.common import cache, chat, download, session
+from specviz.web.common import chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
 from specviz.web.models import panel
 from specviz.web.one_round import export, work
 from specviz.web.one_round.state import OneRoundState
+from specviz.web.work import cache
 
 _component = st.components.v2.component("specviz_stage", **component("stage"))
 

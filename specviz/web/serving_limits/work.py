@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from specviz.serving.setups import SetupComparison
-from specviz.web.common import cache, model_loading
-from specviz.web.common.queue import Ticket
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
+from specviz.web.work import cache, model_loading
+from specviz.web.work.queue import Ticket
 
 TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens of each
 POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96

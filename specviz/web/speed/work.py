@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.prompts import lines_of
-from specviz.web.common import cache, model_loading
-from specviz.web.common.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
+from specviz.web.work import cache, model_loading
+from specviz.web.work.queue import Ticket
 
 TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes
 PROMPTS = 64  # of a visitor, at most

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz.measure.passage import Passage, TimedRound
-from specviz.web.common import cache, model_loading
-from specviz.web.common.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
+from specviz.web.work import cache, model_loading
+from specviz.web.work.queue import Ticket
 
 RUNS = 3
 

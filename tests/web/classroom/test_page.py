@@ -20,8 +20,8 @@ from specviz.web.classroom.export import offer
 from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
 from specviz.web.classroom.view import example
-from specviz.web.common import placement
-from specviz.web.common.recorded_samples import recorded_samples
+from specviz.web.samples.recorded_samples import recorded_samples
+from specviz.web.work import placement
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
 
@@ -221,7 +221,7 @@ def test_the_private_code_is_no_part_of_what_is_printed():
 def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_round_does_not(
     serve, rooms, room, phone, teacher, monkeypatch
 ):
-    """``first`` keeps a piece of work in the server's process where there is a cluster (web/common/placement)."""
+    """``first`` keeps a piece of work in the server's process where there is a cluster (web/work/placement)."""
     serve(cluster="auto")
     stays: dict[str, set[bool]] = {}
 

@@ -15,10 +15,10 @@ from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
-from specviz.web.common import placement
-from specviz.web.common.queue import shared
 from specviz.web.hosting import messages
 from specviz.web.hosting.messages import AT_ONCE
+from specviz.web.work import placement
+from specviz.web.work.queue import shared
 from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")

@@ -31,12 +31,12 @@ from starlette.testclient import TestClient
 from specviz.errors import SpecvizError
 from specviz.web.classroom.student import script_digest
 from specviz.web.common.page import PageState
-from specviz.web.common.queue import Queue
 from specviz.web.hosting import drain, health, metrics, server
 from specviz.web.hosting.drain import SENTENCE
 from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
 from specviz.web.hosting.logs import JsonLines
 from specviz.web.hosting.options import Options
+from specviz.web.work.queue import Queue
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "a prompt that nobody else may read"

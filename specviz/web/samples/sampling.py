@@ -20,10 +20,10 @@ from specviz.figures.exactness.evidence import CELLS, LEAST, CellShares
 from specviz.figures.exactness.samples import SamplingResult, labels_of, shares
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
-from specviz.web.common import cache, model_loading, placement
 from specviz.web.common.page import PageState, Work
-from specviz.web.common.queue import Queue, Ticket
 from specviz.web.hosting import limits, metrics
+from specviz.web.work import cache, model_loading, placement
+from specviz.web.work.queue import Queue, Ticket
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ClusterError
 from specviz.settings import Settings
-from specviz.web.common import cache
-from specviz.web.common.queue import shared, threads_of_a_place
 from specviz.web.hosting.options import options
+from specviz.web.work import cache
+from specviz.web.work.queue import shared, threads_of_a_place
 
 if TYPE_CHECKING:
     from specviz.cluster.calls import Calls

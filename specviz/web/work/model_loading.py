@@ -11,11 +11,11 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
-from specviz.web.common import warmup
+from specviz.web.work import warmup
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
-    from specviz.web.common.queue import Ticket
+    from specviz.web.work.queue import Ticket
 
 PAUSE = 0.2  # seconds after which work that waits looks whether it was stopped
 QUICK = 0.02  # seconds after which a load is worth a word

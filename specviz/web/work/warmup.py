@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 
-from specviz.web.common.queue import threads_of_a_place
+from specviz.web.work.queue import threads_of_a_place
 
 HEAVY = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
 DOING = "Loading torch and transformers, once for this server, usually under 20 s"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.evidence.tally import SIZES
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
-from specviz.web.common.sampling import SamplingState
+from specviz.web.samples.sampling import SamplingState
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look

@@ -1,0 +1,1 @@
+"""What commands share: options, printed records, progress, and where the work is done."""
