@@ -20,7 +20,7 @@ from specviz.figures.common.components import styles
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
 from specviz.web.classroom import export as exports
-from specviz.web.classroom import words, work
+from specviz.web.classroom import lessons, words, work
 from specviz.web.classroom.host import Hall, host, next_number
 from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
 from specviz.web.common import download, elements, pairs, session
@@ -98,7 +98,7 @@ def opening(desk: Desk) -> None:
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
         "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
     )
-    st.caption(words.LESSONS)
+    lessons.fold()
 
 
 def recorded(kind: str) -> None:
@@ -166,6 +166,7 @@ def steering(desk: Desk, room: Room) -> None:
         notes(desk.notices, "classroom-notes-live")
         if task is not None:
             st.fragment(found_so_far, run_every=GLANCE)(hall, task)
+    lessons.fold()
 
 
 def status(hall: Hall, drawn_room: Room) -> None:

@@ -30,10 +30,6 @@ LOCAL = (
     "Phones cannot open this address: it means the machine that they are on. Open this page under the address that your machine has in the network "
     "(docs/hosting.md says how the app is started there)."
 )
-LESSONS = (
-    "Lesson plans of 20, 45 and 90 minutes are in the project’s docs: `docs/lesson-20.md`, `docs/lesson-45.md`, `docs/lesson-90.md`. "
-    "`docs/teaching.md` says what a room stores, `docs/glossary.md` has every term, `docs/reading.md` the papers."
-)
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
 BRIER = (
     "The Brier score is the mean of (what was said − what came)², with 1 for accepted and 0 for rejected; smaller is better. Each student’s token met a random "

@@ -58,7 +58,6 @@ def page() -> None:
     with top:
         opening(one, conclusion, kind)
     with numbers:
-        said(conclusion, "serving_limits-said")
         st.markdown("## Every setup")
         st.html(plain_table.html(figures.COLUMNS, figures.table(one), words=True))
         st.caption(TV)
@@ -74,7 +73,7 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
     with left:
         st.markdown("## What changes the distribution?")
-        picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion, sentence=False)
+        picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
     with right:
