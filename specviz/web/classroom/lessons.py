@@ -1,29 +1,15 @@
-"""The lesson plans of the docs, on the page Classroom: their links lead to this server."""
+"""The lesson plans of the docs, for the page Classroom: their links lead to this server."""
 
 from __future__ import annotations
 
 import re
 
-import streamlit as st
-
 from specviz.records import HERE
-from specviz.web.classroom.state import root_of
 
 FOLDER = next(place for place in (HERE / "lessons", HERE.parent / "docs") if place.is_dir())  # installed; in a checkout
 MINUTES = (20, 45, 90)
 WRITTEN = "http://localhost:8501/"  # where the docs say that the app is
 _OF_DOCS = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # a link to another page of the docs
-
-
-def fold() -> None:
-    """The plans, one tab each. A closed fold reads none."""
-    place = st.expander("Lesson plans: 20, 45 and 90 minutes", key="classroom-lessons", on_change="rerun")
-    if not place.open:
-        return
-    with place:
-        root = root_of(st.context.url or "")
-        for minutes, tab in zip(MINUTES, st.tabs([f"{minutes} minutes" for minutes in MINUTES]), strict=True):
-            tab.markdown(plan(minutes, root))
 
 
 def plan(minutes: int, root: str) -> str:

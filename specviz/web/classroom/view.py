@@ -20,8 +20,9 @@ from specviz.figures.common.components import styles
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
 from specviz.web.classroom import export as exports
-from specviz.web.classroom import lessons, words, work
+from specviz.web.classroom import words, work
 from specviz.web.classroom.host import Hall, host, next_number
+from specviz.web.classroom.lessons import MINUTES, plan
 from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
 from specviz.web.common import download, elements, pairs, session
 from specviz.web.common.controls import Form, as_fields, from_fields
@@ -98,7 +99,17 @@ def opening(desk: Desk) -> None:
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
         "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
     )
-    lessons.fold()
+    plans()
+
+
+def plans() -> None:
+    """The lesson plans, one tab each. A closed fold reads none."""
+    place = st.expander("Lesson plans: 20, 45 and 90 minutes", key="classroom-lessons", on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        for minutes, tab in zip(MINUTES, st.tabs([f"{minutes} minutes" for minutes in MINUTES]), strict=True):
+            tab.markdown(plan(minutes, root_of(st.context.url or "")))
 
 
 def recorded(kind: str) -> None:
@@ -166,7 +177,7 @@ def steering(desk: Desk, room: Room) -> None:
         notes(desk.notices, "classroom-notes-live")
         if task is not None:
             st.fragment(found_so_far, run_every=GLANCE)(hall, task)
-    lessons.fold()
+    plans()
 
 
 def status(hall: Hall, drawn_room: Room) -> None:
