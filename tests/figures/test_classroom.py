@@ -29,7 +29,7 @@ def parts(html: str, name: str) -> list[tuple[float, ...]]:
 
 def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
     one = shares()
-    html, end = figures.histogram(one), axis_end(one.heaviest(figures.CELLS))
+    html, end = figures.histogram(one), axis_end(one)
     names = re.findall(r'class="name">([^<]+)<', html)
     assert names == [f"cell {place}" for place in range(figures.CELLS)]
     assert [width for _, width in parts(html, "share")] == pytest.approx(

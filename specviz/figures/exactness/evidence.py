@@ -63,10 +63,6 @@ class CellShares:
         masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
         return cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
 
-    def heaviest(self, most: int) -> CellShares:
-        """The same with at most so many cells, the heaviest; bands and shares stay."""
-        return self._only(sorted(self.order[:most]))
-
     def _only(self, places: Sequence[int]) -> CellShares:
         return replace(self, **{name: tuple(getattr(self, name)[place] for place in places) for name in COLUMNS})
 

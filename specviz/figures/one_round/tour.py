@@ -23,8 +23,8 @@ class Stop:
 CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
     Stop("draft", CHIPS, "Why draft, and how",
-         "A large model reads all its weights for each token it writes, and that takes most of the time. A pass that checks several tokens reads them once, so "
-         "it takes little longer. A small draft model suggests some: it draws each from its own distribution, the orange bars. Press Step."),
+         "A large model reads all its weights for each token it writes. A pass that checks several tokens reads them once, so it takes little longer. "
+         "A small draft model suggests some: it draws each from its own distribution, the orange bars. Press Step."),
     Stop("pass", CHIPS, "One pass for all of them",
          "The target model reads all draft tokens in one pass. It gives its own distribution, the blue bars, at each of them, and one more after the "
          "last. Press Step to check the draft tokens from the left, or go to the next stop."),
@@ -39,7 +39,7 @@ TOUR = (
          "striped part, which is taken away here. What is left of the blue bars is still missing."),
     Stop("residual", ".scene .distributions > .panel", "Why the result is exactly p",
          "p and q both sum to 1, so what is missing, in green, is as much as is rejected here: {left}. The replacement is drawn from the green part, "
-         "rescaled to 1: the residual distribution. Striped plus green is the blue bar, for every token; and so at every place of a text."),
+         "rescaled to 1: the residual distribution. Striped plus green is the blue bar, for every token, at every place."),
     Stop("draw", CHIPS, "How a round ends",
          "The replacement ends this round: later draft tokens followed the rejected one, so they are dropped. Had all been accepted, the same pass would "
          "have given one more, drawn from the target’s distribution after the last draft token: the bonus token."),

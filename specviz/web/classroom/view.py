@@ -40,7 +40,6 @@ LEDE = (
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
 TAIL = 240  # characters of a text on the wall, the last ones
 FIRST = 100  # samples of the first test
-ROWS = 12  # of the recorded picture
 
 
 def page() -> None:
@@ -130,7 +129,7 @@ def example() -> tuple[CellShares | None, str]:
         return None, ""
     one = known.exactness
     shares = one.result.arms[0]
-    return shares.heaviest(ROWS), (
+    return shares, (
         f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, as many as "
         f"{shares.n // MOST_EACH} students draw with {MOST_EACH:,} each."
     )

@@ -88,7 +88,8 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     known = recorded_samples().exactness
     shares, told = example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
-    assert set(shares.counts) <= set(known.result.arms[0].counts) and told in said(app)
+    assert shares == known.result.arms[0] and told in said(app)
+    assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
     assert [fold.label for fold in app.expander] == ["Lesson plans: 20, 45 and 90 minutes"]
 
 
