@@ -267,9 +267,9 @@ def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
 
 
 def test_the_cells_of_a_plain_table_are_text():
-    made = plain_table.html(("<a>", "b"), [(("<name>", "<1>"), "<why>")])
+    made = plain_table.html(("<a>", "<b>"), [(("<name>", "<1>"), "<why>")])
     assert (
-        "<th scope='row'>&lt;name&gt;<small>&lt;why&gt;</small></th><td>&lt;1&gt;</td>" in made
+        "<th scope='row'>&lt;name&gt;<small>&lt;why&gt;</small></th><td data-title='&lt;b&gt;'>&lt;1&gt;</td>" in made
         and "<th scope='col'>&lt;a&gt;</th>" in made
     )
 

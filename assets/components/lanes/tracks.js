@@ -4,9 +4,9 @@ import { h, s, sized } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const HEIGHT = 46; // of a track with the tallest column
+const HEIGHT = 64; // of a track with the tallest column
 const LEAST = 26; // of any track: its name stands there
-const ROUND = 3; // width of a column, less where they stand close
+const ROUND = 5; // width of a column, less where they stand close
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });

@@ -8,6 +8,8 @@ import { isElsewhere, listenToKeys } from "./keys.js";
 const LAYOUT = { width: 1038, height: 584, edge: 20 }; // px; on a window of 1920 by 1080 each is drawn as 1.85, so 13 px stand as 24
 const NOTES = "specviz-notes"; // name of the second window, and of what this tab remembers of it
 const EVERY = 200; // ms between two looks at what the notes must say
+const NO_KEYS = "(pointer: coarse), (max-width: 640px)"; // a phone leaves by a button
+const LEAVE = { position: "fixed", top: "4px", right: "4px", width: "44px", height: "44px", zIndex: "1000001", border: "0", background: "none", color: "inherit", font: "24px/1 system-ui, sans-serif", cursor: "pointer" };
 const STYLE = `body { margin: 0; padding: 24px 28px; font: 20px/1.45 system-ui, sans-serif; background: #14181d; color: #e9edf2; }
 main { display: grid; gap: 20px; max-width: 44rem; } h2 { margin: 0 0 4px; font-size: 14px; font-weight: 600; color: #a9b3be; } p { margin: 0; overflow-wrap: anywhere; }
 .ask { font-size: 26px; line-height: 1.35; } .next { color: #c3ccd6; } .top { display: flex; justify-content: space-between; align-items: baseline; gap: 20px; color: #c3ccd6; }
@@ -42,6 +44,9 @@ export class Presenter {
     this.black = h("div", { "aria-hidden": "true" });
     Object.assign(this.black.style, { position: "fixed", inset: "0", background: "#000", zIndex: "1000001" });
     this.behind = h("div", { class: "stage behind", "aria-hidden": "true" });
+    this.leave = h("button", { type: "button", "aria-label": "leave the presenter view" }, "×");
+    Object.assign(this.leave.style, LEAVE);
+    this.leave.addEventListener("click", () => this.show(false));
     this.fit = () => this.place();
     const toggle = () => this.show(!this.on), notes = () => this.openNotes();
     const dark = () => (this.black.isConnected ? this.black.remove() : document.body.append(this.black));
@@ -67,6 +72,8 @@ export class Presenter {
     const { node } = this;
     if (on) node.before(this.behind);
     else this.behind.remove();
+    if (on && window.matchMedia(NO_KEYS).matches) node.after(this.leave);
+    else this.leave.remove();
     document.documentElement.style.overflow = on ? "hidden" : "";
     this.black.remove();
     if (on) window.addEventListener("resize", this.fit);

@@ -44,7 +44,7 @@ class MethodsView {
     }));
     this.ticks.replaceChildren(...ticks.map(({ at, said }) => atShare(h("span", { class: at === unit ? "one" : "" }, said), at)));
     this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
-    say(this.key, `${key} Dot: measured speed; line: its range. Hollow: not told apart from target only.`);
+    this.key.replaceChildren(key, h("span", { class: "marks" }, " Dot: measured speed; line: its range. Hollow: not told apart from target only."));
   }
 
   choose(key) {

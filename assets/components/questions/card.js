@@ -1,5 +1,5 @@
 // One question: its situation, its answers, and what each answer gets to hear. All of it is made at once, and a class says what is seen:
-// so the room of the longest explanation is kept, nothing below moves, and paper has every question.
+// so the room of a question's longest explanation is kept, an answer moves nothing, and paper has every question.
 
 import { button, h, say } from "../lib/dom.js";
 import { pictureOf } from "./picture.js";

@@ -110,9 +110,10 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
   const both = bar.drafted && frame.p && !gone && bar.q !== null;
   const [high, low] = [bar.p * scale, bar.q * scale]; // px
-  const aside = both && Math.abs(high - low) < 14; // bars of one height: their numbers stand back to back
-  for (const text of [one.pText, one.qText]) text.classList.toggle("aside", aside);
-  const [pAt, qAt] = aside ? [-3, 3] : [-half / 2 - 3, half / 2 + 3];
+  const pAside = both && high < low + 14, qAside = both && low < high + 14; // beside a bar that reaches as high, a number keeps to its own side
+  one.pText.classList.toggle("aside", pAside);
+  one.qText.classList.toggle("aside", qAside);
+  const pAt = pAside ? -3 : -half / 2 - 3, qAt = qAside ? 3 : half / 2 + 3;
   valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
   valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

@@ -57,6 +57,7 @@ export function fillText(parts, round, stage) {
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
   parts.last = makeChip(round.ending ?? blank, round.chips.length, stage);
   parts.last.node.classList.add("last");
+  parts.list.at(-1)?.node.classList.add("checked");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
   parts.all = [...parts.list, parts.last];
   parts.all[0].node.append(h("span", { class: "onePass" }, "1 target pass")); // stands under the line of the pass without a place of its own, so that nothing moves for it

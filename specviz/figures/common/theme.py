@@ -30,6 +30,9 @@ def read_meanings(sheet: str) -> dict[str, Shade]:
 MEANINGS = read_meanings(THEME.read_text(encoding="utf-8"))  # target, draft, residual, rejected, bonus
 
 GRAY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and words in a chart
+FADED = {
+    kind: f"rgba({int(gray[1:3], 16)}, {int(gray[3:5], 16)}, {int(gray[5:], 16)}, 0.5)" for kind, gray in GRAY.items()
+}  # in the legend as well
 INK = {
     "light": "#15191f",
     "dark": "#e9edf2",

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame
 from specviz.figures.common.glyphs import piece, whole
 from specviz.figures.common.labels import label, safe
-from specviz.figures.common.theme import GRAY, INK, MEANINGS
+from specviz.figures.common.theme import FADED, GRAY, INK, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
@@ -75,7 +75,7 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
-    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GRAY[kind], "opacity": 0.45},
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import GRAY, GRID, LEGEND
+from specviz.figures.common.theme import FADED, GRAY, GRID, LEGEND
 from specviz.measure.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
 from specviz.measure.estimate import CONFIDENCE, Estimate
 from specviz.measure.word_kinds import MEANT
@@ -24,7 +24,7 @@ def along(read: ScoredText, kind: str = "light") -> go.Figure:
     labels = [_label(read, place) for place in range(len(read.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
-        (False, "all tokens", {"color": GRAY[kind], "opacity": 0.5}),
+        (False, "all tokens", {"color": FADED[kind]}),
         (True, f"the {len(forks)} largest", {"color": _ink(kind)}),
     ):
         places = [place for place in range(len(apart)) if (place in forks) == chosen]

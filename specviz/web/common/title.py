@@ -7,9 +7,7 @@ import streamlit as st
 from specviz.web.models import panel
 
 
-def head(name: str, title: str, lede: str, row: bool = True) -> None:
-    """row: whether the pair and the terms follow at once; without it the page puts them below its first picture."""
+def head(name: str, title: str, lede: str) -> None:
     with st.container(key=f"{name}-head"):
         st.markdown(f"# {title}\n{lede}")
-    if row:
-        panel.row(name)
+    panel.row(name)

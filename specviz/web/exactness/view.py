@@ -29,7 +29,6 @@ from specviz.web.exactness.state import (
     offered,
 )  # fmt: skip
 from specviz.web.hosting.options import options
-from specviz.web.models import panel
 from specviz.web.samples.verdict import RULE, conditions, counted, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
@@ -42,7 +41,7 @@ LEDE = (
 
 def page() -> None:
     exam = session.current("exactness", session.by_link(Exam, Question))
-    head("exactness", "Is it exact?", LEDE, row=False)
+    head("exactness", "Is it exact?", LEDE)
     answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
     with asked:
         place, question, problems = fields(exam)
@@ -60,7 +59,6 @@ def page() -> None:
         session.watch("exactness")
         notes(exam.notices, "exactness-notes-live")
         of_files(exam, session.theme())
-        panel.row("exactness")
         return
     buttons(exam, place)
     many = exam.latest is work.many_seeds  # their progress stands beside their own button
@@ -74,12 +72,10 @@ def page() -> None:
     notes(told(exam), "exactness-notes-from")
     if exam.shown.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
-        panel.row("exactness")
         return
     with drawings:
         pictures(exam, session.theme())
     texts(exam)
-    panel.row("exactness")
     seeds(exam, session.theme(), many)
     folds(exam)
 

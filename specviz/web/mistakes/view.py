@@ -17,7 +17,6 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
-from specviz.web.models import panel
 from specviz.web.samples.verdict import RULE, conditions, continued, told, verify_command
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
@@ -25,7 +24,7 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
 def page() -> None:
     trial = session.current("mistakes", session.by_link(Trial, Case))
-    head("mistakes", "Break it", words.lede(), row=False)
+    head("mistakes", "Break it", words.lede())
     told_first = st.container(key="mistakes-top")
     left, right = st.columns([3, 2], gap="large")
     with right:
@@ -49,12 +48,10 @@ def page() -> None:
         elements.verdict("mistakes", said.mark, said.words, said.seen)
     if trial.shown.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
-        panel.row("mistakes")
         return
     drawn_curve = trial.shown.picture(case.wrong_arm if trial.revealed else None)
     with left:
         distance(trial, drawn_curve, session.theme())
-    panel.row("mistakes")
     pictures(trial, drawn_curve, session.theme())
     if trial.shown.pairs:
         st.markdown(words.texts_title(trial))
