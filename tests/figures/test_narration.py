@@ -49,7 +49,7 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
     sentences = [motion.sentence for motion in told(traces.story())]
-    assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability 0.48." in sentences
+    assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
     assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
 
@@ -115,20 +115,19 @@ def test_checks_after_the_end_of_the_text_are_not_told():
 def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
     assert (
-        sentence.startswith("What remains, 0.33, is rescaled to 1: the residual distribution.")
+        sentence.startswith("The green part, 0.33, is rescaled to 1: the residual distribution.")
         and "gives “stood” 0.48." in sentence
     )
 
 
 def test_the_residual_says_why_the_result_is_exact():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
-    assert "rejected just as often" in sentence
-    assert "the overlap (striped) and the residual make exactly the blue bars" in sentence
+    assert "rejected with probability 0.33, too: accepted (striped) and replaced (green) make exactly the blue bars." in sentence
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
-    assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: the text went another way.")
+    assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: it was suggested to follow “sat”.")
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():

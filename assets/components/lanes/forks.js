@@ -16,7 +16,9 @@ export class Forks {
     this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
     this.bars = h("div", { class: "forkBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
-    this.node = h("section", { class: "stage forks" }, this.list, h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
+    const head = h("p", { class: "forkHead", id: "fork-head" }, h("span", {}, "where the target wrote"), h("span", {}, "a draft token is rejected"));
+    this.list.setAttribute("aria-describedby", "fork-head");
+    this.node = h("section", { class: "stage forks" }, h("div", {}, head, this.list), h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
     this.onFork = ({ detail }) => this.choose(this.payload?.forks.findIndex(({ place }) => place === detail), true);
     window.addEventListener(FORK, this.onFork);
   }
@@ -27,7 +29,7 @@ export class Forks {
     if (fresh) this.at = 0;
     this.items = payload.forks.map((one, n) => {
       const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
-        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, `${percent(one.rejected)} rejected here`));
+        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, percent(one.rejected)));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
       return item;
@@ -59,7 +61,7 @@ export class Forks {
       item.setAttribute("aria-checked", String(n === this.at));
       item.tabIndex = n === this.at ? 0 : -1;
     });
-    say(this.title, `Token ${one.place + 1}: ${one.kind}`);
+    say(this.title, `Token ${one.place + 1}: “${glyphLine(one.glyphs, 20)}”`);
     say(this.sentence, one.sentence);
     const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
     const rows = one.bars.map(({ glyphs, p, q, mine }) => barRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));

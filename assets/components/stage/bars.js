@@ -82,7 +82,7 @@ function footOf(probs, frame, { tight }) {
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
   if (tight) return `Striped: what both give, ${number(probs.beta)} in all.`;
-  return `Striped: what both give. At this place ${percent(probs.beta)} of draft tokens are accepted.`;
+  return `Striped: what both give. Over all tokens the draft can draw here, ${percent(probs.beta)} are accepted.`;
 }
 
 function drawSlot(one, bar, name, where, plot, scale, frame) {

@@ -49,7 +49,7 @@ function titleLast(panel, frame, bonus, known, stage) {
   const { tight } = stage.plan;
   say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  const lands = tight ? "draw: a point on the bars in a row" : `the draw: a point on ${bonus ? "p’s" : "these"} bars, laid end to end by token id`;
+  const lands = tight ? "one draw, by a random number" : "one draw, by a random number: 0 to 1 is shared out by token id";
   say(panel.sub, frame.drawn ? lands : made);
   const what = stage.whatIf();
   let note = "";
@@ -123,7 +123,7 @@ function drawMarker(marker, known, { plot, scale, frame, stage }) {
   const lands = frame.drawn && rank >= 0;
   marker.style.opacity = lands ? 1 : 0;
   if (rank < 0) return;
-  say(marker.lastChild, `draw ${number(stage.round().ending.u)}`);
+  say(marker.lastChild, "drawn");
   const where = slot(plot, rank, known.length, known[rank].glyphs === null);
   move(marker, where.middle, lands ? plot.base - known[rank].end * scale - 20 : plot.top - 24);
 }

@@ -22,7 +22,7 @@ export function drawMaths(maths, view) {
     ["How often it is rejected: p and q both sum to 1, so the excess of q is what it gives too little elsewhere", `1 − β = Σ max(0, p − q) = ${sums.rows.map(({ left }) => digits(left)).join(" + ")} = ${digits(sums.total)}`],
     ...(slots[at].glyphs === null ? [] : oneToken(slots[at], sums.rows[at], beta)),
     ["For every token", "q · min(1, p/q) = min(q, p), and (1 − β) · max(0, p − q) / (1 − β) = max(0, p − q). The smaller of two numbers plus what the larger one has more: min(q, p) + max(0, p − q) = p."],
-    ["So the draft does not matter", "q has canceled. A bad draft makes β small, so fewer draft tokens are accepted. It never changes what comes out."],
+    ["So the draft cannot change what comes out", "q has canceled. A bad draft makes β small, so fewer draft tokens are accepted. That costs time, nothing else."],
     ["Two draft tokens", "token rule: both accepted with probability β² " + (view.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(view.probs("p"), view.probs("q"))[0].both)}, at least as much.`)],
     ["Sources", "Leviathan, Kalman, Matias 2023, Algorithm 1 and appendix A.1; Chen et al. 2023 (where p and q are swapped); Sun et al. 2024, Algorithm 2."],
   ];

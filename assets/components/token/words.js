@@ -15,7 +15,7 @@ export function fate({ sums, slots, texts, touched, end }) {
   const values = { word: wordOf(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: additionOf(row.accepted, row.replaced, row.p) };
   const how = fill(row.q === 0 ? texts.fateNever : row.q > row.p ? texts.fateCut : texts.fateAlways, values);
   const added = end === "residual" && row.left > 0 ? fill(texts.fateAdded, values) : "";
-  return [touched ? "" : texts.overlap, how, added].filter(Boolean).join(" ");
+  return [touched ? "" : settled(beta) === 0 ? texts.overlapNone : texts.overlap, how, added].filter(Boolean).join(" ");
 }
 
 /** A hundred draft tokens: how many are accepted, and what the others become. */

@@ -15,8 +15,8 @@ from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model reads all its weights for one token. Checking several in one pass takes little longer."),
-    ("What", "A small draft model suggests tokens. A large target model checks all in one pass, by an exact rule."),
+    ("Why", "A large model has to read all its weights for one token. A pass over several tokens reads them only once, too."),
+    ("What", "A small draft model suggests tokens. The large target model reads all in one pass; an exact rule checks each."),
     ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
 BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
@@ -54,6 +54,11 @@ def number(x: float, digits: int = 2) -> str:
     while x * 10**digits < 10.0:
         digits += 1
     return f"{x:.{digits}f}"
+
+
+def remaining(probs: Distribution) -> float:
+    """What is left of the target's distribution without the overlap, in [0, 1]: how often a draft token there is rejected."""
+    return sum(probs.residual) + probs.rest["residual"]
 
 
 def apart(u: float, threshold: float) -> tuple[str, str]:
@@ -129,7 +134,10 @@ class _Teller:
         if decision.u_draft is None:
             return said
         if i == 0:
-            return f"{said} It was drawn at random from the draft’s distribution, so it need not be the likeliest token."
+            also = (
+                "so it need not be the likeliest token" if self.likelier(i, decision) else "and is here the likeliest token, too"
+            )
+            return f"{said} It was drawn at random from the draft’s distribution, {also}."
         return f"{said} Others were likelier; the draw decides." if self.likelier(i, decision) else said
 
     def likelier(self, i: int, decision: Decision) -> bool:
@@ -140,10 +148,11 @@ class _Teller:
     def one_pass(self) -> str:
         if self.many == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
-        what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
+        where, last = ("the draft token", "it") if self.many == 1 else ("each draft token", "the last")
+        then = "it" if self.many == 1 else "the tokens in order, up to the first rejection"
         return (
-            f"One target pass checks {what}: it gives its own distribution at each of them, and one more after the last. "
-            "It takes little longer than a pass over one token."
+            f"For the place of {where}, one target pass gives the target’s own distribution, and one more for the place after {last}, in far less time "
+            f"than a pass for each. The rule then checks {then}."
         )
 
     def look(self, decision: Decision) -> str:
@@ -155,7 +164,7 @@ class _Teller:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        return f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability {rate}."
+        return f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
 
     def uniform(self, decision: Decision, first: bool) -> str:
         u, threshold = apart(decision.u, decision.threshold)
@@ -182,23 +191,23 @@ class _Teller:
 
     def lift(self, probs: Distribution) -> str:
         return (
-            f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. "
-            "What remains is where the target gives more than the draft."
+            f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. Green, {number(remaining(probs))}, is what the target "
+            "gives more; pale orange, what the draft gives more, is dropped."
         )
 
     def residual(self, probs: Distribution) -> str:
-        left, token = sum(probs.residual) + probs.rest["residual"], self.round.ending.token
+        left, token = remaining(probs), self.round.ending.token
         share = probs.residual[probs.tokens.index(token)] / left
         return (
-            f"What remains, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. "
-            f"A draft token here is rejected just as often, so the overlap (striped) and the residual make exactly the blue bars."
+            f"The green part, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. A draft token "
+            f"here is rejected with probability {number(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
         )
 
     def draw(self, rejected: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[rejected]
         unchecked = sum(decision.accepted is None for decision in self.round.proposals)
-        what, are = ("draft token", "is") if unchecked == 1 else (f"{unchecked} draft tokens", "are")
-        behind = f" The {what} after it {are} not checked: the text went another way." if unchecked else ""
+        what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
+        behind = f" The {what} after it {are} not checked: {was} suggested to follow {self.name(bad.token)}." if unchecked else ""
         draw = f"One draw from the residual, with random number {number(ending.u)}, gives {self.name(ending.token)}"
         return f"{draw}: it replaces {self.name(bad.token)}.{behind}"
 
@@ -224,4 +233,6 @@ class _Teller:
         made_of = f": {' and '.join(parts)}" if parts else ""
         alone = "1 pass too" if count == 1 else f"{count} passes"
         said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
-        return f"{said} The time for drafting counts against that." if self.many else said
+        if not self.many:
+            return said
+        return f"{said} Drafting took time, too." if count > 1 else f"{said} Nothing was gained here, and drafting took time."

@@ -22,12 +22,12 @@ class Stop:
 
 CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
-    Stop("draft", CHIPS, "Why draft, and how",
-         "A large model reads all its weights for each token it writes. A pass that checks several tokens reads them once, so it takes little longer. "
-         "A small draft model suggests some: it draws each from its own distribution, the orange bars. Press Step."),
+    Stop("draft", CHIPS, "Speculative decoding: why draft, and how",
+         "To write a token, a large model reads all its weights, and each token needs the one before it. Tokens that are already there share one "
+         "reading, in one pass. So a small draft model suggests some, drawn from its distribution, the orange bars. Press Step."),
     Stop("pass", CHIPS, "One pass for all of them",
-         "The target model reads all draft tokens in one pass. It gives its own distribution, the blue bars, at each of them, and one more after the "
-         "last. Press Step to check the draft tokens from the left, or go to the next stop."),
+         "For the place of each draft token, the target model gives its own distribution, the blue bars, and one more for the place after the last: all "
+         "in one pass. Press Step to check the draft tokens from the left, or go to the next stop."),
     Stop("look", ".scene .distributions > .panel", "Suggested too often",
          "The draft suggests {token} {q} of the time, the target gives it only {p}. So it is accepted with probability p/q = {rate}: {q} × {rate} makes "
          "{p}, exactly the target’s share. Where the blue bar is taller, a draft token is always accepted."),
@@ -45,7 +45,7 @@ TOUR = (
          "have given one more, drawn from the target’s distribution after the last draft token: the bonus token."),
     Stop("tally", ".sentence", "What sets the speed",
          "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
-         "rejected more often: slower, but never wrong. The next page, Why it is exact, lets you drag both distributions."),
+         "rejected more often: slower, but still exactly p. The next page, Why it is exact, lets you drag both distributions."),
 )  # fmt: skip
 
 

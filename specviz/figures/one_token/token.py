@@ -88,12 +88,12 @@ FIRST = "usual"
 
 TEXTS = {
     "question": "Why is the result exactly p?",
-    "lead": "In speculative decoding, the draft model suggests a token, drawn from its distribution q. The target model accepts it with "
-    "probability min(1,\u00a0p/q): always, unless q is larger than p. If it is rejected, another token takes its place.",
+    "lead": "In speculative decoding, the draft model suggests a token, drawn from its distribution q. It is accepted with probability "
+    "min(1,\u00a0p/q), where p is the target model’s distribution: always, unless q is larger than p. If it is rejected, another token takes its place.",
     "complete": "A draft token was rejected. In its place comes a token drawn from",
     "completeP": "p, the target’s distribution.",
     "completeQ": "q, the draft’s distribution.",
-    "completeResidual": "what p has beyond q: p\u00a0−\u00a0q, where p is larger.",
+    "completeResidual": "what p has beyond q: p\u00a0−\u00a0q where p is larger, rescaled to 1.",
     "completeOpen": "Choose an answer, and “What comes out” shows what it leads to.",
     "completeWrong": "{word} comes out with probability {got}, but p is {p}.",
     "completeWhyP": "Tokens that were accepted often enough get a second share, and the others get too little. Try another answer.",
@@ -109,6 +109,7 @@ TEXTS = {
     "barsSub": "drag any bar, or use the arrow keys; the others share the rest",
     "barsSubText": "recorded distributions; drag a bar to make them your own",
     "overlap": "The striped overlap is accepted.",
+    "overlapNone": "No overlap: nothing is accepted.",
     "fateNever": "The draft never suggests {word}, so none of it is accepted.",
     "fateAlways": "{word} is always accepted, because its q is not above p: {q}.",
     "fateCut": "{word} is suggested with probability {q} and then accepted with {p}/{q}, so it comes out with {p}.",
@@ -116,7 +117,7 @@ TEXTS = {
     "fateAdded": "The residual adds {replaced}: {sum}.",
     "draftToken": "Over all draft tokens",
     "draftTokenSub": "accepted with probability",
-    "draftTokenFoot": "All overlaps together: the average over q.",
+    "draftTokenFoot": "All striped overlaps, added up: so many draft tokens are accepted on average.",
     "out": "What comes out",
     "outSub": "accepted + replaced, drawn from {end}",
     "outSubOpen": "accepted draft tokens, still without replacements",
@@ -136,7 +137,7 @@ TEXTS = {
     "choose a preset.",
     "twinCounts": "Of 100 draft tokens, {accepted} are accepted and {rejected} rejected.",
     "twinAll": "Every draft token is accepted, so nothing needs to be replaced.",
-    "twinOpen": "What has to replace the rejected ones, so that every stack ends at its mark?",
+    "twinOpen": "They must fill the gaps up to the black marks. What are they drawn from? Choose an answer above.",
     "twinRedrawn": "The rejected ones, drawn again from {end}, become: {shares}.",
     "twinWrong": "That is not what is missing.",
     "twinBecome": "The rejected ones become: {shares}.",

@@ -147,7 +147,7 @@ def faster_draft(one: MethodComparison) -> Question:
     """Tokens per pass against the cost of drafting."""
     small, same, alone = _row(one, "draft"), _row(one, "oracle"), _row(one, "target")
     per_pass = amounts(
-        "tokens per target pass",
+        "tokens per round",
         {
             name: (row.per_pass, f"{row.per_pass:.2f}")
             for name, row in (("A: a small model", small), ("B: the target itself", same))
@@ -164,13 +164,13 @@ def faster_draft(one: MethodComparison) -> Question:
     return Question(
         "faster",
         f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
-        "round. In A a small model drafts. In B the target drafts for itself, so that nearly all its draft tokens are accepted.",
+        "round. In A a small model drafts. In B the target drafts for itself, so that its draft tokens are accepted.",
         "Which one writes faster?",
         (
             Option(
-                "B, because it gets more tokens out of each target pass.",
-                f"It gets more: {same.per_pass:.2f} tokens, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
-                f"so its rounds take much longer, and nothing is saved: {measured}.",
+                "B, because it gets more tokens out of each round.",
+                f"It gets more: {same.per_pass:.2f} tokens a round, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
+                f"so its rounds take much longer, and nothing is saved: {measured}, {_ms(alone)} without a draft.",
                 rounds,
             ),
             Option(
@@ -181,7 +181,7 @@ def faster_draft(one: MethodComparison) -> Question:
             ),
             Option(
                 "A, because its draft tokens cost much less.",
-                f"A gets fewer tokens out of a pass, but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
+                f"A gets fewer tokens out of a round, but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
                 "round over the time of the round, and drafting is part of that time.",
                 _times(one, {"no draft": alone, a: small, b: same}, a),
                 right=True,
@@ -206,19 +206,19 @@ def adversary(one: MethodComparison) -> Question:
                 "It gets worse: some of the bad suggestions slip in.",
                 "A bad suggestion is accepted with probability min(1, p/q), so none is written more often than the target’s p. "
                 f"{_within(first, 'with the adversary')}",
-                _sampled("first token: exact distribution, and samples written with the adversary", first),
+                _sampled(f"first token: exact distribution, and {first.n:,} samples written with the adversary", first),
             ),
             Option(
                 "It follows the same distribution, and takes longer.",
-                f"The rule alone decides what is written. The adversary only costs time: {_ms(bad)} per token, {_ms(alone)} without any draft. "
-                f"Only {bad.per_pass:.2f} tokens come out of each target pass.",
+                f"Whatever the draft suggests, the rule gives the target’s distribution. The adversary only costs time: {_ms(bad)} per token, "
+                f"{_ms(alone)} without any draft. Only {bad.per_pass:.2f} tokens come out of each target pass.",
                 _times(one, {"no draft": alone, "adversary": bad}, "adversary"),
                 right=True,
             ),
             Option(
                 "With the same random numbers it is the same text, word for word, only later.",
                 "The distribution is the same, the single text is not. The random numbers decide about other suggestions, so other tokens of the same "
-                "distribution are drawn. Both kinds of samples are within sampling noise of the exact distribution, and they differ.",
+                "distribution are drawn. Both kinds of samples differ from the exact distribution by chance only, and so from each other.",
                 _two_samples(plain, first),
             ),
         ),
@@ -235,6 +235,7 @@ def refused_mass(trace: Trace) -> Question:
     again = [slot["overlap"] + (1.0 - beta) * slot["q"] for slot in slots]
     over_ = max(range(len(slots) - 1), key=lambda i: again[i] - slots[i]["p"])
     gains = max(range(len(slots) - 1), key=lambda i: slots[i]["residual"])
+    again_ = ", which was just rejected," if names[top] == place["draft"] else ""
     return Question(
         "refused",
         f"After “{place['before']}” the draft model suggested {place['draft']}, and the target rejected it. The bars show what both models gave "
@@ -243,14 +244,14 @@ def refused_mass(trace: Trace) -> Question:
         (
             Option(
                 "One drawn in proportion to p − q, among the tokens where p is larger.",
-                f"This is the residual distribution. Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing "
-                f"up to p is exactly the residual, here most of it at {names[gains]}.",
+                f"Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing up to p is {number(1.0 - beta)} in all. Rescaled "
+                f"to 1 it is the residual distribution, here with {number(slots[gains]['residual'] / (1.0 - beta))} at {names[gains]}.",
                 _made(names, slots, [slot["residual"] for slot in slots], "residual", "replaced from the residual"),
                 right=True,
             ),
             Option(
                 "The token that the target finds most likely.",
-                f"Then {names[top]} would be written with probability {number(most[top])} instead of {number(slots[top]['p'])}, and others too "
+                f"Then {names[top]}{again_} would be written with probability {number(most[top])} instead of {number(slots[top]['p'])}, and others too "
                 "rarely. The output would be more predictable than the target.",
                 _made(
                     names,
@@ -331,7 +332,7 @@ def tree(one: MethodComparison) -> Question:
                 "A better text: the target can choose among branches.",
                 f"The text follows the same distribution. {_within(wide.first, 'with the tree')} More branches are only more chances that a draft "
                 "token is accepted.",
-                _sampled("first token: exact distribution, and samples written with the tree", wide.first),
+                _sampled(f"first token: exact distribution, and {wide.first.n:,} samples written with the tree", wide.first),
             ),
             Option(
                 "More tokens out of each target pass, for a larger pass.",
@@ -375,8 +376,9 @@ def samples() -> Question:
 
     return Question(
         "samples",
-        f"A server’s output is off by a total variation of {OFF:g}, over {CELLS} tokens. A test with four times as many samples has half the sampling "
-        f"noise. It must detect the error {100 * POWER:.0f} times in 100, and raise a false alarm once in {1 / ALPHA:,.0f} times at most.",
+        f"A server’s output is off by a total variation of {OFF:g}, over {CELLS} tokens. A test must detect it {100 * POWER:.0f} times in 100, and raise a "
+        f"false alarm once in {1 / ALPHA:,.0f} times at most. With {few:,} samples it detects {number(seen[few])}. Four times as many samples have half the "
+        "sampling noise.",
         "How many samples does it take?",
         (
             Option(
@@ -635,7 +637,13 @@ def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
         for p, x, y in zip(exact, plain, drafted, strict=True)
     ]
     key = (("plain", "samples without a draft"), ("strong", "samples with the adversary"))
-    return over("first token: samples without a draft, and with the adversary", names, lanes, key, "target’s exact distribution")
+    return over(
+        f"first token: {one.n:,} samples without a draft, and {other.n:,} with the adversary",
+        names,
+        lanes,
+        key,
+        "target’s exact distribution",
+    )
 
 
 def _shares(first: FirstToken) -> list[tuple[str, float, float]]:

@@ -116,15 +116,16 @@ def sums(one: Passage) -> list[dict[str, str]]:
     """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
     the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
     alone, drafted = one.target, one.speculative
-    names = ("tokens per target pass", "times the time per pass", "times as fast")
+    names = ("tokens per target pass", "times the time: a round against a pass", "times as fast")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     tokens = _many(len(drafted.trace.output_ids), "token")
     why = (
-        f"{tokens} in {_many(len(drafted.clock), 'target pass', 'target passes')}. Target-only sampling takes one pass for each token.",
-        f"A round takes {_short(drafted.per_round)}, a pass for one token {_short(alone.per_round)}: "
-        f"first the draft model runs {_many(one.settings.gamma, 'time')}, and the pass checks more tokens.",
+        f"{tokens} in {_many(len(drafted.clock), 'round')} of {_many(one.settings.gamma, 'draft token')} and one target pass. Target-only sampling "
+        "takes a pass for each token.",
+        f"A round takes {_short(drafted.per_round)}: the draft model runs {_many(one.settings.gamma, 'time')}, then the target reads "
+        f"{one.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_short(alone.per_round)}.",
         f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_spread(one)}. {_conditions(one)}.",
     )
     return [{"value": f"{value:.2f}", "name": name, "said": said} for value, name, said in zip(values, names, why, strict=True)]
@@ -229,9 +230,11 @@ def conclusion(one: Passage) -> str:
         f"{counts.get(REPLACED, 0)} as replacement{'s' if counts.get(REPLACED, 0) != 1 else ''} of rejected draft tokens",
         f"{counts.get(BONUS, 0)} as bonus token{'s' if counts.get(BONUS, 0) != 1 else ''} of rounds without a rejection",
     ]
-    drawn += [f"{counts[WRITTEN]} without a draft"] if WRITTEN in counts else []
+    drawn += [f"{counts[WRITTEN]} without a draft, as no more was left to write"] if WRITTEN in counts else []
+    suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     return (
-        f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}. "
+        f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}, "
+        f"of {suggested} that the draft model suggested. "
         f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
         f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
         "Every token, accepted or drawn, follows exactly the target’s distribution."
@@ -245,7 +248,7 @@ def texts_sentence(one: Passage) -> str:
             " At temperature 0 nothing is random." if one.settings.temperature == 0.0 else ""
         )
     return (
-        "The texts differ, as any two samples do. Even the same random numbers would give different texts, because here they also decide about draft "
+        "The texts differ, as any two samples do, and neither is the better one: what is clumsy in them is the target’s own. Even the same random numbers would give different texts, because here they also decide about draft "
         "tokens. That both follow the same distribution cannot be seen from single texts: the page Is it exact? tests it."
     )
 

@@ -1,0 +1,287 @@
+"""How long a visitor waits who is alone: ``python -m tools.load.walk --times 20 --out walk.md``.
+
+Starts the app in hosted mode on this machine, on the shipped pair, and drives Chromium through it as one visitor: the first paint on a cold
+and on a warm server, a key, a live round, a written text, a change of pages, samples with their verdict, and how many bytes come. The
+browser computes on the same cores, and its time counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from specviz.errors import SpecvizError
+from specviz.settings import whole
+from tools.load import findings
+from tools.load.findings import Times
+from tools.load.server import Server, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PATIENT = 180_000  # ms that anything is waited for
+GROUP = {"one_token": "Learn", "whole_text": "Learn", "exactness": "Check", "mistakes": "Check", "serving_limits": "Check",
+         "speed": "Apply", "drafting_methods": "Apply", "classroom": "Apply"}  # fmt: skip
+KEY = """(key) => new Promise((done) => {
+    const began = performance.now(), channel = new MessageChannel();
+    channel.port1.onmessage = () => done(performance.now() - began);
+    document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    requestAnimationFrame(() => channel.port2.postMessage(0));
+})"""
+DRAWN = ".stage:not(.waiting) .sentence"
+AT_REST = ".stApp[data-test-script-state=notRunning]"
+STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
+MILLION, MANY = 1_000_000, 10_000
+
+
+class Goal(NamedTuple):
+    """What is measured, and how many seconds (or bytes) its median may take."""
+
+    said: str
+    most: float
+
+
+COLD, WARM = Goal("first paint, cold server", 3.0), Goal("first paint, warm server", 1.0)
+STEP, LIVE = Goal("a key, until its step is drawn", 0.020), Goal("a further live round", 0.250)
+TOKEN, CHANGE = Goal("first token of a written text", 0.400), Goal("another page, all of it", 0.600)
+SAMPLES, ALL = Goal("10,000 samples with verdict", 3.0), Goal("a million samples with verdict", 40.0)
+GROWS = Goal("the longest time without a change while a million are drawn", 1.0)
+LOAD, ROUND = Goal("bytes of a first load beyond Streamlit's own", 1.2e6), Goal("bytes of a round's payload", 60e3)
+
+
+class Walk:
+    """What one walk has seen: seconds by goal, and bytes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Goal, list[float]] = defaultdict(list)
+        self.bytes: dict[Goal, int] = {}
+
+    @contextmanager
+    def timed(self, goal: Goal) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[goal].append(time.perf_counter() - began)
+
+
+def first_paint(walk: Walk, goal: Goal, browser: Browser, address: str) -> None:
+    """A visitor who was never here opens the first page; painted is the round's first sentence."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    with walk.timed(goal):
+        page.goto(address, wait_until="commit")
+        page.locator(DRAWN).wait_for(timeout=PATIENT)
+    page.close()
+    context.close()
+
+
+def opened(browser: Browser, address: str) -> Page:
+    page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+    page.set_default_timeout(PATIENT)
+    page.goto(address)
+    page.locator(DRAWN).wait_for()
+    page.locator(AT_REST).wait_for(state="attached")
+    return page
+
+
+def keys_and_rounds(walk: Walk, page: Page, times: int) -> None:
+    """Steps through the recorded round; then further rounds, each worked out by the server."""
+    for n in range(times):
+        seconds = page.evaluate(KEY, "ArrowRight" if n < times // 2 else "ArrowLeft") / 1000
+        walk.seconds[STEP].append(seconds)
+    page.get_by_role("button", name="Go live").click()
+    page.locator(".status.isLive").wait_for()
+    rounds = page.locator("select[aria-label=round] option")
+    for n in range(times + 1):
+        page.locator("select[aria-label=round]").select_option(index=rounds.count() - 1)
+        before = rounds.count()
+        began = time.perf_counter()
+        page.keyboard.press("Enter")
+        page.wait_for_function("([node, before]) => node.options.length > before", arg=[page.locator("select[aria-label=round]").element_handle(), before], polling="raf")  # fmt: skip
+        if n:  # the first is of a pair that is still cold
+            walk.seconds[LIVE].append(time.perf_counter() - began)
+
+
+def texts(walk: Walk, page: Page, address: str, times: int) -> None:
+    """From the click until a token of the new text is on the screen: each text has a prompt of its own."""
+    for n in range(times):
+        page.goto(f"{address}/whole_text?prompt=Once+upon+a+time+{n}+bears&length=64")
+        page.locator(AT_REST).wait_for(state="attached")
+        lane = page.locator(".lane.speculative")
+        lane.wait_for()
+        with walk.timed(TOKEN):
+            page.get_by_role("button", name="Write it both ways").click()
+            page.wait_for_function(
+                "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.token')",
+                arg=[lane.element_handle(), n], polling="raf",
+            )  # fmt: skip
+        stop = page.get_by_role("button", name="Stop")
+        if stop.count():
+            stop.first.click()
+        page.locator(AT_REST).wait_for(state="attached")
+
+
+def changes(walk: Walk, page: Page, address: str, times: int) -> None:
+    """From the click in the navigation until all of the other page stands and no script runs."""
+    page.goto(address)
+    page.locator(DRAWN).wait_for()
+    names = list(GROUP)
+    for n in range(times + len(names)):
+        name = names[n % len(names)]
+        page.locator(AT_REST).wait_for(state="attached")
+        page.locator("[data-testid=stTopNav]").get_by_text(GROUP[name], exact=True).click()
+        link = page.locator(f"[data-testid=stTopNavDropdownLink][href*='{name}']")
+        link.wait_for()
+        began = time.perf_counter()
+        link.click()
+        page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
+        page.locator(AT_REST).wait_for(state="attached")
+        if n >= len(names):  # every page was open once
+            walk.seconds[CHANGE].append(time.perf_counter() - began)
+
+
+def samples(walk: Walk, page: Page, address: str, times: int) -> None:
+    """Each lot under a seed of its own, until its number stands beside the buttons; then one million, watched for changes."""
+    so_far = page.locator(".st-key-exactness-buttons")
+    for n in range(times):
+        page.goto(f"{address}/exactness?seed={100 + n}")
+        page.get_by_role("button", name="10,000", exact=True).wait_for()
+        page.locator(AT_REST).wait_for(state="attached")
+        page.wait_for_timeout(1500)  # until the distribution is ready
+        with walk.timed(SAMPLES):
+            page.get_by_role("button", name="10,000", exact=True).click()
+            so_far.get_by_text(f"{MANY:,} samples so far").wait_for()
+    page.goto(f"{address}/exactness?seed=99")
+    page.get_by_role("button", name="Settings", exact=True).click()
+    button = page.get_by_role("button", name="Sample a million")
+    button.wait_for()
+    page.wait_for_timeout(3000)
+    began = last = time.perf_counter()
+    seen, longest = "", 0.0
+    button.click()
+    page.keyboard.press("Escape")
+    while True:
+        now, words = time.perf_counter(), page.locator(".st-key-exactness-top").inner_text()
+        if words != seen:
+            longest, last, seen = max(longest, now - last), now, words
+        if f"{MILLION:,} samples so far" in so_far.inner_text():
+            break
+        page.wait_for_timeout(50)
+    walk.seconds[ALL].append(time.perf_counter() - began)
+    walk.seconds[GROWS].append(longest)
+
+
+def weigh(walk: Walk, browser: Browser, address: str) -> None:
+    """What a first load brings from this project's own addresses, as sent, and what one more live round brings by the socket."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    sent: list[tuple[str, int]] = []
+    client = context.new_cdp_session(page)
+    client.send("Network.enable")
+    urls: dict[str, str] = {}
+    client.on("Network.responseReceived", lambda event: urls.__setitem__(event["requestId"], event["response"]["url"]))
+    client.on("Network.loadingFinished", lambda event: sent.append((event["requestId"], int(event["encodedDataLength"]))))
+    frames: list[int] = []
+    client.on("Network.webSocketFrameReceived", lambda event: frames.append(len(event["response"]["payloadData"]) * 3 // 4))
+    page.goto(address)
+    page.locator(DRAWN).wait_for(timeout=PATIENT)
+    page.locator(AT_REST).wait_for(state="attached", timeout=PATIENT)
+    page.wait_for_timeout(1500)
+    own = [size for number, size in sent if not any(folder in urls.get(number, "") for folder in STREAMLIT)]
+    walk.bytes[LOAD] = sum(own) + sum(frames)
+    page.get_by_role("button", name="Go live").click()
+    page.locator(".status.isLive").wait_for(timeout=PATIENT)
+    page.locator(AT_REST).wait_for(state="attached")
+    page.wait_for_timeout(1500)
+    choice = page.locator("select[aria-label=round]")
+    choice.select_option(index=choice.locator("option").count() - 1)
+    frames.clear()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(3000)
+    walk.bytes[ROUND] = sum(frames)
+    context.close()
+
+
+def walked(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser import CHROMIUM, FLAGS
+
+    if not CHROMIUM:
+        raise SpecvizError("neither chromium-headless-shell nor chromium is on the path; install one, or name one in CHROMIUM.")
+    walk = Walk()
+    with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for n in range(cold if "paint" in parts else 0):
+            with serving(Path(folder) / f"cold-{n}.log") as server:
+                first_paint(walk, COLD, browser, server.address)
+            say(f"cold {n + 1} of {cold}")
+        with serving(Path(folder) / "warm.log") as server:
+            page = opened(browser, server.address)
+            page.wait_for_timeout(20_000)  # until the workers have read the weights
+            for part, work in parts_of(walk, browser, page, server, times).items():
+                if part in parts:
+                    work()
+                    say(part)
+            if server.tracebacks():
+                raise SpecvizError(f"the server wrote {server.tracebacks()} tracebacks: see what it logs with `specviz app`.")
+        browser.close()
+    return walk
+
+
+def parts_of(walk: Walk, browser: Browser, page: Page, server: Server, times: int) -> dict[str, Callable[[], Any]]:
+    address = server.address
+    return {
+        "paint": lambda: [first_paint(walk, WARM, browser, address) for _ in range(times)],
+        "bytes": lambda: weigh(walk, browser, address),
+        "keys": lambda: keys_and_rounds(walk, page, times),
+        "pages": lambda: changes(walk, page, address, times),
+        "texts": lambda: texts(walk, page, address, times),
+        "samples": lambda: samples(walk, page, address, times),
+    }
+
+
+PARTS = ("paint", "bytes", "keys", "pages", "texts", "samples")
+
+
+def table(walk: Walk) -> list[tuple[str, ...]]:
+    """A row for each goal that was measured: median, p95, how often, and what is wanted."""
+    rows = []
+    for goal, seconds in walk.seconds.items():
+        times = Times.of(goal.said, seconds)
+        rows.append((goal.said, f"{times.median:.3f} s", f"{times.p95:.3f} s", f"{times.seen}", f"below {goal.most:g} s"))
+    for goal, size in walk.bytes.items():
+        rows.append((goal.said, f"{size / 1000:,.0f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
+    return rows
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="walk", description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=20, help="how often each thing is done, 1 to 200 (default: 20)")
+    parser.add_argument(
+        "--cold", type=int, default=20, help="servers that are started for the first paint of a cold one, 1 to 200 (default: 20)"
+    )
+    parser.add_argument("--only", action="append", choices=PARTS, help="measure only this part; may be repeated")
+    parser.add_argument("--out", type=Path, help="file for the table, as markdown")
+    asked = parser.parse_args(given)
+    try:
+        whole("times", asked.times, 1, 200)
+        whole("cold", asked.cold, 1, 200)
+        head = findings.machine()
+        found = walked(asked.times, asked.cold, set(asked.only or PARTS), lambda said: print(said, file=sys.stderr, flush=True))
+    except SpecvizError as error:
+        print(error, file=sys.stderr)
+        return 2
+    rows = list(table(found))
+    findings.write(f"{head}\n\n{findings.table(('what', 'median', 'p95', 'times', 'wanted'), rows)}", asked.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
