@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit sbom bench crowd room soak servers audits train record clean
+.PHONY: help run test test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ sbom: .venv/ready-sbom ## list the libraries of a release, with versions and lic
 
 bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
+
+walk: .venv/ready-test ## measure how long one visitor waits, in Chromium on this machine: TIMES=20 OUT=walk.md
+	$(BIN)/python -m tools.load.walk --times $(or $(TIMES),20) --cold $(or $(TIMES),20)$(if $(OUT), --out $(OUT))
 
 crowd: .venv/ready ## measure how long visitors wait when they are many, on this machine: VISITORS=50 LOOKERS=200 READING=3 OUT=crowd.md
 	$(BIN)/python -m tools.load.crowd --visitors $(or $(VISITORS),50) --lookers $(or $(LOOKERS),200) --reading $(or $(READING),3)$(if $(OUT), --out $(OUT))

@@ -188,7 +188,10 @@ def test_draft_tokens_after_the_end_of_a_text_are_not_checked():
     payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
     assert [node["fate"] for node in payload["nodes"]] == ["accepted", "accepted", "unchecked"] and payload["ending"] is None
     assert [step["node"] for step in payload["steps"] if step["kind"] == "uniform"] == [0, 1]
-    assert payload["steps"][-1]["sentence"] == "2 tokens from 1 target pass. 1 draft token was not checked."
+    assert (
+        payload["steps"][-1]["sentence"]
+        == "2 tokens from 1 target pass. The pass also read 1 draft token that the rule did not reach."
+    )
 
 
 def test_javascript_computes_no_probability():

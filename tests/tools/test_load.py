@@ -7,7 +7,7 @@ import math
 import pytest
 
 from specviz.errors import SpecvizError
-from tools.load import crowd, soak
+from tools.load import crowd, soak, walk
 from tools.load.client import key_of
 from tools.load.findings import Run, Shown, Times, after, cross_talk, growth, table
 from tools.load.server import Memory, check_host
@@ -117,11 +117,22 @@ def test_loopback_addresses_are_allowed():
 
 
 @pytest.mark.parametrize(
-    ("tool", "option"), ((crowd, "--visitors"), (crowd, "--lookers"), (soak, "--visitors"), (soak, "--minutes"))
+    ("tool", "option"),
+    ((crowd, "--visitors"), (crowd, "--lookers"), (soak, "--visitors"), (soak, "--minutes"), (walk, "--times"), (walk, "--cold")),
 )
 def test_the_load_is_bounded(tool, option, capsys):
     assert tool.main([option, "100000"]) == 2
     assert "100000" in capsys.readouterr().err
+
+
+def test_a_walk_s_rows_say_what_was_seen_and_what_is_wanted():
+    seen = walk.Walk()
+    seen.seconds[walk.STEP] += [0.010, 0.012, 0.030]
+    seen.bytes[walk.ROUND] = 61_400
+    assert walk.table(seen) == [
+        ("a key, until its step is drawn", "0.012 s", "0.030 s", "3", "below 0.02 s"),
+        ("bytes of a round's payload", "61 kB", "", "1", "below 60 kB"),
+    ]
 
 
 def test_a_table_is_markdown():

@@ -199,7 +199,7 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     settle(app.button(key="exactness-draw-100").click().run(), "exactness")
     assert not app.exception
     seen = [one.value for one in app.markdown]
-    assert any("100 samples, no difference seen" in one for one in seen), seen
+    assert any("No difference seen, but 100 samples can show only a large one." in one for one in seen), seen
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
     assert all("100 samples" in alt for alt in alts)
     app.text_input(key="exactness-count-0").set_value("0").run()

@@ -177,7 +177,8 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
     cost, tokens, factor = map(
         timeline.plainly, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
     )
-    assert f"takes {cost} target pass" in said and f"yields {tokens} token" in said and f"speed-up of {factor} over" in said
+    assert f"c + 1 = {cost} target pass" in said and f"= {tokens} token" in said and f"speed-up of {factor} over" in said
+    assert f"takes {gamma} c + 1" in said and said.count("alpha") - 1 == min(gamma, 3)
 
 
 def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decimals():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,23 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
     assert opening(Settings.from_record(cache.recording().settings)) == shown.settings
+
+
+def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
+    state = WholeTextState(PassageRequest(replace(opening(BASE), length=64)))
+    state.submit(lambda state, ticket: None)
+    state.await_first(60.0)
+    assert not state.busy, "the work ended without showing anything"
+    shown = threading.Event()
+
+    def streams(state, ticket):
+        state.stream(ticket, lambda: "first tokens")
+        shown.wait(30.0)
+
+    state.submit(streams)
+    state.await_first(60.0)
+    assert state.underway == "first tokens"
+    shown.set()
 
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):

@@ -113,13 +113,13 @@ def texts(walk: Walk, page: Page, address: str, times: int) -> None:
     for n in range(times):
         page.goto(f"{address}/whole_text?prompt=Once+upon+a+time+{n}+bears&length=64")
         page.locator(AT_REST).wait_for(state="attached")
-        lane = page.locator(".lane.speculative")
-        lane.wait_for()
+        lanes = page.locator(".stage.whole")
+        lanes.wait_for()
         with walk.timed(TOKEN):
             page.get_by_role("button", name="Write it both ways").click()
             page.wait_for_function(
-                "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.token')",
-                arg=[lane.element_handle(), n], polling="raf",
+                "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.lane .token')",
+                arg=[lanes.element_handle(), n], polling="raf",
             )  # fmt: skip
         stop = page.get_by_role("button", name="Stop")
         if stop.count():

@@ -94,7 +94,8 @@ _ROWS = (
     Mistake(
         "R5",
         "replacement from p",
-        "A rejected draft token is replaced by a draw from the target's whole distribution p, not from the residual: what p has more of than the draft's q.",
+        "A rejected draft token is replaced by a draw from the target's whole distribution p, not from the residual, what p has beyond the draft's q: "
+        "what both models like was accepted already, and now comes out a second time.",
         "common",
         "rule",
     ),

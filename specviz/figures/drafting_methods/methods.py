@@ -80,7 +80,9 @@ def conclusion(one: MethodComparison) -> str:
         return " ".join(said)
     found, name = speed(best, one), best.entry.name
     if one.runs < 2 or told(best, one) == FASTER:
-        said.append(f"Fastest: {name}, {spanned(found)} times as fast as target only.")
+        others = [other for row in one.rows if row.exact and row is not best and (other := speed(row, one)) is not None]
+        close = " Ranges overlap, so another method may be as fast." if any(other.high >= found.low for other in others) else ""
+        said.append(f"Fastest: {name}, {spanned(found)} times as fast as target only.{close}")
     else:
         said.append(
             f"No exact method is measurably faster than target only. The fastest, {name}, is {spanned(found)} times as fast."

@@ -273,7 +273,11 @@ class RoundNarration:
         return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token.{by}"
 
     def tally(self, unchecked: int) -> str:
-        """unchecked: number of draft tokens that were not checked."""
+        """unchecked: number of draft tokens that the rule did not reach."""
         written = len(self.round.committed)
-        tail = f" {unchecked} draft token{' was' if unchecked == 1 else 's were'} not checked." if unchecked else ""
+        tail = (
+            f" The pass also read {unchecked} draft token{'' if unchecked == 1 else 's'} that the rule did not reach."
+            if unchecked
+            else ""
+        )
         return f"{written} token{'' if written == 1 else 's'} from 1 target pass.{tail}"

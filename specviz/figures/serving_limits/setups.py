@@ -11,7 +11,7 @@ from specviz.figures.common.theme import BAND, GRAY, MEANINGS
 from specviz.measure.estimate import Estimate, interval_of
 from specviz.serving.setups import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
-COLUMNS = ("target served as", "the setup changes the target by", "draft tokens change it by, at most", "verdict")
+COLUMNS = ("target served as", "the setup changes the target, on average by", "draft tokens change it, at most by", "verdict")
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
 WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
@@ -100,7 +100,7 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     blue, orange = (getattr(MEANINGS[name], kind) for name in ("target", "draft"))
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
-    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding noise",
+    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="float32 rounding",
                           font={"size": 12, "color": GRAY[kind]})  # fmt: skip
     for row, place in zip(rows, places, strict=True):
         figure.add_scatter(x=[max(LEAST, row.own.mean), max(LEAST, row.own.worst)], y=[place, place], mode="lines",

@@ -69,9 +69,14 @@ def tokens_conclusion(plan: SpeedPlan) -> str:
 
 def best_conclusion(plan: SpeedPlan) -> str:
     """The gamma that each way of predicting chooses."""
-    said = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
-    found = ", ".join(f"{gamma} {said.get(name, name)}" for name, gamma in plan.chosen_by.items())
-    return f"The best gamma: {found}." + (" 0 means target-only sampling." if 0 in plan.chosen_by.values() else "")
+    said = {"hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
+    best = plan.chosen_by.get("accepted draft tokens")
+    found = ", ".join(
+        f"{gamma} {said.get(name, name)}" for name, gamma in plan.chosen_by.items() if name != "accepted draft tokens"
+    )
+    return f"The best gamma is {best} as predicted. Simpler ways choose {found}." + (
+        " 0 means target-only sampling." if 0 in plan.chosen_by.values() else ""
+    )
 
 
 WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
@@ -94,7 +99,10 @@ def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
             ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
             "from alpha, c and gamma",
         ),
-        (("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()), "tokens counted, rounds timed"),
+        (
+            ("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()),
+            "tokens counted and rounds timed, no text written with draft tokens",
+        ),
     ]
     measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
     if measured is not None:

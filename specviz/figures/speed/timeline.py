@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PASSES = 8.0  # target passes that the picture is long, or one round where that takes longer
 ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 12.5  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
@@ -73,9 +74,16 @@ def in_words(gamma: int, spot: Spot) -> str:
     """What the picture shows, in a sentence."""
     cost, tokens = gamma * spot.c + 1.0, expected_tokens(spot.alpha, gamma)
     return (
-        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_drafts(gamma)} takes {_passes(plainly(cost))} and yields {_tokens(plainly(tokens))} on average: by the formula a "
-        f"speed-up of {plainly(wall_clock_factor(spot.alpha, gamma, spot.c))} over target-only sampling."
+        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_drafts(gamma)} takes {gamma} c + 1 = {_passes(plainly(cost))} and yields {_powers(gamma)} = "
+        f"{_tokens(plainly(tokens))} on average: by the formula, tokens over passes, a speed-up of {plainly(wall_clock_factor(spot.alpha, gamma, spot.c))} over "
+        "target-only sampling."
     )
+
+
+def _powers(gamma: int) -> str:
+    """Expected tokens of a round as the sum of the chances that it gets so far: 1 + alpha + alpha² + … (Leviathan et al. 2023, equation 1)."""
+    terms = [f"alpha{'' if n == 1 else str(n).translate(RAISED)}" for n in range(1, gamma + 1)]
+    return " + ".join(["1", *(terms if gamma <= 3 else [*terms[:2], "…", terms[-1]])])
 
 
 def one_pass(gamma: int, plan: SpeedPlan | None, whose: str) -> str:

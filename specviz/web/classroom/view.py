@@ -34,8 +34,8 @@ from specviz.web.common.title import head
 from specviz.web.samples.recorded_samples import recorded_samples
 
 LEDE = (
-    "A whole class makes the evidence: each student’s samples, drawn with random numbers of their own, add up to the histogram that is tested "
-    "against the exact distribution. Students need a phone, no account and no name."
+    "Let a class see with its own samples that speculative decoding is exact: every student draws some on a phone, and together they are tested "
+    "against the target’s exact distribution. No account, no name."
 )
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
 TAIL = 240  # characters of a text on the wall, the last ones
@@ -90,6 +90,7 @@ def opening(desk: Desk) -> None:
             except SpecvizError as error:
                 desk.said = [str(error)]
             st.rerun()
+        st.caption("It shows a link and a QR code for the phones, which must reach this address, and a private link to steer it.")
         notes(desk.notices, "classroom-notes-live")
         st.markdown(words.kinds())
     with right:

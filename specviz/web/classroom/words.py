@@ -13,10 +13,10 @@ from specviz.web.samples.verdict import counted
 
 TITLES = {"predict": "Predict", "sample": "Sample", "vote": "Which mistake?", "race": "Race"}
 BEGINS = {
-    "predict": "A draft token: will it be accepted, and how probable is that?",
+    "predict": "You see p and q of a draft token: will it be accepted, and how probable is that?",
     "sample": "Everybody draws samples of their own; together they are the class’s histogram.",
-    "vote": "A decoder that may make a mistake: everybody says which one, before and after talking about it.",
-    "race": "Everybody chooses a drafting method and gamma: who gets the most tokens per target pass?",
+    "vote": "A decoder perhaps makes a mistake: everybody says which one, or none, before and after talking about it.",
+    "race": "Everybody chooses a drafting method and gamma: who gets the most tokens per target pass? Then ask who is fastest: drafting takes time, too.",
 }
 TURNS = {
     ("predict", "shown"): "Show what happened",

@@ -16,6 +16,7 @@ from typing import Any
 from specviz.errors import SpecvizError
 from specviz.web.work.queue import Queue, Stopped, Ticket, shared
 
+A_LOOK = 0.01  # seconds between two looks at work that is waited for
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
 Work = Callable[..., Any]  # (state, ticket, ...) -> anything; what it finds goes through ``put``
 
@@ -188,6 +189,12 @@ class Findings(PageState):
         if time.monotonic() - self._streamed > self.SHOWN_EVERY:
             self.put(ticket, now=make())
             self._streamed = time.monotonic()
+
+    def await_first(self, seconds: float) -> None:
+        """Return when the work has first shown what it found, or has ended; at the latest after so many seconds."""
+        until = time.monotonic() + seconds
+        while self.busy and not self._streamed and time.monotonic() < until:
+            self.ticket.ended.wait(A_LOOK)
 
     @property
     def own(self) -> bool:

@@ -24,7 +24,10 @@ from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 from specviz.web.speed.state import recorded as recorded_plans
 
-LEDE = "Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never correctness."
+LEDE = (
+    "Anything may draft, as long as an exact acceptance rule verifies every token: a bad draft costs speed, never correctness. One row has another rule, "
+    "which is not exact: typical acceptance."
+)
 ABOUT = "All methods run interleaved on this text. The page says how long that takes."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 LEGEND = (
@@ -101,7 +104,7 @@ def a_round(row: MethodRow) -> None:
         notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
         sized = figures.sized(row, node_count.recorded())
-        st.caption(escaped(f"The last round with a rejection, if there was one. Rule: {row.rule}. {sized}"))
+        st.caption(escaped(f"A round of this run, the last one with a rejection where there was one. Rule: {row.rule}. {sized}"))
         _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "within": True})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):

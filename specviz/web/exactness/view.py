@@ -12,6 +12,7 @@ from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
+from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.exactness import export, words, work
@@ -29,13 +30,13 @@ from specviz.web.exactness.state import (
     offered,
 )  # fmt: skip
 from specviz.web.hosting.options import options
-from specviz.web.samples.verdict import RULE, conditions, counted, told
+from specviz.web.samples.verdict import RULE, conditions, counted, tail, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
 LEDE = (
-    "Does speculative decoding write what the target model would write by itself? For short texts, the exact distribution is known. "
-    "Draw samples and compare, or test samples of your own server."
+    "Does speculative decoding write what the target model would write by itself? For a text of a few tokens, the target’s probabilities give the "
+    "exact distribution, the blue marks. Draw samples and compare, or test samples of your own server."
 )
 
 
@@ -164,9 +165,16 @@ def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
 def pictures(exam: Exam, kind: str) -> None:
     result = exam.shown
     end = evidence.rows_end(*result.arms)
+    asked, tokens = (
+        exam.question.settings,
+        "token" if exam.question.settings.length == 1 else f"{exam.question.settings.length} tokens",
+    )
+    st.container(key="exactness-prompt").caption(
+        escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
+    )  # it holds what a visitor typed
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
-            st.container(key=f"exactness-name-{arm}").markdown(shown.name)
+            st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control' * (arm == 1)}")
             picture(drawn(evidence.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
 
 
@@ -254,7 +262,7 @@ def of_files(exam: Exam, kind: str) -> None:
         shown = evidence.CellShares.of_report(report)
         picture(evidence.cell_bars(shown, evidence.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False)
         st.markdown(
-            "The most likely texts, by the exact distribution alone; a name that ends in … stands for all texts that begin like this. "
+            "The most likely texts, by the exact distribution alone; a name that ends in … stands for all other texts that begin like this. "
             "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
             + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.left_out) else "")
         )

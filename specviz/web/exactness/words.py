@@ -26,6 +26,7 @@ from specviz.web.samples.verdict import (
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look
 
+LARGE = 0.1  # a test that detects only distances above this answers nothing
 EACH = 0.1  # seconds of an answer, for an example
 FOUND = {"consistent": "no difference", "rejected": "a difference"}  # by a test
 ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
@@ -46,6 +47,12 @@ def verdict(exam: Exam) -> Verdict:
         return Verdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", rejection(found))
     if not found.tells:
         return Verdict("untold", f"{samples} cannot decide: all texts share one cell.", next_test(exam))
+    if found.detectable_tv > LARGE:
+        return Verdict(
+            "untold",
+            f"No difference seen, but {samples} can show only a large one.",
+            f"{who}. {detectable(found)} {next_test(exam)}",
+        )
     return Verdict(
         "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {detectable(found)}"
     )
@@ -85,7 +92,7 @@ def continued(question: Question, text: str) -> str:
 
 def bars_sentence(result: ExactnessResult) -> str:
     """The sentence of meaning under the two pictures."""
-    words = "A dot stands for a space. A name that ends in … stands for all texts that begin like this. "
+    words = "A dot stands for a space. A name that ends in … stands for all other texts that begin like this. "
     if result.n:
         words += "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100. "
     outside = [

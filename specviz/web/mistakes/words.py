@@ -85,7 +85,7 @@ def projects(mistake: Mistake) -> list[str]:
 
 def lede() -> str:
     made = sum(one.thread != "derived" for one in MISTAKES.values())
-    return f"What does a wrong rule look like, and after how many samples is it detected? {made} of these {len(MISTAKES)} mistakes were made in real decoders."
+    return f"Choose one of {len(MISTAKES)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
 
 
 def reported(mistake: Mistake) -> str:
@@ -155,7 +155,7 @@ def _why(trial: Trial, found: Look) -> str:
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        said += f" At {SIZES[place - 1]:,} samples it was not yet visible."
+        said += f" At {SIZES[place - 1]:,} samples the test, which is stricter than the gray band, did not detect it yet."
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
@@ -170,10 +170,10 @@ def _inside(found: Look) -> str:
 def _game(trial: Trial) -> tuple[str, str]:
     if not trial.result.n:
         return (
-            "One of these two decoders is wrong, or neither. Which?",
-            "Sample both, then answer. Your first answer counts, and it is worth more after fewer samples.",
+            "At most one of these two decoders is wrong. Which?",
+            "Sample both, then answer. Your first answer counts. How few samples do you need?",
         )
-    seen = "Answer now, or draw more samples first: what looks like sampling noise may be a mistake."
+    seen = "Answer now, or draw more samples first: the distance of a right decoder falls with the gray band, that of a wrong one levels off."
     return f"{trial.result.n:,} samples of each. Is one of them wrong?", seen
 
 
@@ -231,7 +231,7 @@ def speed_sentence(trial: Trial) -> str:
         return f"The mistake accepts fewer draft tokens, {wrong.acceptance_rate:.0%} instead of {right.acceptance_rate:.0%}: it is wrong and slower. {counted}"
     if wrong.per_pass < 0.95 * right.per_pass:
         return f"It accepts as many draft tokens, but each target pass writes {wrong.per_pass:.2f} tokens instead of {right.per_pass:.2f}. {counted}"
-    return f"Both accept about as many draft tokens, so speed does not show this mistake. {counted}"
+    return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 
 def cells_sentence(trial: Trial) -> str:
@@ -243,7 +243,7 @@ def cells_sentence(trial: Trial) -> str:
         said = f"Sampling noise does not explain {beyond} of the wrong rule’s {bars} bars: {'the one that ends' if beyond == 1 else 'those that end'} at a diamond."
     if left_out := arm.left_out:
         said += f" Not drawn: all other texts together, {left_out:.0%}."
-    return f"{said} A dot stands for a space, and … for all texts that begin like this."
+    return f"{said} A dot stands for a space, and … for all other texts that begin like this."
 
 
 def tests_table(trial: Trial) -> list[dict[str, str]]:

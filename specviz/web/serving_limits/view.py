@@ -25,14 +25,15 @@ from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, record
 from specviz.web.speed.state import recorded as recorded_plans
 
 LEDE = (
-    "Exact compared with what? With the target as you serve it. Quantization, number types and logits processors change that target. Speculative "
-    "decoding follows the changed one, as long as verification and target-only sampling use the same settings."
+    "Exact compared with what? With the target as you serve it. Rounding its weights, cutting its choices or penalizing repetitions makes it another "
+    "target. Speculative decoding follows that one, as long as the pass that checks draft tokens uses the same settings as ordinary sampling."
 )
 STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
 ABOUT = "Measures every row on your text, and writes its greedy text in every number type."
 TV = (
     "Changes are total variation distances (TV): the share of the probability that moves to other tokens. 0 is no change, 1 is everything. That of the "
-    "setup is a mean over all prefixes, compared with float32; that of the draft tokens is the largest, compared with target-only sampling in the same setup."
+    "setup is a mean over all prefixes, compared with float32; that of the draft tokens is the largest, compared with target-only sampling in the same setup. ≈ is left by the "
+    "rounding of the number type alone; ✕ is a mistake, which no better number type takes away."
 )
 
 

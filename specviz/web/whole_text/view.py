@@ -23,7 +23,9 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
+from specviz.web.work import warmup
 
+FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
 LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
 _component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
@@ -47,6 +49,8 @@ def page() -> None:
     notes(problems, "whole_text-notes-fields")
     session.keep_link(state)
     download.fold("whole_text", lambda: export.offer(state))
+    if warmup.wait(0):
+        state.await_first(FIRST_WORDS)
     session.watch("whole_text", every=LOOK_AGAIN)
     notes(state.notices, "whole_text-notes-live")
     one = state.underway or state.shown
