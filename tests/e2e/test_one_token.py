@@ -84,7 +84,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 ENDS = {
     "p": "p, the target’s distribution.",
     "q": "q, the draft’s distribution.",
-    "residual": "what p has beyond q: p\u00a0−\u00a0q, where p is larger.",
+    "residual": "what p has beyond q, rescaled to 1.",
 }
 
 

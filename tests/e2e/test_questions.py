@@ -86,15 +86,15 @@ def test_after_the_last_question_the_way_leads_on(open_questions):
 
 def test_no_answer_of_any_question_moves_what_stands_below(open_questions):
     page = open_questions()
-    places = set()
     for one in PAYLOAD["questions"]:
+        places = set()
         for key in range(len(one["options"]) + 1):
             if key:
                 page.keyboard.press(str(key))
             places.add(page.locator(".steps").bounding_box()["y"])
         page.keyboard.press("ArrowRight")
-    assert len(places) == 1
-    assert places.pop() + 40 <= 768
+        assert len(places) == 1, one["key"]
+        assert places.pop() + 40 <= 768
 
 
 def test_a_screen_reader_hears_which_answer_of_how_many_and_what_came_of_it(open_questions):

@@ -182,8 +182,10 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(one):
     found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
     tokens, time_, fast = words.sums(found)
     assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
-    assert tokens["said"].startswith("4 tokens in 2 target passes.")
-    assert time_["said"].startswith("A round takes 1.50 s, a pass for one token 1.00 s: first the draft model runs 3 times")
+    assert tokens["said"].startswith("4 tokens in 2 rounds of 3 draft tokens and one target pass.")
+    assert time_["said"].startswith(
+        "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one and takes 1.00 s."
+    )
     assert fast["said"] == "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores."
     slow = words.sums(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
     assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
@@ -224,8 +226,10 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
     counts, said = one.speculative.counts, words.conclusion(one)
     drawn = SETTINGS.length - counts.get("accepted", 0)
+    suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     assert (
-        f"{counts.get('accepted', 0)} are accepted draft tokens. The other {drawn} were drawn, one at the end of a round" in said
+        f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested. The other {drawn} were drawn, one at the end of a round"
+        in said
     )
     assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.length}." in said
 

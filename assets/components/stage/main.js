@@ -203,7 +203,7 @@ class Stage {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(this.isFirst() ? 200 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.plan = { ...planScene(width, height), font: `${fontSize} ${fontFamily}` };
     sized(this.svg, width, height);

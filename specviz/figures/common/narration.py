@@ -15,8 +15,8 @@ from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model has to read all its weights for one token. A pass over several tokens reads them only once, too."),
-    ("What", "A small draft model suggests tokens. The large target model reads all in one pass; an exact rule checks each."),
+    ("Why", "A large model reads all its weights for one token. A pass over several reads them once, too."),
+    ("What", "A small draft model suggests tokens. A large target model reads all in one pass; a rule checks each."),
     ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
 BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine

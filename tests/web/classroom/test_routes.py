@@ -365,3 +365,15 @@ def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
 
 def test_a_request_that_is_too_long_is_not_read(web, room):
     assert "at most 4,000 bytes" in sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.LONGEST + 1)), 413)
+
+
+def test_a_race_is_shared_out_among_workers_and_like_choices_stay_together():
+    asked = [(1, "draft", 2), (2, "ngram", 3), (3, "draft", 2), (4, "draft", 5), (5, "ngram", 3)]
+    for parts in (1, 2, 3, 8):
+        found = hosts.alike(asked, parts)
+        assert sorted(one for part in found for one in part) == sorted(asked) and len(found) == min(parts, 3)
+        homes = {
+            choice: {n for n, part in enumerate(found) if choice in {tuple(c) for _, *c in part}}
+            for choice in {tuple(c) for _, *c in asked}
+        }
+        assert all(len(home) == 1 for home in homes.values())
