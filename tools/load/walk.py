@@ -8,14 +8,17 @@ browser computes on the same cores, and its time counts.
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
 from specviz.settings import whole
@@ -38,6 +41,7 @@ KEY = """(key) => new Promise((done) => {
 DRAWN = ".stage:not(.waiting) .sentence"
 AT_REST = ".stApp[data-test-script-state=notRunning]"
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
+ROUNDS = 5  # that are asked of a run: a text may end
 MILLION, MANY = 1_000_000, 10_000
 
 
@@ -90,22 +94,25 @@ def opened(browser: Browser, address: str) -> Page:
     return page
 
 
-def keys_and_rounds(walk: Walk, page: Page, times: int) -> None:
-    """Steps through the recorded round; then further rounds, each worked out by the server."""
+def keys_and_rounds(walk: Walk, page: Page, address: str, times: int) -> None:
+    """Steps through the recorded round; then further rounds of live runs, each worked out by the server."""
     for n in range(times):
         seconds = page.evaluate(KEY, "ArrowRight" if n < times // 2 else "ArrowLeft") / 1000
         walk.seconds[STEP].append(seconds)
-    page.get_by_role("button", name="Go live").click()
-    page.locator(".status.isLive").wait_for()
-    rounds = page.locator("select[aria-label=round] option")
-    for n in range(times + 1):
-        page.locator("select[aria-label=round]").select_option(index=rounds.count() - 1)
-        before = rounds.count()
+    choice = page.locator("select[aria-label=round]")
+    for n in range(times):
+        if n % ROUNDS == 0:
+            page.goto(f"{address}/?prompt=Once+upon+a+time&seed={n}")
+            page.locator(".status.isLive").wait_for()
+            page.locator(AT_REST).wait_for(state="attached")
+        before = choice.locator("option").count()
+        choice.select_option(index=before - 1)
         began = time.perf_counter()
         page.keyboard.press("Enter")
-        page.wait_for_function("([node, before]) => node.options.length > before", arg=[page.locator("select[aria-label=round]").element_handle(), before], polling="raf")  # fmt: skip
-        if n:  # the first is of a pair that is still cold
-            walk.seconds[LIVE].append(time.perf_counter() - began)
+        page.wait_for_function(
+            "([node, before]) => node.options.length > before", arg=[choice.element_handle(), before], polling="raf"
+        )
+        walk.seconds[LIVE].append(time.perf_counter() - began)
 
 
 def texts(walk: Walk, page: Page, address: str, times: int) -> None:
@@ -177,35 +184,68 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
     walk.seconds[GROWS].append(longest)
 
 
+class Relay:
+    """A port of this machine that hands everything on to a server, and counts what comes back as it is sent: compressed."""
+
+    def __init__(self, address: str):
+        self.to = urlsplit(address)
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        self.received = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                browser, _ = self.listening.accept()
+                server = socket.create_connection((self.to.hostname or "127.0.0.1", self.to.port or 80))
+                for ends in ((browser, server, False), (server, browser, True)):
+                    threading.Thread(target=self._hand_on, args=ends, daemon=True).start()
+
+    def _hand_on(self, giver: socket.socket, taker: socket.socket, counted: bool) -> None:
+        with suppress(OSError):
+            while data := giver.recv(1 << 16):
+                self.received += len(data) if counted else 0
+                taker.sendall(data)
+        for one in (giver, taker):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
 def weigh(walk: Walk, browser: Browser, address: str) -> None:
-    """What a first load brings from this project's own addresses, as sent, and what one more live round brings by the socket."""
+    """What a first load brings besides Streamlit's own files, and what one more live round brings: as sent, through a relay."""
+    relay = Relay(address)
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
-    sent: list[tuple[str, int]] = []
+    page.set_default_timeout(PATIENT)
     client = context.new_cdp_session(page)
     client.send("Network.enable")
     urls: dict[str, str] = {}
+    sizes: dict[str, int] = {}
     client.on("Network.responseReceived", lambda event: urls.__setitem__(event["requestId"], event["response"]["url"]))
-    client.on("Network.loadingFinished", lambda event: sent.append((event["requestId"], int(event["encodedDataLength"]))))
-    frames: list[int] = []
-    client.on("Network.webSocketFrameReceived", lambda event: frames.append(len(event["response"]["payloadData"]) * 3 // 4))
-    page.goto(address)
-    page.locator(DRAWN).wait_for(timeout=PATIENT)
-    page.locator(AT_REST).wait_for(state="attached", timeout=PATIENT)
-    page.wait_for_timeout(1500)
-    own = [size for number, size in sent if not any(folder in urls.get(number, "") for folder in STREAMLIT)]
-    walk.bytes[LOAD] = sum(own) + sum(frames)
+    client.on("Network.loadingFinished", lambda event: sizes.__setitem__(event["requestId"], int(event["encodedDataLength"])))
+    page.goto(relay.address)
+    settled(page)
+    framework = sum(size for number, size in sizes.items() if any(folder in urls.get(number, "") for folder in STREAMLIT))
+    walk.bytes[LOAD] = relay.received - framework
     page.get_by_role("button", name="Go live").click()
-    page.locator(".status.isLive").wait_for(timeout=PATIENT)
-    page.locator(AT_REST).wait_for(state="attached")
-    page.wait_for_timeout(1500)
+    page.locator(".status.isLive").wait_for()
+    settled(page)
     choice = page.locator("select[aria-label=round]")
     choice.select_option(index=choice.locator("option").count() - 1)
-    frames.clear()
+    before = relay.received
     page.keyboard.press("Enter")
-    page.wait_for_timeout(3000)
-    walk.bytes[ROUND] = sum(frames)
+    settled(page)
+    walk.bytes[ROUND] = relay.received - before
     context.close()
+    relay.listening.close()
+
+
+def settled(page: Page) -> None:
+    """Drawn, and nothing more comes."""
+    page.locator(DRAWN).wait_for()
+    page.locator(AT_REST).wait_for(state="attached")
+    page.wait_for_timeout(2000)
 
 
 def walked(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
@@ -240,7 +280,7 @@ def parts_of(walk: Walk, browser: Browser, page: Page, server: Server, times: in
     return {
         "paint": lambda: [first_paint(walk, WARM, browser, address) for _ in range(times)],
         "bytes": lambda: weigh(walk, browser, address),
-        "keys": lambda: keys_and_rounds(walk, page, times),
+        "keys": lambda: keys_and_rounds(walk, page, address, times),
         "pages": lambda: changes(walk, page, address, times),
         "texts": lambda: texts(walk, page, address, times),
         "samples": lambda: samples(walk, page, address, times),
