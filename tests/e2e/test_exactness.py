@@ -72,7 +72,7 @@ def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sample
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(drawn):
     assert "too few to tell" in drawn.verdicts["1 sample"]
     assert "100 samples can show only a large one" in drawn.verdicts["101 samples"]
-    assert re.search(r"distribution differs by \d+% would have been detected", drawn.verdicts["101 samples"])
+    assert re.search(r"moves \d+% of the probability to other texts would have been detected", drawn.verdicts["101 samples"])
     assert drawn.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
     expect(drawn.get_by_text("The latest sample of each", exact=False)).to_be_visible()
     assert drawn.mistakes == []

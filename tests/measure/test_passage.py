@@ -182,7 +182,7 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(one):
     found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
     tokens, time_, fast = words.sums(found)
     assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
-    assert tokens["said"].startswith("4 tokens in 2 rounds of 3 draft tokens and one target pass.")
+    assert tokens["said"].startswith("4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.")
     assert time_["said"].startswith(
         "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one and takes 1.00 s."
     )

@@ -140,7 +140,7 @@ def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = Exam(Question(recorded_samples().exactness.settings))
     found = one.shown.looks[-1][0]
     assert words.verdict(one).seen.endswith(
-        "A decoder whose distribution differs by 1.6% would have been detected 99 times in 100."
+        "A decoder that moves 1.6% of the probability to other texts would have been detected 99 times in 100."
     )
     more = words.more(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more

@@ -45,7 +45,8 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         said = words.verdict(one)
         assert (said.mark, one.result.n) == ("consistent", 10_000)
         assert (
-            f"differs by {100 * one.result.looks[-1][0].detectable_tv:.2g}% would have been detected 99 times in 100" in said.seen
+            f"moves {100 * one.result.looks[-1][0].detectable_tv:.2g}% of the probability to other texts would have been detected 99 times in 100"
+            in said.seen
         )
         assert "several texts" in words.more(one) and "next test comes at 100,000" in words.more(one)
         number, left, right = one.result.texts

@@ -116,7 +116,7 @@ def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     one.result = answered((500, 500, 0), same=900)
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
     assert "distance is always 0" in said and said.startswith(
-        "The two rules wrote the same in 900 of 1,000 samples; the mistake shows"
+        "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples; the mistake shows"
     )
     one.result = answered((500, 500, 0), same=1000)
     assert words.curve_sentence(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")

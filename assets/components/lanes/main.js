@@ -33,7 +33,7 @@ class Lanes {
     this.payload = payload;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
     payload.sums.forEach((sum, n) => fillSum(this.sums[n], sum));
-    this.legend.replaceChildren(h("li", {}, "Each column is a target pass:"), ...payload.legend.map(({ is, sign, said, meant }) =>
+    this.legend.replaceChildren(h("li", {}, "Each column is a target pass, each box a token:"), ...payload.legend.map(({ is, sign, said, meant }) =>
       h("li", {}, h("span", { class: "token sample", "data-is": is }, sign), h("b", {}, said), meant && ` ${meant}`)));
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0);

@@ -13,7 +13,7 @@ export function makeBars() {
     s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
     s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
     s("rect", { class: "bar p", width: 7, height: 12, x: 160, y: -10 }), s("rect", { class: "bar q", width: 7, height: 12, x: 167, y: -10 }),
-    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "both"), s("text", { x: 222 }, "· space"));
+    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "overlap"), s("text", { x: 238 }, "· space"));
   const axis = s("line", { class: "axis", x2: 1 });
   const foot = s("text", { class: "foot" });
   const slots = Array.from({ length: SLOTS }, makeSlot);

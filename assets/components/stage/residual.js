@@ -49,7 +49,7 @@ function titleLast(panel, frame, bonus, known, stage) {
   const { tight } = stage.plan;
   say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  const lands = tight ? "one draw, by a random number" : "one draw, by a random number: 0 to 1 is shared out by token id";
+  const lands = tight ? "one draw, by another random number" : "one draw from it, by another random number";
   say(panel.sub, frame.drawn ? lands : made);
   const what = stage.whatIf();
   let note = "";

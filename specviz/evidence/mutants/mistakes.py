@@ -94,8 +94,8 @@ _ROWS = (
     Mistake(
         "R5",
         "replacement from p",
-        "A rejected draft token is replaced by a draw from the target's whole distribution p, not from the residual, what p has beyond the draft's q: "
-        "what both models like was accepted already, and now comes out a second time.",
+        "When a draft token is rejected, the replacement is drawn from the target's whole distribution p. It should come from the residual, the part of p "
+        "above the draft's q: tokens that both models like were accepted often enough already, are drawn again, and come out too often.",
         "common",
         "rule",
     ),

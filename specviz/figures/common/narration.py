@@ -15,7 +15,7 @@ from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
 OPENING = (  # what a first visitor reads before the first step
-    ("Why", "A large model reads all its weights for one token. A pass over several reads them once, too."),
+    ("Why", "Most of a large model’s time goes into reading weights. A pass over several tokens reads them once."),
     ("What", "A small draft model suggests tokens. A large target model reads all in one pass; a rule checks each."),
     ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
 )
@@ -192,7 +192,7 @@ class _Teller:
     def lift(self, probs: Distribution) -> str:
         return (
             f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. Green, {number(remaining(probs))}, is what the target "
-            "gives more; pale orange, what the draft gives more, is dropped."
+            "gives more; pale orange, as much, is what the draft gives more, and is rejected."
         )
 
     def residual(self, probs: Distribution) -> str:

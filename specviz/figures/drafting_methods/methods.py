@@ -231,8 +231,8 @@ def shortcut_conclusion(first: FirstToken) -> str:
     known = [cell for cell, raw in enumerate(first.labels) if raw]
     lost = sum(1 for cell in known if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     return (
-        f"Typical acceptance accepts a draft token whose p is above {number(first.edge, 3)} (entropy {first.entropy:.1f} nats); otherwise it "
-        f"writes the likeliest token. TV {number(first.written_tv)} from the target’s distribution. "
+        f"Typical acceptance accepts every draft token whose p is above {number(first.edge, 3)}, so such a token is written as often as the draft suggests "
+        f"it, not as often as p; in place of all others it writes the likeliest token. TV {number(first.written_tv)} from the target’s distribution. "
         + (f"{lost} of the {len(known)} likeliest tokens are never written." if lost else "It writes these tokens with the draft’s probabilities instead of the target’s.")
     )  # fmt: skip
 

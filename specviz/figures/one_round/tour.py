@@ -23,8 +23,8 @@ class Stop:
 CHIPS = ".chip:not([data-is=ghost], [data-is=hidden])"
 TOUR = (
     Stop("draft", CHIPS, "Speculative decoding: why draft, and how",
-         "To write a token, a large model reads all its weights, and each token needs the one before it. Tokens that are already there share one "
-         "reading, in one pass. So a small draft model suggests some, drawn from its distribution, the orange bars. Press Step."),
+         "Most of a large model’s time for a token goes into reading its weights. A pass over several given tokens reads them once. So a small draft "
+         "model suggests some, drawn from its distribution (orange); the large one, the target, checks them. Press Step."),
     Stop("pass", CHIPS, "One pass for all of them",
          "For the place of each draft token, the target model gives its own distribution, the blue bars, and one more for the place after the last: all "
          "in one pass. Press Step to check the draft tokens from the left, or go to the next stop."),
@@ -35,17 +35,17 @@ TOUR = (
          "u is equally likely to be anywhere between 0 and 1. Below p/q the token is accepted; here u is above, so {token} is rejected. "
          "Drag u below the line and hold it: {token} would be accepted. Let go, and u goes back."),
     Stop("lift", ".scene .distributions > .panel", "What accepted tokens bring",
-         "Think of many rounds. Each token is drawn with probability q and accepted with p/q, at most 1, so it comes out with probability min(p, q). That is the "
+         "Think of many tries at this place. Each token is drawn with probability q and accepted with p/q, at most 1, so it comes out with probability min(p, q). That is the "
          "striped part, which is taken away here. What is left of the blue bars is still missing."),
     Stop("residual", ".scene .distributions > .panel", "Why the result is exactly p",
-         "p and q both sum to 1, so what is missing, in green, is as much as is rejected here: {left}. The replacement is drawn from the green part, "
-         "rescaled to 1: the residual distribution. Striped plus green is the blue bar, for every token, at every place."),
+         "Pale orange is rejected, green is missing: as much, {left}, since p and q both sum to 1. So each rejection is replaced by a draw from the green "
+         "part, rescaled to 1: the residual distribution. Striped plus green is the blue bar, for every token."),
     Stop("draw", CHIPS, "How a round ends",
          "The replacement ends this round: later draft tokens followed the rejected one, so they are dropped. Had all been accepted, the same pass would "
          "have given one more, drawn from the target’s distribution after the last draft token: the bonus token."),
     Stop("tally", ".sentence", "What sets the speed",
-         "A round costs one target pass and the time for drafting. The more draft tokens are accepted, the more tokens it gives. A worse draft is "
-         "rejected more often: slower, but still exactly p. The next page, Why it is exact, lets you drag both distributions."),
+         "A round costs one target pass and the drafting, and gives the accepted tokens plus one. A worse draft is rejected more often: slower, but "
+         "still exactly p. The next page, Why it is exact, lets you drag both distributions."),
 )  # fmt: skip
 
 

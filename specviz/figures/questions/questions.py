@@ -5,6 +5,7 @@ A wrong answer has an explanation and a picture of its own. The answers of a vis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -160,16 +161,19 @@ def faster_draft(one: MethodComparison) -> Question:
         interval_of(one.runs),
         b,
     )
+    most, length = one.settings.gamma + 1, one.settings.length
+    whole = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
+    cut = f" ({most}, but the last round of a text is cut short)" if whole and length % most else ""
     measured = f"{_ms(small)} per token with A, {_ms(same)} with B"
     return Question(
         "faster",
         f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
-        "round. In A a small model drafts. In B the target drafts for itself, so that its draft tokens are accepted.",
+        "round. In A a small model drafts. In B the target drafts for itself, so that p = q and its draft tokens are accepted.",
         "Which one writes faster?",
         (
             Option(
                 "B, because it gets more tokens out of each round.",
-                f"It gets more: {same.per_pass:.2f} tokens a round, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
+                f"It gets more: {same.per_pass:.2f} tokens a round{cut}, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
                 f"so its rounds take much longer, and nothing is saved: {measured}, {_ms(alone)} without a draft.",
                 rounds,
             ),
@@ -181,7 +185,7 @@ def faster_draft(one: MethodComparison) -> Question:
             ),
             Option(
                 "A, because its draft tokens cost much less.",
-                f"A gets fewer tokens out of a round, but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
+                f"A gets fewer tokens out of a round ({small.per_pass:.2f}, not {same.per_pass:.2f}), but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
                 "round over the time of the round, and drafting is part of that time.",
                 _times(one, {"no draft": alone, a: small, b: same}, a),
                 right=True,
@@ -196,6 +200,7 @@ def adversary(one: MethodComparison) -> Question:
     """A bad draft costs speed, never correctness."""
     bad, alone = _row(one, "adversarial"), _row(one, "target")
     first, plain = bad.first, alone.first
+    hardly = ", hardly more than its replacement" if bad.per_pass < 1.05 else ""
     return Question(
         "adversary",
         "The draft model is replaced by an adversary, whose distribution is the draft’s upside down: the least likely tokens are suggested most "
@@ -211,7 +216,7 @@ def adversary(one: MethodComparison) -> Question:
             Option(
                 "It follows the same distribution, and takes longer.",
                 f"Whatever the draft suggests, the rule gives the target’s distribution. The adversary only costs time: {_ms(bad)} per token, "
-                f"{_ms(alone)} without any draft. Only {bad.per_pass:.2f} tokens come out of each target pass.",
+                f"{_ms(alone)} without any draft. A round gives {bad.per_pass:.2f} tokens{hardly}.",
                 _times(one, {"no draft": alone, "adversary": bad}, "adversary"),
                 right=True,
             ),

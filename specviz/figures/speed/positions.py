@@ -31,7 +31,14 @@ def conclusion(plan: SpeedPlan) -> str:
     if number == 1:
         return f"{said}."
     way = "less often" if first.low > last.high else "more often" if last.low > first.high else ""
-    meaning = f"Later draft tokens are accepted {way}." if way else "The intervals overlap: no change with the position is seen."
+    low, high = (pick(plan.positions, key=lambda one: one.value) for pick in (min, max))
+    if way:
+        meaning = f"Later draft tokens are accepted {way}."
+    elif low.high < high.low:
+        place, other = (1 + plan.positions.index(one) for one in (low, high))
+        meaning = f"The least is {low.said()} at position {place}, the most {high.said()} at position {other}: not steadily more or less along the round."
+    else:
+        meaning = "The intervals overlap: no change with the position is seen."
     return f"{said}; at position {number}, {last.said()}. {meaning}"
 
 

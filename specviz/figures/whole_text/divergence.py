@@ -57,8 +57,8 @@ def along_conclusion(read: ScoredText) -> str:
     most = int(apart.argmax())
     shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
     return (
-        "This is the target-only text, written without a draft. Had the draft model suggested a token at one of its places, it would be rejected "
-        "with a probability of 1 minus the overlap of both distributions: "
+        "This is the target-only text, written without a draft. At each of its places, a token suggested by the draft model would be rejected with "
+        "probability 1 minus the overlap of p and q: "
         f"{number(float(apart.mean()))} on average over {len(apart)} tokens, and at most {number(float(apart.max()))}, where the target wrote “{short(shown)}” "
         f"(token {most + 1})."
     )

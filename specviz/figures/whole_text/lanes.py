@@ -116,14 +116,14 @@ def sums(one: Passage) -> list[dict[str, str]]:
     """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
     the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
     alone, drafted = one.target, one.speculative
-    names = ("tokens per target pass", "times the time: a round against a pass", "times as fast")
+    names = ("tokens per target pass", "passes’ time for a round", "times as fast")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     tokens = _many(len(drafted.trace.output_ids), "token")
     why = (
-        f"{tokens} in {_many(len(drafted.clock), 'round')} of {_many(one.settings.gamma, 'draft token')} and one target pass. Target-only sampling "
-        "takes a pass for each token.",
+        f"{tokens} in {_many(len(drafted.clock), 'round')}, each with one target pass and up to {_many(one.settings.gamma, 'draft token')}. Target-only "
+        "sampling takes a pass for each token.",
         f"A round takes {_short(drafted.per_round)}: the draft model runs {_many(one.settings.gamma, 'time')}, then the target reads "
         f"{one.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_short(alone.per_round)}.",
         f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_spread(one)}. {_conditions(one)}.",

@@ -34,8 +34,8 @@ from specviz.web.common.title import head
 from specviz.web.samples.recorded_samples import recorded_samples
 
 LEDE = (
-    "Let a class see with its own samples that speculative decoding is exact: every student draws some on a phone, and together they are tested "
-    "against the target’s exact distribution. No account, no name."
+    "Let a class test with its own samples whether speculative decoding is exact: every student draws some on a phone, and together they are "
+    "compared with the target’s exact distribution. No account, no name."
 )
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
 TAIL = 240  # characters of a text on the wall, the last ones
@@ -90,7 +90,9 @@ def opening(desk: Desk) -> None:
             except SpecvizError as error:
                 desk.said = [str(error)]
             st.rerun()
-        st.caption("It shows a link and a QR code for the phones, which must reach this address, and a private link to steer it.")
+        st.caption(
+            "You get a link and a QR code for the students, and a private link to steer the room. Their phones must reach this computer over the network."
+        )
         notes(desk.notices, "classroom-notes-live")
         st.markdown(words.kinds())
     with right:
@@ -131,8 +133,8 @@ def example() -> tuple[CellShares | None, str]:
     one = known.exactness
     shares = one.result.arms[0]
     return shares, (
-        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, as many as "
-        f"{shares.n // MOST_EACH} students draw with {MOST_EACH:,} each."
+        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, the same number as "
+        f"{shares.n // MOST_EACH} students drawing {MOST_EACH:,} each."
     )
 
 

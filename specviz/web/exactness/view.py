@@ -35,8 +35,8 @@ from specviz.web.samples.verdict import RULE, conditions, counted, tail, told
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
 LEDE = (
-    "Does speculative decoding write what the target model would write by itself? For a text of a few tokens, the target’s probabilities give the "
-    "exact distribution, the blue marks. Draw samples and compare, or test samples of your own server."
+    "Does speculative decoding write what the target model would write by itself? For a text of a few tokens, the target’s probabilities can be "
+    "multiplied out for every possible text: the blue marks. Draw samples and compare, or test samples of your own server."
 )
 
 
@@ -165,24 +165,21 @@ def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
 def pictures(exam: Exam, kind: str) -> None:
     result = exam.shown
     end = evidence.rows_end(*result.arms)
-    asked, tokens = (
-        exam.question.settings,
-        "token" if exam.question.settings.length == 1 else f"{exam.question.settings.length} tokens",
-    )
-    st.container(key="exactness-prompt").caption(
-        escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
-    )  # it holds what a visitor typed
+    asked = exam.question.settings
+    tokens = "token" if asked.length == 1 else f"{asked.length} tokens"
+    typed = escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
+    st.container(key="exactness-prompt").caption(typed)
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
-            st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control' * (arm == 1)}")
+            st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control: no draft' * (arm == 1)}")
             picture(drawn(evidence.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+    with st.container(key="exactness-said"):
+        st.markdown(words.bars_sentence(result))
 
 
 def texts(exam: Exam) -> None:
-    """What the bars mean, and a sample of each."""
+    """The latest sample of each."""
     result = exam.shown
-    with st.container(key="exactness-said"):
-        st.markdown(words.bars_sentence(result))
     if result.texts:
         st.markdown(words.latest(result))
         for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):

@@ -155,7 +155,10 @@ def _why(trial: Trial, found: Look) -> str:
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        said += f" At {SIZES[place - 1]:,} samples the test, which is stricter than the gray band, did not detect it yet."
+        said += (
+            f" At {SIZES[place - 1]:,} samples the test did not detect it yet. It is stricter than the gray band, which a right decoder leaves once in 100 "
+            "runs: it allows one false alarm in 1,000."
+        )
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
@@ -212,7 +215,7 @@ def curve_sentence(curve: Curve, trial: Trial) -> str:
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
     if same == n:
         return f"The two rules wrote the same in all {n:,} samples. {said}"
-    return f"The two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {said}"
+    return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {said}"
 
 
 def speed_sentence(trial: Trial) -> str:

@@ -82,7 +82,7 @@ def detectable(found: Look) -> str:
     test, share = found.tests[0], percent(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
-    return f"A decoder whose distribution differs by {share} would have been detected 99 times in 100."
+    return f"A decoder that moves {share} of the probability to other texts would have been detected 99 times in 100."
 
 
 def percent(share: float) -> str:

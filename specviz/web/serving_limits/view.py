@@ -32,8 +32,8 @@ STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has 
 ABOUT = "Measures every row on your text, and writes its greedy text in every number type."
 TV = (
     "Changes are total variation distances (TV): the share of the probability that moves to other tokens. 0 is no change, 1 is everything. That of the "
-    "setup is a mean over all prefixes, compared with float32; that of the draft tokens is the largest, compared with target-only sampling in the same setup. ≈ is left by the "
-    "rounding of the number type alone; ✕ is a mistake, which no better number type takes away."
+    "setup is a mean over all prefixes, compared with float32; that of the draft tokens is the largest, compared with target-only sampling in the same setup. ≈: passes of "
+    "different lengths round differently, less with a finer number type. ✕: by a mistake, draft tokens change the distribution of others."
 )
 
 
@@ -74,6 +74,14 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
     with left:
         st.markdown("## What changes the distribution?")
+        st.caption(
+            "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
+            "change nothing but the last digits."
+        )
+        st.caption(
+            "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
+            "change nothing but the last digits."
+        )
         picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
@@ -97,8 +105,8 @@ def measured_on(state: SetupsState, one: SetupComparison) -> str:
 
 def which(form: Form, arm: str) -> str:
     st.markdown(
-        "## Near ties\nGreedy decoding takes the token with the largest logit. Two ways to compute the same target write different texts where "
-        "rounding moves logits by more than the two largest are apart."
+        "## Near ties\nGreedy decoding takes the token with the largest logit. Two number types, or passes over one token and over several, write "
+        "different texts where rounding moves logits by more than the two largest are apart."
     )
     return form.choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
