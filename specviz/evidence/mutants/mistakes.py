@@ -94,8 +94,8 @@ _ROWS = (
     Mistake(
         "R5",
         "replacement from p",
-        "When a draft token is rejected, the replacement is drawn from the target's whole distribution p. It should come from the residual, the part of p "
-        "above the draft's q: tokens that both models like were accepted often enough already, are drawn again, and come out too often.",
+        "A rejected draft token is replaced by a draw from the target's whole distribution p, not from its part above the draft's q (the residual), so "
+        "tokens that both models like come out too often.",
         "common",
         "rule",
     ),

@@ -155,10 +155,7 @@ def _why(trial: Trial, found: Look) -> str:
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        said += (
-            f" At {SIZES[place - 1]:,} samples the test did not detect it yet. It is stricter than the gray band, which a right decoder leaves once in 100 "
-            "runs: it allows one false alarm in 1,000."
-        )
+        said += f" At {SIZES[place - 1]:,} samples the test saw nothing yet: it allows one false alarm in 1,000 runs, the gray band one in 100."
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
