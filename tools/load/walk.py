@@ -38,6 +38,7 @@ KEY = """(key) => new Promise((done) => {
     document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
+BARS = "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
 DRAWN = ".stage:not(.waiting) .sentence"
 AT_REST = ".stApp[data-test-script-state=notRunning]"
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
@@ -174,9 +175,9 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
     button.click()
     page.keyboard.press("Escape")
     while True:
-        now, words = time.perf_counter(), page.locator(".st-key-exactness-top").inner_text()
-        if words != seen:
-            longest, last, seen = max(longest, now - last), now, words
+        now, drawn = time.perf_counter(), page.evaluate(BARS)
+        if drawn != seen:
+            longest, last, seen = max(longest, now - last), now, drawn
         if f"{MILLION:,} samples so far" in so_far.inner_text():
             break
         page.wait_for_timeout(50)

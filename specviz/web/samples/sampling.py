@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
 
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
-SHARD = 100_000  # most samples of a shard: memory, and how often the pictures are drawn again
+SHARD = 50_000  # most samples of a shard: memory, and how often the pictures are drawn again
 MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, by models of at most so many parameters
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
