@@ -365,3 +365,16 @@ def test_a_page_that_is_not_presented_says_what_is(projector):
 
 def test_every_page_is_presented_or_says_why_not():
     assert set(PAGES) == set(PRESENTED) | set(ASK) | set(INSTEAD)
+
+
+def test_a_phone_steps_in_the_view_and_leaves_it_by_a_button(present):
+    page = present()
+    resize(page, 390)
+    page.keyboard.press("f")
+    page.keyboard.press("f")
+    before = page.locator(".sentence").inner_text()
+    page.get_by_role("button", name="Step →").click()
+    expect(page.locator(".presenting .sentence")).not_to_have_text(before)
+    page.get_by_role("button", name="leave the presenter view").click()
+    expect(page.locator("section.stage")).not_to_have_class("presenting")
+    assert "present=1" not in page.url

@@ -21,7 +21,7 @@ OPENING = (  # what a first visitor reads before the first step
 )
 BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def number(x: float, digits: int = 2) -> str:
         return f"{x:.0f}"
     if x < 0.0001:
         head, exponent = f"{x:.1e}".split("e")
-        return f"{head}×10{str(int(exponent)).translate(_RAISED)}"
+        return f"{head}×10{str(int(exponent)).translate(RAISED)}"
     if round(x, digits) == 1.0:
         digits = max(3, digits)
     if round(x, digits) == 1.0:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.narration import RAISED
 from specviz.figures.common.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.figures.speed.surface import Spot
 from specviz.theory import expected_tokens, wall_clock_factor
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 PASSES = 8.0  # target passes that the picture is long, or one round where that takes longer
 ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 12.5  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}

@@ -195,7 +195,6 @@ def _fork(read: ScoredText, place: int) -> dict[str, Any]:
     return {
         "place": place,
         "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
-        "kind": read.kinds[place],
         "rejected": 1.0 - read.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.tally import SIZES
+from specviz.figures.common.narration import RAISED
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
 from specviz.web.samples.sampling import SamplingState
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from specviz.evidence.tally import Look
     from specviz.statistics.finding import Finding
 
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 TAIL = 34  # characters of the prompt before a text
 RULE = (
     "The page tests after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each test "
