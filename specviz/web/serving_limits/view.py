@@ -78,10 +78,6 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
             "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
             "change nothing but the last digits."
         )
-        st.caption(
-            "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
-            "change nothing but the last digits."
-        )
         picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
