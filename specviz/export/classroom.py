@@ -92,7 +92,7 @@ PARTS = {"sample": _samples, "predict": _predictions, "vote": _votes, "race": _r
 
 
 def _bars(shares: CellShares, title: str) -> Picture:
-    return Picture(partial(evidence.cell_bars, shares, evidence.axis_end(shares)), title)
+    return Picture(partial(evidence.cell_bars, shares, evidence.rows_end(shares)), title)
 
 
 def _cells(shares: CellShares) -> Rows:

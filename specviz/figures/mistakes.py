@@ -135,7 +135,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
                         dtick=1, tickformat=",~s", fixedrange=True, zeroline=False)  # fmt: skip
-    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="total variation, logarithmic", gridcolor=GRID, dtick=1,
+    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="share on the wrong texts (TV)", gridcolor=GRID, dtick=1,
                         fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_layout(
         height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},

@@ -71,7 +71,7 @@ _METHODS = (
     ("unigram", "Word frequencies", {"proposer": "unigram"}, "Draws tokens by how often they occur in a book."),
     ("uniform", "Any token", {"proposer": "uniform"}, "Draws any token, all equally likely."),
     ("adversarial", "Adversary", {"proposer": "adversarial"}, "The worst draft: the draft model’s least likely tokens first."),
-    ("oracle", "The target itself", {"proposer": "oracle"}, "All its draft tokens are accepted, and no time is saved."),
+    ("oracle", "The target itself", {"proposer": "oracle"}, "All its draft tokens are accepted, and no time is saved. The last round is cut at the end of the text, so a pass brings a little less than all draft tokens and a bonus token."),
     ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
      "The draft model’s chain, accepted where it is likely enough."),
 )  # fmt: skip

@@ -43,7 +43,7 @@ _SETUPS: tuple[tuple[str, ...], ...] = (
     (REFERENCE, "float32", EXACT, "The published weights: the reference here."),
     ("bf16", "bfloat16", ROUNDING, "A pass over several tokens rounds a little differently from a pass over one."),
     ("int8", "int8, a scale for each token", EXACT, "The quantized target is another model. Draft tokens keep that model’s distribution."),
-    ("int8-pass", "int8, one scale for a pass", LOSSY, "Numbers are divided by a scale before they are rounded. Mistake: a whole pass shares one, so draft tokens change how the others are rounded.", "int8"),
+    ("int8-pass", "int8, one scale for a pass", LOSSY, "Activations, which go from layer to layer, are divided by a scale and rounded. Mistake: a whole pass shares one scale, so draft tokens change how the others are rounded.", "int8"),
     ("top-k", f"top-k {TOP_K}", EXACT, f"Only the {TOP_K} most likely tokens may be drawn. The draft does not need the same cut."),
     ("ban", f"“{WORD}” banned", EXACT, "The word has probability 0 in verification and in every draw."),
     ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "Mistake: only replacements and bonus tokens leave the word out. A draft token may still be it, and be accepted.", "ban"),

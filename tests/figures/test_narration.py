@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from specviz.figures.common.narration import apart, checked, motions, number, quotient, rejected_at
+from specviz.records import ASSETS
+from specviz.trace import Trace
 from tests import traces
 
 
@@ -135,9 +139,11 @@ def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
 
 
 def test_the_tally_counts_tokens_of_one_target_pass():
-    assert told(traces.story())[-1].sentence.startswith("3 tokens from 1 target pass: 2 accepted and 1 replacement.")
+    assert told(traces.story())[-1].sentence.startswith(
+        "3 tokens from 1 target pass: 2 accepted and 1 replacement, “river and stood”."
+    )
     assert "Target-only sampling would have needed 3 passes." in told(traces.story())[-1].sentence
-    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens from 1 target pass: 4 accepted and 1 bonus token.")
+    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens from 1 target pass: 4 accepted and 1 bonus token, “")
 
 
 def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
@@ -148,3 +154,14 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")
     assert [under[kind, node] for node in range(3) for kind in ("look", "uniform")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
     assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3
+
+
+def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers_that_multiply():
+    recorded = (ASSETS / "traces" / "opening.json").read_text(encoding="utf-8")
+    for trace in (traces.story(), Trace.from_json(recorded)):
+        for number_, round_ in enumerate(trace.rounds):
+            said = [motion.sentence for motion in motions(trace, round_) if "as often as the target says" in motion.sentence]
+            assert len(said) <= 1, (number_, said)
+            for sentence in said:
+                q, rate, p = re.search(r"comes (\S+) × (\S+) = (\S+) of the time", sentence).groups()
+                assert f"{float(q) * float(rate):.{len(p) - 2}f}" == p

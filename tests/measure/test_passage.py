@@ -227,10 +227,10 @@ def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(on
     counts, said = one.speculative.counts, words.conclusion(one)
     drawn = SETTINGS.length - counts.get("accepted", 0)
     suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
-    assert (
-        f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested. The other {drawn} were drawn, one at the end of a round"
-        in said
-    )
+    rejected = counts.get("residual", 0)
+    unchecked = suggested - counts.get("accepted", 0) - rejected
+    assert f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested ({rejected} were rejected, {unchecked} were not checked" in said  # fmt: skip
+    assert f"The other {drawn} were drawn, one at the end of a round" in said
     assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.length}." in said
 
 

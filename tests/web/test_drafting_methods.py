@@ -65,7 +65,10 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "not told apart", "typical": "faster"}
     found = figures.speed(one.row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
-    assert "Fastest: Draft model, 1.43 (1.06 to 2.10) times as fast as target only." in figures.conclusion(one)
+    assert (
+        "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times as fast. Slower: Lookahead. One more exact method is not told apart"
+        in figures.conclusion(one)
+    )
     assert {figures.told(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
 
 
@@ -87,7 +90,7 @@ def test_the_verdict_agrees_with_the_chart(choice):
     best = figures.fastest(one)
     drawn = lines[best.entry.name]
     assert drawn["inSight"] and f"{drawn['speed']['said']} ({drawn['speed']['span']})" in said
-    assert ("Fastest: " in said) is (drawn["speed"]["told"] == "faster")
+    assert ("Faster than target only: " in said) is (drawn["speed"]["told"] == "faster")
     assert all(line["speed"]["at"] <= drawn["speed"]["at"] for line in lines.values() if line["speed"] and not line["tag"])
 
 
@@ -100,6 +103,7 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
     for line, row in zip(payload["rows"], shown.rows, strict=True):
         assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
         found = figures.speed(row, shown)
+        assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.005), "speed is tokens over time"
         assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
             [found.low, found.value, found.high]
         )
@@ -194,7 +198,7 @@ def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
 
 def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(shown):
     said = figures.conclusion(shown)
-    assert "except Typical acceptance (TV 0.44 at the first token)" in said
+    assert "except Typical acceptance (it moves 0.44 of the probability of the first token)" in said
     most = max((row for row in shown.rows if row.exact), key=lambda row: row.per_pass)
     assert f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It is slower" in said
     assert "All methods write the target’s distribution here." in figures.conclusion(recorded()["0"])
@@ -234,7 +238,7 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
     said = figures.shortcut_conclusion(first)
-    assert "TV 0.44" in said and "never written" in said
+    assert "moves 0.44 of the probability (TV)" in said and "never written" in said
     assert "one token is certain" in figures.shortcut_conclusion(recorded()["0"].row("typical").first)
 
 

@@ -105,7 +105,7 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
     figure = figures.curve(one)
     assert list(edge.y) == list(band.y) and edge.line.width and not edge.showlegend, "noise has an outline"
     assert figure.layout.annotations[0].text == "✕ detected at 1,000" and figure.layout.annotations[0].x == 3.0
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "share on the wrong texts (TV)")
     assert "wrong rule has TV 0.150, above" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
     assert [row["check"] for row in one.table] == ["not rejected", "rejected"]
     assert "check" not in line(wrong=None).table[0]
@@ -116,7 +116,7 @@ def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     one.result = answered((500, 500, 0), same=900)
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
     assert "distance is always 0" in said and said.startswith(
-        "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples; the mistake shows"
+        "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples of 2 tokens; the mistake shows"
     )
     one.result = answered((500, 500, 0), same=1000)
     assert words.curve_sentence(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")

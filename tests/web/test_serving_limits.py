@@ -90,8 +90,9 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
     lines = figures.table(shown)
-    for ((name, apart, own, verdict), meaning), row in zip(lines, shown.rows, strict=True):
+    for ((name, apart, mean, own, verdict), meaning), row in zip(lines, shown.rows, strict=True):
         assert (name, meaning, own) == (row.entry.name, row.entry.description, number(row.own.worst))
+        assert mean == number(row.own.mean)
         assert apart == (number(row.apart.value) if row.apart else "reference")
         assert verdict == f"{figures.mark(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
@@ -106,7 +107,7 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
     assert f"up to {number(worst.own.worst)} after a mistake ({worst.entry.name})" in said
     blank = replace(shown, rows=tuple(type(row)(row.key, "none") for row in shown.rows))
     assert figures.conclusion(blank) == "Nothing could be compared on this pair." and figures.table(blank)[0] == (
-        ("float32", "–", "–", "–"),
+        ("float32", "–", "–", "–", "–"),
         "none",
     )
 

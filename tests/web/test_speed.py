@@ -211,7 +211,11 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
     row = figures.shown(plan)
     parts = sum(plan.costs.part(name, row.gamma) for name in plan.costs.parts)
     assert plan.costs.cost(row.gamma) == pytest.approx(parts, abs=0.03)
-    assert f"{plan.costs.part('target', row.gamma):.2f} for the pass over {row.gamma + 1} tokens" in figures.why(plan)
+    assert f"the pass over {row.gamma + 1} tokens {plan.costs.part('target', row.gamma):.2f} (formula: 1)" in figures.why(plan)
+    less, here = (plan.costs.part("target", gamma) for gamma in (max(1, row.gamma - 1), row.gamma))
+    assert ("The curve peaks there" in figures.best_conclusion(plan)) == (here < less), (
+        "said where a longer pass was the cheaper one"
+    )
     uncertain = any("too uncertain" in meaning for _, meaning in figures.ways(plan))
     assert uncertain == (not plan.believed)
 

@@ -10,8 +10,8 @@ class MethodsView {
     this.presented = false; // the round below is what the presenter view shows
     this.whole = false;
     this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
-    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "drafting method"), h("span", { class: "per" }, "tokens per target pass"),
-      h("span", { class: "fast" }, "speed, target only = 1"), h("span", { class: "reads" }));
+    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "drafting method"), h("span", { class: "per" }, "tokens per pass"),
+      h("span", { class: "cost" }, "time, in passes"), h("span", { class: "fast" }, "speed: tokens / time"), h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
@@ -98,14 +98,15 @@ function makeRow(row, { unit, size }, choose) {
     plot.append(atShare(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
     reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
-  const face = h("button", { type: "button", class: "method", "aria-label": aloud(row) }, svg, h("span", { class: "titles" }, name, line), per, plot, reads);
+  const face = h("button", { type: "button", class: "method", "aria-label": aloud(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);
   face.addEventListener("click", choose);
   return { row, face, node: h("li", { "data-row": row.key }, face) };
 }
 
-function aloud({ name, tag, line, pass, speed }) {
+function aloud({ name, tag, line, pass, cost, speed }) {
   const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
   if (pass) said.push(`${pass.said} tokens per target pass`);
+  if (cost) said.push(`a round takes the time of ${cost} passes`);
   if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
   return `${said.join(". ")}.`;
 }

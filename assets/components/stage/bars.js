@@ -37,7 +37,8 @@ function makeSlot() {
   return one;
 }
 
-export function drawBars(panel, plan, probs, bars, frame) {
+/** tallest: the highest bar of the round, which fills the panel. */
+export function drawBars(panel, plan, probs, bars, frame, tallest) {
   const low = plan.tight && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
   const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 54);
   show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
@@ -51,7 +52,7 @@ export function drawBars(panel, plan, probs, bars, frame) {
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : footOf(probs, frame, plan));
-  const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
+  const most = frame.uniforms ? 1 : tallest; // one scale for a round, so that its bars compare
   const scale = (plot.high - 4) / most;
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);

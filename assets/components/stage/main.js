@@ -250,7 +250,7 @@ class Stage {
     const probs = motion.probs === null ? null : this.round().distributions[motion.probs] ?? null;
     const bars = probs ? probs.views[this.plan.tight ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
-    const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    const from = drawBars(this.bars, this.plan, probs, left, this.frame, this.round().tallest);
     this.asker.draw();
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isclose
 
-from specviz.figures.common.glyphs import name, piece
+from specviz.figures.common.glyphs import name, piece, whole
 from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
@@ -84,6 +84,15 @@ def quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
     return number(p), number(q), wanted
 
 
+def _multiplies(decision: Decision) -> bool:
+    """Whether the numbers as they are written show that q times p/q is p."""
+    if not 0.0 < decision.threshold < 1.0:
+        return False
+    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    written = all(one.replace(".", "").isdecimal() for one in (p, q, rate))
+    return written and f"{float(q) * float(rate):.{len(p.partition('.')[2])}f}" == p
+
+
 def ordinal(index: int) -> str:
     """0 -> "first"."""
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
@@ -122,8 +131,10 @@ class _Teller:
         for i, decision in enumerate(self.round.proposals):
             yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
         yield Motion("pass", None, self.one_pass(), "pass")
-        for place, i in enumerate(checked(self.round)):
-            yield Motion("look", i, self.look(self.round.proposals[i]), f"check {i + 1}")
+        chosen = checked(self.round)
+        told = next((i for i in chosen if _multiplies(self.round.proposals[i])), None)  # once a round is enough
+        for place, i in enumerate(chosen):
+            yield Motion("look", i, self.look(self.round.proposals[i], i == told), f"check {i + 1}")
             yield Motion("uniform", i, self.uniform(self.round.proposals[i], place == 0))
         yield from self.ending()
         yield Motion("tally", None, self.tally(), "result")
@@ -155,7 +166,8 @@ class _Teller:
             f"than a pass for each. The rule then checks {then}."
         )
 
-    def look(self, decision: Decision) -> str:
+    def look(self, decision: Decision, reason: bool) -> str:
+        """reason: whether it says why p/q is the right probability."""
         word, (p, q, rate) = self.name(decision.token), quotient(decision.p, decision.q, decision.threshold)
         word = word[0].upper() + word[1:]
         if decision.threshold >= 1.0:
@@ -164,7 +176,10 @@ class _Teller:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        return f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
+        said = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
+        if reason:
+            said += f" Drafted {q} of the time and kept {rate} of those times, it comes {q} × {rate} = {p} of the time: as often as the target says."
+        return said
 
     def uniform(self, decision: Decision, first: bool) -> str:
         u, threshold = apart(decision.u, decision.threshold)
@@ -231,6 +246,8 @@ class _Teller:
         if self.round.ending.token is not None and self.many:
             parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
         made_of = f": {' and '.join(parts)}" if parts else ""
+        if count > 1 and (written := whole(b"".join(piece(self.trace.pieces, token) for token in self.round.committed)).strip()):
+            made_of += f", “{written}”"
         alone = "1 pass too" if count == 1 else f"{count} passes"
         said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
         if not self.many:

@@ -17,6 +17,7 @@ from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
 SHOWN = 8  # likeliest tokens of the two pictures
+FEW = 3  # methods that a sentence names
 FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
 
 
@@ -69,7 +70,9 @@ def conclusion(one: MethodComparison) -> str:
     lossy = [row for row in sampled if not row.exact and not row.coincides]
     said = []
     if lossy:
-        named = ", ".join(f"{row.entry.name} (TV {number(row.first.written_tv)} at the first token)" for row in lossy)
+        named = ", ".join(
+            f"{row.entry.name} (it moves {number(row.first.written_tv)} of the probability of the first token)" for row in lossy
+        )
         said.append(f"All methods write the target’s distribution, except {named}.")
     elif sampled:
         said.append("All methods write the target’s distribution here.")
@@ -78,15 +81,11 @@ def conclusion(one: MethodComparison) -> str:
         running = any(not row.reason for row in one.rows)
         said.append("Speeds follow with the timed runs." if running and not one.runs else "No method could run here.")
         return " ".join(said)
-    found, name = speed(best, one), best.entry.name
-    if one.runs < 2 or told(best, one) == FASTER:
-        others = [other for row in one.rows if row.exact and row is not best and (other := speed(row, one)) is not None]
-        close = " Ranges overlap, so another method may be as fast." if any(other.high >= found.low for other in others) else ""
-        said.append(f"Fastest: {name}, {spanned(found)} times as fast as target only.{close}")
-    else:
-        said.append(
-            f"No exact method is measurably faster than target only. The fastest, {name}, is {spanned(found)} times as fast."
-        )
+    said.append(
+        _told_apart(one)
+        if one.runs > 1
+        else f"Fastest: {best.entry.name}, {spanned(speed(best, one))} times as fast as target only."
+    )
     most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
     if most is not best and told(most, one) != FASTER:
         than = "is slower" if told(most, one) == SLOWER else "gains no speed that these runs show"
@@ -94,6 +93,23 @@ def conclusion(one: MethodComparison) -> str:
             f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It {than}, because drafting takes time too."
         )
     return " ".join(said)
+
+
+def _told_apart(one: MethodComparison) -> str:
+    """Which methods are surely faster or slower than target-only sampling, the fastest first, and how many the runs cannot tell."""
+    exact = [row for row in one.rows if row.exact and told(row, one)]
+    exact.sort(key=lambda row: speed(row, one).value, reverse=True)
+    faster, slower, unsure = ([row for row in exact if told(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
+    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {spanned(speed(exact[0], one))} times as fast."
+    if faster:
+        said = f"Faster than target only: {', '.join(f'{row.entry.name}, {spanned(speed(row, one))} times as fast' for row in faster)}."
+    if slower:
+        few = ", ".join(row.entry.name for row in slower)
+        said += f" Slower: {few if len(slower) <= FEW else f'{len(slower)} others, {slower[-1].entry.name} most'}."
+    if unsure:
+        rest = "One more exact method is" if len(unsure) == 1 else f"{len(unsure)} more exact methods are"
+        said += f" {rest} not told apart from it in {one.runs} runs."
+    return said
 
 
 def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
@@ -231,8 +247,8 @@ def shortcut_conclusion(first: FirstToken) -> str:
     known = [cell for cell, raw in enumerate(first.labels) if raw]
     lost = sum(1 for cell in known if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     return (
-        f"Typical acceptance accepts every draft token whose p is above {number(first.edge, 3)}, so such a token is written as often as the draft suggests "
-        f"it, not as often as p; in place of all others it writes the likeliest token. TV {number(first.written_tv)} from the target’s distribution. "
+        f"Typical acceptance keeps every draft token whose p is above {number(first.edge, 3)}, however often the draft suggests it; in place of the others it "
+        f"writes the likeliest token. That moves {number(first.written_tv)} of the probability (TV). "
         + (f"{lost} of the {len(known)} likeliest tokens are never written." if lost else "It writes these tokens with the draft’s probabilities instead of the target’s.")
     )  # fmt: skip
 

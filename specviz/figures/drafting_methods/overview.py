@@ -28,7 +28,7 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
 
     rows   per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag (what is to be said beside the name),
            pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis, and the
-           speed has low, high, span (both in words) and told (faster, slower, or neither) as well
+           cost is what a round takes, in passes of target-only sampling: the quotient of the two; the speed has low, high, span (both in words) and told (faster, slower, or neither) as well
     ticks  of the speed, {"at", "said"}; unit  where target-only sampling stands; key  of the drawings
     """
     found = {row.key: speed(row, one) for row in one.rows}
@@ -47,6 +47,7 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
             "key": row.key, "name": row.entry.name, "line": first_sentence(row.entry.description), "family": FAMILY[row.key],
             "drawing": drawings.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
+            "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
     ticks = [{"at": STEP * count / end, "said": f"{STEP * count:g}"} for count in range(1, round(end / STEP))]
     return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": drawings.KEY, "size": [drawings.WIDTH, drawings.HEIGHT]}

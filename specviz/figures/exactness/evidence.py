@@ -183,15 +183,39 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
         figure.add_scatter(x=[shown.shares[row] for row in beyond], y=[places[row] for row in beyond], mode="markers", name=BEYOND,
                            marker={"symbol": "diamond", "size": 10, "color": ink}, hoverinfo="skip")  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=92 + PITCH * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
+        barmode="overlay", height=92 + PITCH * (max(4, len(places)) + bool(one.n)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
         legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
+    if one.n:
+        _numbers(figure, one, places, kind)
     ticks = [safe(short(label)) for label in shown.labels]
-    figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
-                        fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + bool(one.n)], showgrid=False, zeroline=False,
+                        automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=PERCENT, gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="share of all samples", nticks=6, tickfont={"size": 12})  # fmt: skip
     return figure
+
+
+def _numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -> None:
+    """At the right the share of the samples and the exact probability of each row: a difference that is too small for the bars is seen in them."""
+    for name, values, shift, color in (("samples", one.rows.shares, 50, INK[kind]), ("exact", one.rows.probs, 98, GRAY[kind])):
+        style = {
+            "x": 1.0,
+            "xref": "paper",
+            "xanchor": "right",
+            "xshift": shift,
+            "showarrow": False,
+            "font": {"size": 11, "color": color},
+        }
+        figure.add_annotation(text=name, y=max(4, len(places)), yanchor="middle", **style)
+        for value, place in zip(values, places, strict=True):
+            figure.add_annotation(text=percent(value), y=place, yanchor="middle", **style)
+    figure.update_layout(margin_r=104)
+
+
+def percent(share: float) -> str:
+    """A share with three digits at most: 34.2%, 0.52%."""
+    return f"{100.0 * share:.1f}%" if share >= 0.01 else f"{100.0 * share:.2f}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +245,7 @@ class SeedPValues:
     def conclusion(self) -> str:
         runs = f"{len(self.values)} runs of {self.samples:,} samples, each with its own seed"
         if self.uniform:
-            return f"{runs}: the p-values are spread evenly, as those of an exact decoder must be."
+            return f"{runs}: no bar leaves its gray box, so the bars are as level as those of an exact decoder."
         return f"{runs}: the p-values are not spread evenly: some bars lie outside sampling noise."
 
     @property

@@ -106,6 +106,8 @@ def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[s
     tokens = [decision.token for decision in round_.proposals]
     if round_.ending.kind == "bonus" and round_.ending.token is not None:
         tokens.append(round_.ending.token)  # follows the last draft token, as a replacement does not
+    drawn = [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
+    drawn = drawn or [bare_distribution(trace, decision) for decision in round_.proposals]
     return {
         "text": whole(b"".join(raw for raw in before if not is_special(raw))),
         "chips": chips,
@@ -121,8 +123,8 @@ def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[s
             }
             for m in told
         ],
-        "distributions": [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
-        or [bare_distribution(trace, d) for d in round_.proposals],
+        "distributions": drawn,
+        "tallest": _tallest(drawn),
         "pass": len(round_.proposals),
         "tally": _tally(trace, index),
     }
@@ -269,6 +271,12 @@ def _share(numbers: dict[str, float | None], left: float | None) -> float | None
     if numbers["residual"] is None:
         return numbers["p"]
     return None if left is None else _short(numbers["residual"] / left)
+
+
+def _tallest(distributions: list[dict[str, Any]]) -> float:
+    """The highest bar of a round, the scale of all its pictures; not below 0.05."""
+    bars = [bar for one in distributions for bar in one["views"]["wide"]]
+    return max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])
 
 
 def _short(x: float | None) -> float | None:

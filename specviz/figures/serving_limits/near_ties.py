@@ -17,7 +17,7 @@ from specviz.figures.common.theme import FADED, GRAY, INK, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
-FLOOR = 1e-4  # margins below stand on this edge of the logarithmic axis
+FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
 BINS = 20
 BEFORE, AFTER = 14, 10  # tokens of a story
 MARGIN = "gap between the two largest logits"
@@ -40,6 +40,9 @@ def conclusion(seen: NearTieSummary) -> str:
     said += (
         f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.typical:.2g}."
     )
+    if ties := sum(gap == 0.0 for gap in seen.all_margins):
+        least = min(gap for gap in seen.all_margins if gap > 0.0)
+        said += f" At {ties} positions the gap is exactly 0: rounded logits come in steps, and the smallest gap above 0 is {least:.2g}."
     if len(seen.pairings) <= FEW and any(one.repeats for one in seen.pairings):
         said += " This text repeats itself, so the gap does too."
     return said
@@ -66,7 +69,7 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
     frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
     ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:.10g}" for tick in ticks])
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=["0", *(f"{tick:.10g}" for tick in ticks[1:])])
     return figure
 
 
@@ -82,7 +85,7 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
     frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
-    figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
+    figure.update_xaxes(tickvals=ticks, ticktext=["0", *(f"{10.0**tick:g}" for tick in ticks[1:])])
     figure.update_yaxes(tickformat=".0%")
     return figure
 

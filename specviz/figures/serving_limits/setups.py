@@ -11,20 +11,27 @@ from specviz.figures.common.theme import BAND, GRAY, MEANINGS
 from specviz.measure.estimate import Estimate, interval_of
 from specviz.serving.setups import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
-COLUMNS = ("target served as", "the setup changes the target, on average by", "draft tokens change it, at most by", "verdict")
+COLUMNS = (
+    "target served as",
+    "the setup changes the target: mean",
+    "draft tokens change it: mean",
+    "draft tokens change it: largest",
+    "verdict",
+)
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
 WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 NOISY = "too noisy to say"
 
 
-def table(one: SetupComparison) -> list[tuple[tuple[str, str, str, str], str]]:
+def table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
     rows = []
     for row in one.rows:
         apart = number(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
-        cells = (apart, number(row.own.worst) if row.own else "", f"{mark(row)} {WORDS[row.verdict]}")
-        rows.append(((row.entry.name, *(("–",) * 3 if row.reason else cells)), row.reason or row.entry.description))
+        own = (number(row.own.mean), number(row.own.worst)) if row.own else ("", "")
+        cells = (apart, *own, f"{mark(row)} {WORDS[row.verdict]}")
+        rows.append(((row.entry.name, *(("–",) * 4 if row.reason else cells)), row.reason or row.entry.description))
     return rows
 
 
@@ -113,7 +120,7 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
     frame(figure, 100 + 31 * len(rows), "change (TV)")
-    figure.update_yaxes(tickvals=places, ticktext=[safe(f"{mark(row)} {short(row.entry.name, 30)}") for row in rows],
+    figure.update_yaxes(tickvals=places, ticktext=[safe(f"{mark(row)} {short(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
     figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
                         ticktext=["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1"])  # fmt: skip

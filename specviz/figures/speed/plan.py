@@ -68,12 +68,25 @@ def tokens_conclusion(plan: SpeedPlan) -> str:
 
 
 def best_conclusion(plan: SpeedPlan) -> str:
-    """The gamma that each way of predicting chooses."""
-    ways = {"hazards": f"With {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
-    best = plan.chosen_by.get("accepted draft tokens")
-    others = ", ".join(f"{said} it would be {plan.chosen_by[name]}" for name, said in ways.items() if name in plan.chosen_by)
+    """The gamma that each way of predicting chooses, and what makes the curve turn there."""
+    ways = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
+    chosen = ", ".join(f"{plan.chosen_by[name]} {said}" for name, said in ways.items() if name in plan.chosen_by)
     zero = " 0 means target-only sampling." if 0 in plan.chosen_by.values() else ""
-    return f"The predicted speed-up is largest at gamma {best}. {others}.{zero}"
+    return " ".join(filter(None, (f"The best gamma: {chosen}.{zero}", _turn(plan))))
+
+
+def _turn(plan: SpeedPlan) -> str:
+    """That a longer pass was the cheaper one, where this makes the best gamma; empty elsewhere."""
+    best, costs = plan.chosen_by.get("accepted draft tokens"), plan.costs
+    if not best or costs is None or not plan.row(best - 1) or not plan.row(best + 1):
+        return ""
+    less, here, more = (costs.part("target", gamma) for gamma in (best - 1, best, best + 1))
+    if here >= less:
+        return ""
+    return (
+        f"The curve peaks there because of the timed passes: over {best + 1} tokens one takes {here:.2f}, but over {best} tokens {less:.2f} and over "
+        f"{best + 2} tokens {more:.2f}. This machine’s matrix products like some sizes better than others."
+    )
 
 
 WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
@@ -94,7 +107,7 @@ def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
     found = [
         (
             ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
-            "from alpha, c and gamma",
+            f"from alpha {row.alpha:.3f}, c {plan.costs.c:.3f} and gamma {row.gamma}",
         ),
         (
             ("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()),
@@ -119,11 +132,11 @@ def why(plan: SpeedPlan) -> str:
     row = shown(plan)
     if row is None:
         return ""
-    costs, drafts = plan.costs, "1 draft token" if row.gamma == 1 else f"{row.gamma} draft tokens"
-    took, draft, check = costs.cost(row.gamma), costs.part("draft", row.gamma), costs.part("target", row.gamma)
+    costs, gamma = plan.costs, row.gamma
+    took, draft, check = costs.cost(gamma), costs.part("draft", gamma), costs.part("target", gamma)
     return (
-        f"Why the formula differs: it takes every pass for 1 and leaves out the rest. Timed, a round with {drafts} takes {draft:.2f} target passes for "
-        f"drafting, {check:.2f} for the pass over {row.gamma + 1} tokens, and {took - draft - check:.2f} for the acceptance rule and the work between passes."
+        f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
+        f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
     )
 
 

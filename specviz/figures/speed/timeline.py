@@ -88,7 +88,7 @@ def _powers(gamma: int) -> str:
 
 def one_pass(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
     """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. whose: pair of the plan."""
-    said = f"The formula counts the target pass that checks {_drafts(gamma)} as 1."
+    said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_drafts(gamma)} as 1."
     costs = plan.costs if plan else None
     cost = costs.cost(gamma) if costs else None
     if plan is None or costs is None or cost is None:

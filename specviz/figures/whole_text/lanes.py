@@ -116,7 +116,7 @@ def sums(one: Passage) -> list[dict[str, str]]:
     """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
     the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
     alone, drafted = one.target, one.speculative
-    names = ("tokens per target pass", "passes’ time for a round", "times as fast")
+    names = ("tokens per target pass", "times a pass is what a round takes", "times as fast")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
@@ -233,11 +233,23 @@ def conclusion(one: Passage) -> str:
     suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     return (
         f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}, "
-        f"of {suggested} that the draft model suggested. "
+        f"of {suggested} that the draft model suggested{_not_accepted(suggested, accepted, counts.get(REPLACED, 0))}. "
         f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
         f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
         "Every token, accepted or drawn, follows exactly the target’s distribution."
     )
+
+
+def _not_accepted(suggested: int, accepted: int, rejected: int) -> str:
+    """What became of the others; empty where there are none."""
+    unchecked = suggested - accepted - rejected
+    parts = [f"{rejected} {'was' if rejected == 1 else 'were'} rejected"] if rejected else []
+    parts += (
+        [f"{unchecked} {'was' if unchecked == 1 else 'were'} not checked, being behind a rejected one or the end"]
+        if unchecked
+        else []
+    )
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def texts_sentence(one: Passage) -> str:

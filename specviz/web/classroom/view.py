@@ -12,7 +12,7 @@ from urllib.parse import quote
 import streamlit as st
 
 from specviz.classroom.codes import LONGEST
-from specviz.classroom.records import HOURS, KINDS, LENGTHS, MOST_EACH, Room, Task
+from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.classroom import wall as figures
@@ -40,6 +40,7 @@ LEDE = (
 LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
 TAIL = 240  # characters of a text on the wall, the last ones
 FIRST = 100  # samples of the first test
+EACH = 40  # samples of a student in the example
 
 
 def page() -> None:
@@ -91,17 +92,18 @@ def opening(desk: Desk) -> None:
                 desk.said = [str(error)]
             st.rerun()
         st.caption(
-            "You get a link and a QR code for the students, and a private link to steer the room. Their phones must reach this computer over the network."
+            "You get a link and a QR code for the students, and a private link to steer the room. Open the students’ link on your own phone first: you see "
+            "what they will see, and whether phones reach this computer."
         )
         notes(desk.notices, "classroom-notes-live")
         st.markdown(words.kinds())
     with right:
         recorded(session.theme())
+    plans()
     st.caption(
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
         "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
     )
-    plans()
 
 
 def plans() -> None:
@@ -115,11 +117,11 @@ def plans() -> None:
 
 
 def recorded(kind: str) -> None:
-    """What a class makes, as the recorded samples of Is it exact? show it."""
+    """What a class makes, as recorded samples of a right decoder show it."""
     one, said = example()
     if one is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
-        picture = drawn(evidence.cell_bars, one, evidence.axis_end(one), kind)
+        picture = drawn(evidence.cell_bars, one, evidence.rows_end(one), kind)
         elements.picture(picture, "classroom", "recorded", one.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(said)
 
@@ -130,11 +132,11 @@ def example() -> tuple[CellShares | None, str]:
     known = recorded_samples()
     if known is None:
         return None, ""
-    one = known.exactness
-    shares = one.result.arms[0]
+    one = known.mistakes
+    shares = one.result.arms[0]  # of the right rule
     return shares, (
         f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, the same number as "
-        f"{shares.n // MOST_EACH} students drawing {MOST_EACH:,} each."
+        f"{shares.n // EACH} students drawing {EACH} each."
     )
 
 

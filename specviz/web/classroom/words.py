@@ -16,7 +16,7 @@ BEGINS = {
     "predict": "You see p and q of a draft token: will it be accepted, and how probable is that?",
     "sample": "Everybody draws samples of their own; together they are the class’s histogram.",
     "vote": "A decoder perhaps makes a mistake: everybody says which one, or none, before and after talking about it.",
-    "race": "Everybody chooses a drafting method and gamma: who gets the most tokens per target pass? Then ask who is fastest: drafting takes time, too.",
+    "race": "Everybody chooses how to draft and how many draft tokens a round has: who gets the most tokens per target pass? Then ask who is fastest: drafting takes time, too.",
 }
 TURNS = {
     ("predict", "shown"): "Show what happened",

@@ -104,7 +104,9 @@ def a_round(row: MethodRow) -> None:
         notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
         sized = figures.sized(row, node_count.recorded())
-        st.caption(escaped(f"The last round of the run in which a token was rejected, if one was. Rule: {row.rule}. {sized}"))
+        refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
+        which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
+        st.caption(escaped(f"{which} Rule: {row.rule}. {sized}"))
         _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "within": True})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):

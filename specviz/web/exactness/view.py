@@ -200,7 +200,7 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
-            f"A p-value says how often an exact decoder would be at least this far off. Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} "
+            f"A p-value says how often samples of an exact decoder would lie at least this far from the blue marks. Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} "
             "samples and a p-value. If the decoder is exact, every p-value is equally likely and the bars are level. If it is not, the "
             "p-values pile up at the left."
         )

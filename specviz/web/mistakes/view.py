@@ -25,10 +25,10 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 def page() -> None:
     trial = session.current("mistakes", session.by_link(Trial, Case))
     head("mistakes", "Break it", words.lede())
+    with st.container(key="mistakes-asked", width=560):
+        case, problems = fields(trial)
     told_first = st.container(key="mistakes-top")
     left, right = st.columns([3, 2], gap="large")
-    with right:
-        case, problems = fields(trial)
     trial.choose(case)
     with right:
         notes(problems, "mistakes-notes-fields")

@@ -155,7 +155,11 @@ def _why(trial: Trial, found: Look) -> str:
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        said += f" At {SIZES[place - 1]:,} samples the test saw nothing yet: it allows one false alarm in 1,000 runs, the gray band one in 100."
+        before = SIZES[place - 1]
+        said += (
+            f" At {before:,} samples the test did not reject it yet. A right decoder leaves the gray band once in 100 runs; the test waits for "
+            "what would happen only once in 1,000."
+        )
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
@@ -210,9 +214,11 @@ def curve_sentence(curve: Curve, trial: Trial) -> str:
         return said
     if not any(right for right, _ in curve.tv):
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
+    length = trial.question.settings.length
+    of = f" of {'1 token' if length == 1 else f'{length} tokens'}"
     if same == n:
         return f"The two rules wrote the same in all {n:,} samples. {said}"
-    return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples; the mistake shows in the others. {said}"
+    return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples{of}; the mistake shows in the others. {said}"
 
 
 def speed_sentence(trial: Trial) -> str:
@@ -261,7 +267,7 @@ def texts_title(trial: Trial) -> str:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
         f"**Same text, same random numbers, two rules.** {of - alike} of {of} longer texts differ. In the first of them, ≠ marks the first "
-        "word that differs; from there on the texts go separate ways."
+        "word that differs; from there on the texts go separate ways. What is clumsy in them is the small target’s own."
     )
 
 

@@ -32,7 +32,7 @@ class SetupsQuestion:
     """
 
     settings: Settings
-    arm: str = "bf16-blocks"
+    arm: str = "bf16"
 
     def __post_init__(self) -> None:
         plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=GAMMA)

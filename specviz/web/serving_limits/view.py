@@ -32,7 +32,7 @@ STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has 
 ABOUT = "Measures every row on your text, and writes its greedy text in every number type."
 TV = (
     "Changes are total variation distances (TV): the share of the probability that moves to other tokens. 0 is no change, 1 is everything. That of the "
-    "setup is a mean over all prefixes, compared with float32; that of the draft tokens is the largest, compared with target-only sampling in the same setup. ≈: passes of "
+    "setup is compared with float32, that of the draft tokens with target-only sampling in the same setup; means are over all prefixes. ≈: passes of "
     "different lengths round differently, less with a finer number type. ✕: by a mistake, draft tokens change the distribution of others."
 )
 
@@ -76,7 +76,7 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
         st.markdown("## What changes the distribution?")
         st.caption(
             "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
-            "change nothing but the last digits."
+            "change nothing but the last digits. ✓ exact, ≈ exact up to rounding, ✕ a mistake."
         )
         picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:

@@ -297,7 +297,7 @@ def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: in
     alt = timeline.in_words(gamma, spot)
     picture(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
     said(f"{alt} {surface.advice(gamma, spot)}", "speed-said-sandbox")
-    st.caption(escaped(timeline.one_pass(gamma, plan, named(plan.settings.pair) if plan else "")))
+    st.markdown(escaped(timeline.one_pass(gamma, plan, named(plan.settings.pair) if plan else "")))
     return gamma, spot
 
 

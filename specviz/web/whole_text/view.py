@@ -107,7 +107,10 @@ def come_from(state: WholeTextState, one: Passage) -> str:
 def parting(one: Passage, kind: str) -> None:
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
     read = one.read
-    st.container(key="whole_text-second").markdown("### Where do the two models differ?")
+    st.container(key="whole_text-second").markdown(
+        "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
+        "the draft have failed?"
+    )
     picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole_text-forks", data={"payload": payload})

@@ -85,7 +85,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = opened()
     assert len(app.get("plotly_chart")) == 1
-    known = recorded_samples().exactness
+    known = recorded_samples().mistakes
     shares, told = example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in said(app)
