@@ -138,7 +138,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
     figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="share on the wrong texts (TV)", gridcolor=GRID, dtick=1,
                         fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_layout(
-        height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
+        height=320, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
         legend=LEGEND,
     )  # fmt: skip
     return figure

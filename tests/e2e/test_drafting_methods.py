@@ -54,7 +54,7 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
 def test_the_verdict_and_the_chart_stand_in_the_first_screen_with_three_controls_at_most(page, server):
     open_methods(page, server)
     verdict, lines = page.locator(".st-key-drafting_methods-said"), page.locator(".methods li:visible .method")
-    expect(verdict).to_contain_text("Fastest: ")
+    expect(verdict).to_contain_text("Faster than target only: ")
     assert 6 <= lines.count() <= 11
     first = lines.first.bounding_box()
     assert first["y"] + first["height"] < 0.65 * page.viewport_size["height"]

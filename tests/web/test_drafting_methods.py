@@ -66,7 +66,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     found = figures.speed(one.row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
     assert (
-        "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times as fast. Slower: Lookahead. One more exact method is not told apart"
+        "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Not told apart: EAGLE head."
         in figures.conclusion(one)
     )
     assert {figures.told(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
@@ -198,9 +198,9 @@ def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
 
 def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(shown):
     said = figures.conclusion(shown)
-    assert "except Typical acceptance (it moves 0.44 of the probability of the first token)" in said
+    assert "except Typical acceptance (it moves 0.44 of the first token’s probability)" in said
     most = max((row for row in shown.rows if row.exact), key=lambda row: row.per_pass)
-    assert f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It is slower" in said
+    assert f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, and yet slower" in said
     assert "All methods write the target’s distribution here." in figures.conclusion(recorded()["0"])
 
 

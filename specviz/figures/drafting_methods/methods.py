@@ -71,7 +71,7 @@ def conclusion(one: MethodComparison) -> str:
     said = []
     if lossy:
         named = ", ".join(
-            f"{row.entry.name} (it moves {number(row.first.written_tv)} of the probability of the first token)" for row in lossy
+            f"{row.entry.name} (it moves {number(row.first.written_tv)} of the first token’s probability)" for row in lossy
         )
         said.append(f"All methods write the target’s distribution, except {named}.")
     elif sampled:
@@ -88,10 +88,8 @@ def conclusion(one: MethodComparison) -> str:
     )
     most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
     if most is not best and told(most, one) != FASTER:
-        than = "is slower" if told(most, one) == SLOWER else "gains no speed that these runs show"
-        said.append(
-            f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}. It {than}, because drafting takes time too."
-        )
+        yet = "and yet slower" if told(most, one) == SLOWER else "without a gain that these runs show"
+        said.append(f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, {yet}.")
     return " ".join(said)
 
 
@@ -102,13 +100,10 @@ def _told_apart(one: MethodComparison) -> str:
     faster, slower, unsure = ([row for row in exact if told(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
     said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {spanned(speed(exact[0], one))} times as fast."
     if faster:
-        said = f"Faster than target only: {', '.join(f'{row.entry.name}, {spanned(speed(row, one))} times as fast' for row in faster)}."
-    if slower:
-        few = ", ".join(row.entry.name for row in slower)
-        said += f" Slower: {few if len(slower) <= FEW else f'{len(slower)} others, {slower[-1].entry.name} most'}."
-    if unsure:
-        rest = "One more exact method is" if len(unsure) == 1 else f"{len(unsure)} more exact methods are"
-        said += f" {rest} not told apart from it in {one.runs} runs."
+        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {spanned(speed(row, one))} times' for row in faster)}."
+    for rows, what in ((slower, "Slower"), (unsure, "Not told apart")):
+        if rows:
+            said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
     return said
 
 

@@ -24,10 +24,7 @@ from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 from specviz.web.speed.state import recorded as recorded_plans
 
-LEDE = (
-    "Anything may draft, as long as an exact acceptance rule verifies every token: a bad draft costs speed, never correctness. One row has another rule, "
-    "which is not exact: typical acceptance."
-)
+LEDE = "Anything may draft. Under an exact rule a bad draft costs speed, never correctness."
 ABOUT = "All methods run interleaved on this text. The page says how long that takes."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 LEGEND = (

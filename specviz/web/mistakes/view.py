@@ -25,9 +25,10 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 def page() -> None:
     trial = session.current("mistakes", session.by_link(Trial, Case))
     head("mistakes", "Break it", words.lede())
-    with st.container(key="mistakes-asked", width=560):
+    first, chooser = st.columns([3, 2], gap="large")
+    with chooser:
         case, problems = fields(trial)
-    told_first = st.container(key="mistakes-top")
+    told_first = first.container(key="mistakes-top")
     left, right = st.columns([3, 2], gap="large")
     trial.choose(case)
     with right:

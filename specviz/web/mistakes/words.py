@@ -155,11 +155,7 @@ def _why(trial: Trial, found: Look) -> str:
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.n)
     if place:
-        before = SIZES[place - 1]
-        said += (
-            f" At {before:,} samples the test did not reject it yet. A right decoder leaves the gray band once in 100 runs; the test waits for "
-            "what would happen only once in 1,000."
-        )
+        said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
     if any(pair[right].verdict == "rejected" for pair in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
@@ -206,7 +202,7 @@ def _revealed(trial: Trial) -> Verdict:
 def curve_sentence(curve: Curve, trial: Trial) -> str:
     """The sentence of meaning under the curve."""
     known, same, n = trial.question.known if trial.revealed else None, trial.shown.same, trial.shown.n
-    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples."
+    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
     if known and not showable(known):
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."
