@@ -168,6 +168,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
     places = list(range(len(shown.probs)))[::-1]  # on the axis: the first row is at the top
     hover = [_hover(shown, row) for row in range(len(shown.probs))]
     figure = go.Figure()
+    named = 0.7 * bool(one.n)  # rows, for the names of the two columns of numbers
     if one.n:
         bar = {"color": CLEAR, "line": {"color": ink, "width": 2}} if hollow else {"color": gray}
         figure.add_bar(x=list(shown.shares), y=places, orientation="h", width=0.44, marker=bar, name="share of the samples",
@@ -183,13 +184,13 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
         figure.add_scatter(x=[shown.shares[row] for row in beyond], y=[places[row] for row in beyond], mode="markers", name=BEYOND,
                            marker={"symbol": "diamond", "size": 10, "color": ink}, hoverinfo="skip")  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=92 + PITCH * (max(4, len(places)) + bool(one.n)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
+        barmode="overlay", height=92 + PITCH * (max(4, len(places)) + named), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
         legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
     if one.n:
         _numbers(figure, one, places, kind)
     ticks = [safe(short(label)) for label in shown.labels]
-    figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + bool(one.n)], showgrid=False, zeroline=False,
+    figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + named], showgrid=False, zeroline=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=PERCENT, gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="share of all samples", nticks=6, tickfont={"size": 12})  # fmt: skip
@@ -207,7 +208,7 @@ def _numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -
             "showarrow": False,
             "font": {"size": 11, "color": color},
         }
-        figure.add_annotation(text=name, y=max(4, len(places)), yanchor="middle", **style)
+        figure.add_annotation(text=name, y=max(4, len(places)) - 0.1, yanchor="middle", **style)
         for value, place in zip(values, places, strict=True):
             figure.add_annotation(text=percent(value), y=place, yanchor="middle", **style)
     figure.update_layout(margin_r=104)
