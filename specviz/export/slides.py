@@ -160,7 +160,7 @@ class _Slide:
         kind = self.motion["kind"]
         title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
         self.panel(box, title, place)
-        most = max(0.05, *(max(bar["p"] or 0, bar["q"] or 0) for bar in bars))
+        most = self.round["tallest"]  # one scale for the round, as on the stage
         names, gone = 1.75, kind in ("lift", "residual", "draw")
         room, step = box.w - names - 1.35, (box.h - 1.5) / (ROWS + 1)
         for row, bar in enumerate(bars):
