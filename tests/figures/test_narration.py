@@ -158,10 +158,13 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
 
 def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers_that_multiply():
     recorded = (ASSETS / "traces" / "opening.json").read_text(encoding="utf-8")
+    found = 0
     for trace in (traces.story(), Trace.from_json(recorded)):
         for number_, round_ in enumerate(trace.rounds):
             said = [motion.sentence for motion in motions(trace, round_) if "as often as the target says" in motion.sentence]
             assert len(said) <= 1, (number_, said)
+            found += len(said)
             for sentence in said:
                 q, rate, p = re.search(r"comes (\S+) × (\S+) = (\S+) of the time", sentence).groups()
                 assert f"{float(q) * float(rate):.{len(p) - 2}f}" == p
+    assert found, "said somewhere"

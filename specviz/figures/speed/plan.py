@@ -85,7 +85,7 @@ def _turn(plan: SpeedPlan) -> str:
         return ""
     return (
         f"The curve peaks there because of the timed passes: over {best + 1} tokens one takes {here:.2f}, but over {best} tokens {less:.2f} and over "
-        f"{best + 2} tokens {more:.2f}. This machine’s matrix products like some sizes better than others."
+        f"{best + 2} tokens {more:.2f}."
     )
 
 
