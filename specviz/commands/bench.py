@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     proposer_options(parser)
     add = parser.add_argument
-    add("--gamma", type=int, default=2, help="draft tokens per round, 1 to 16 (default: 2)")
+    add("--gamma", type=int, default=3, help="draft tokens per round, 1 to 16 (default: 3)")
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
     add("--runs", type=int, default=6, help="interleaved runs after one that warms up; fewer than 6 give no verdict (default: 6)")
     add(

@@ -29,7 +29,7 @@ PROMPT = "Once upon a time there lived an old"  # of the methods and the passage
 SURVEY_LENGTH = 96  # tokens of each other text of the passage
 OPENING, LENGTH = 48, 64  # plans, batches, setups: tokens before and after each place of a text
 PROBES = 15  # plans: runs of the cost probes
-DRAFTS = ("storybook", "storybook-distilled")  # batches: of one shape, so that one set of passes is true of both
+DRAFTS = ("storybook", "storybook-plain")  # batches: of one shape, so that one set of passes is true of both
 BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
 TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
 SAMPLED = 2  # samples: tokens of each
@@ -200,10 +200,10 @@ def samples(settings: Settings, options: argparse.Namespace, progress: Progress)
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
     "opening": Recording("the run of One round", opening),
     "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
-    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=2, length=128),
+    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=3, length=128),
     "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
     "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
-    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=2, least={"texts": 2}),
+    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=3, least={"texts": 2}),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
     "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
 }
@@ -217,7 +217,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     sampling_options(parser)
     proposer_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
-    parser.epilog = "Other defaults: --gamma 2 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+    parser.epilog = "Other defaults: --gamma 3 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
     add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
     add(
         "--seeds",

@@ -6,6 +6,7 @@ most natural is shown. The rule looks at the text and at the draft tokens, never
 
 from __future__ import annotations
 
+from collections import Counter
 from math import fsum, log
 
 from specviz.trace import Trace
@@ -13,7 +14,8 @@ from specviz.trace import Trace
 LEAST_Q = 0.01  # of a draft token, in the distribution that it was drawn from
 SEEN = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
 TOKENS_PER_PASS = (2.0, 3.0)
-REPEATED = 3  # tokens in a row that may stand in the text only once: what is likeliest by far is what was said before
+REPEATED = 2  # tokens in a row that may stand in prompt and text only once: what is likeliest by far is what was said before
+OFTEN = 2  # times that a token may stand in the text
 
 
 def lacking(trace: Trace) -> str:
@@ -30,9 +32,12 @@ def lacking(trace: Trace) -> str:
         return f"its tokens per pass are not within {low:g} and {high:g}"
     if min(decision.q for one in trace.rounds for decision in one.proposals) < LEAST_Q:
         return f"a draft token has a probability below {LEAST_Q:g}"
-    runs = [trace.output_ids[i : i + REPEATED] for i in range(len(trace.output_ids) - REPEATED + 1)]
+    ids = (*trace.prompt_ids, *trace.output_ids)
+    runs = [ids[i : i + REPEATED] for i in range(len(ids) - REPEATED + 1)]
     if len(set(runs)) < len(runs):
         return f"{REPEATED} tokens in a row stand in it twice"
+    if max(Counter(trace.output_ids).values()) > OFTEN:
+        return f"a token stands in it more than {OFTEN} times"
     return ""
 
 

@@ -7,6 +7,7 @@ little cost, with any proposer and any rule. The distributions equal those of an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
@@ -40,6 +41,7 @@ class RememberedModel:
         self._places: dict[Context, int] = {}
         self._table = torch.empty(0, source.vocabulary, dtype=torch.float64)
         self._features: dict[Context, Tensor] = {}
+        self._kept = 0  # how many of the first ones are never forgotten
 
     @property
     def device(self) -> torch.device:
@@ -64,9 +66,9 @@ class RememberedModel:
     def _of(self, wanted: list[list[Context]]) -> Tensor:
         """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
         fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
-        if len(self._places) + len(fresh) > self.capacity and self._places:
-            self._places, self._table = {}, self._table[:0]
-            fresh = {ids for contexts in wanted for ids in contexts}
+        if len(self._places) + len(fresh) > self.capacity and len(self._places) > self._kept:
+            self.forget()
+            fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
         if wanted.count(wanted[0]) == len(wanted):
@@ -81,10 +83,23 @@ class RememberedModel:
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width), as ``CachedModel.features``."""
-        for row in rows:
-            if row.ids[:-1] not in self._features:
-                self._features[row.ids[:-1]] = self.source.features([Prefix(row.ids, 0, 1)])[0].clone()
+        fresh = [ids for ids in dict.fromkeys(row.ids for row in rows) if ids[:-1] not in self._features]
+        for first in range(0, len(fresh), BATCH):
+            some = fresh[first : first + BATCH]
+            found = self.source.features([Prefix(ids, 0, 1, number) for number, ids in enumerate(some)])
+            self._features |= {ids[:-1]: one.clone() for ids, one in zip(some, found, strict=True)}
         return torch.stack([self._features[row.ids[:-1]] for row in rows])
+
+    def keep(self, contexts: Sequence[Context]) -> None:
+        """Compute the distributions after these texts now, in their order, and never forget them. Only before anything else is
+        remembered: then they do not depend on what was asked for earlier."""
+        assert not self._places, "what is kept comes first"
+        self._learn(list(contexts))
+        self._kept = len(self._places)
+
+    def forget(self) -> None:
+        """Forget all distributions but those that are kept. The next ones take their place."""
+        self._places, self._features = dict(islice(self._places.items(), self._kept)), {}
 
     def after(self, contexts: Sequence[Context]) -> Tensor:
         """(n, V) float64: the distribution after each text."""
@@ -217,8 +232,9 @@ class RememberingPair:
         return self._opened[key]
 
     def forget(self) -> None:
-        """Free the memory."""
-        self._opened.clear()
+        """Forget all distributions but those that are kept."""
+        for model in chain.from_iterable(self._opened.values()):
+            model.forget()
 
     def __getattr__(self, name: str):
         return getattr(self._pair, name)

@@ -15,9 +15,9 @@ SCHEMA = Schema("plans", 3, "The record of plans")
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> the settings that choose it, and what it is
-    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the shipped draft"),
-    "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft distilled from the target"),
-    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the distilled draft in 8 bits"),
+    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft distilled from the target"),
+    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the same draft in 8 bits"),
+    "storybook-plain": ({"pair": "storybook-plain", "proposer": "draft"}, "a draft trained on text alone"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
 OWN = {  # of a pair of one's own, for which there are no recorded plans

@@ -33,11 +33,11 @@ TEMPERATURES = (0.0, 0.3, 0.6, 1.0, 1.4)
 TOP_PS = (0.95, 0.9, 0.8, 0.5)  # cuts of the distribution at temperature 1
 DRAFTS = {  # name -> pair and proposer
     "storybook": ("storybook", "draft"),
-    "storybook-distilled": ("storybook-distilled", "draft"),
+    "storybook-plain": ("storybook-plain", "draft"),
     "ngram": ("storybook", "ngram"),
     "unigram": ("storybook", "unigram"),
 }
-NETWORKS = ("storybook", "storybook-distilled")
+NETWORKS = ("storybook", "storybook-plain")
 STATISTICS = {  # key -> what it is
     "overlap": "mean overlap, 1 - TV",
     "kl_pq": "mean of exp(-KL(p || q))",

@@ -152,7 +152,7 @@ def test_redraws_without_the_rejected_token_are_those_of_an_enumeration():
 
 
 def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_that_was_faster():
-    chain, wide = RECORDED.methods.row("draft"), RECORDED.methods.row("tree-wide")
+    chain, wide = RECORDED.methods.row("eagle"), RECORDED.methods.row("eagle-wide")
     assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
     assert wide.first.tv <= wide.first.upper
     overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high

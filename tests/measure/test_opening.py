@@ -27,8 +27,18 @@ def with_q(one, q):
     return replace(one, proposals=tuple(replace(decision, q=q) for decision in one.proposals))
 
 
+def written(trace, *ids):
+    """The same rounds, with these tokens as their text."""
+    left, rounds = iter(ids), []
+    for one in trace.rounds:
+        path = dict(zip(one.accepted_path, left, strict=False))
+        proposals = tuple(replace(decision, token=path.get(i, decision.token)) for i, decision in enumerate(one.proposals))
+        rounds.append(replace(one, proposals=proposals, ending=replace(one.ending, token=next(left))))
+    return replace(trace, rounds=tuple(rounds))
+
+
 def test_a_run_that_fits_is_kept():
-    assert lacking(fit()) == ""
+    assert lacking(fit()) == "" == lacking(written(fit(), 11, 12, 13, 14, 15))
 
 
 def test_each_sentence_of_the_rule_leaves_a_run_out():
@@ -41,7 +51,8 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
         "tokens per pass": replace(
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
         ),
-        "twice": replace(trace, rounds=(first, last, first, last)),
+        "in a row stand in it twice": replace(trace, prompt_ids=trace.prompt_ids + trace.output_ids[:2]),
+        "a token stands in it more than": written(trace, 11, 12, 11, 13, 11),
         "probability below": replace(trace, rounds=(first, with_q(last, LEAST_Q / 2))),
     }
     for words, one in cases.items():

@@ -132,5 +132,25 @@ def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
         shared.open(Settings(**more))[0] is not one[0] for more in ({"temperature": 0.5}, {"top_p": 0.5}, {"prompt": "Once"})
     )
     assert shared.tokenizer is pair.tokenizer and shared.encode("Once") == pair.encode("Once")
+    one[0].after([(1, 2), (1, 3)])
     shared.forget()
-    assert shared.open(replace(Settings(), seed=3))[0] is not one[0]
+    assert shared.open(replace(Settings(), seed=3))[0] is one[0] and len(one[0]) == 0
+
+
+def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypatch):
+    """Capacity for 20, of which 8 are kept: the others come and go, and the kept ones stay the same to the last bit."""
+    network_ = network("Llama")
+    source = CachedModel(network_, Settings())
+    model, asked, inner = RememberedModel(source, memory=20 * 8 * V), [], source.distributions
+    kept = [(1, token) for token in range(8)]
+    model.keep(kept)
+    first = model.after(kept)
+    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    for number in range(30):
+        model.after([(1, 2), (number % V, 5), (number % V, 6)])
+        assert torch.equal(model.after(kept), first) and len(model) <= 20
+    assert asked and not {*asked} & {*kept}
+    model.forget()
+    assert len(model) == 8 and torch.equal(model.after(kept), first)
+    again = model.after([(3, 5)])[0]
+    assert (again - torch.softmax(fresh(network_, (3, 5)).double(), -1)).abs().max() < 2e-5

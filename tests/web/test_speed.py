@@ -242,10 +242,23 @@ def test_what_the_surface_says_follows_from_the_formula():
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
-    assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
+    assert of_batches(found, Choice("storybook", "0"))[0] == "storybook 0"
     key, said = of_batches(found, Choice("ngram", "0.6"))
     assert key == "storybook 0.6" and said.endswith("; there is no record of draft tokens copied from the text so far.")
-    assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook-distilled 1"
+    assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook 1"
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.6", "1"])
+def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(temperature):
+    plans = {name: recorded()[f"{name} {temperature}"] for name in view.RECORDED}
+    found = figures.beside([(name, "", plan) for name, plan in plans.items()])
+    assert [cells[0] for cells, _ in found] == list(view.DRAFTS) == list(view.RECORDED)
+    for (name, gamma, tokens, predicted, measured), _ in found:
+        row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
+        assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.said(), seen.factor.said())
+    gain = {name: max(row.factor.value for row in plan.rows) for name, plan in plans.items()}
+    assert gain["storybook"] > gain["storybook-plain"], "the draft that every page opens with pays more than the plain one"
+    assert figures.beside([("", "", replace(plans["ngram"], costs=None))]) == []
 
 
 def test_the_papers_table_stands_beside_its_formula():

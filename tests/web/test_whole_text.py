@@ -220,7 +220,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
     from specviz.measure.passage import from_json
 
     found = from_json(out.read_text(encoding="utf-8"))
-    assert {(one.settings.gamma, one.settings.length) for one in found.values()} == {(2, 8)}
+    assert {(one.settings.gamma, one.settings.length) for one in found.values()} == {(3, 8)}
     assert main([*words_[:-1], "-1"]) == 2
 
 

@@ -151,16 +151,18 @@ def draw_tokens(
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
     arguments = (target, proposer, rule, randomness, eos_token_ids)
     _, steps = chosen(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.length)
-    for first in range(0, count, BATCH):
-        rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in range(first, min(first + BATCH, count))]
-        while rows:
-            going = []
-            for row, round_ in zip(rows, steps(rows), strict=True):
+    drafted = randomness.stream(Purpose.DRAFT, 0, 0)
+    rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist()]
+    while rows:
+        going = []
+        for first in range(0, len(rows), BATCH):
+            some = rows[first : first + BATCH]
+            for row, round_ in zip(some, steps(some), strict=True):
                 written = round_.committed[: LENGTH - row.start]
                 tokens[row.draw, row.start : row.start + len(written)] = written
                 if row.start + len(written) < LENGTH and written[-1] not in eos_token_ids:
                     going.append(advance(row, round_))
-            rows = going
+        rows = sorted(going, key=lambda row: row.ids)
     return tokens
 
 
@@ -174,13 +176,13 @@ class Slices:
     cut: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        streams = {start: self._stream(purpose, start, node) for start in {row.start for row in rows}}
+        streams = {start: self.stream(purpose, start, node) for start in {row.start for row in rows}}
         if len(rows) == 1:
             place = rows[0].draw - self.first
             return streams[rows[0].start][place : place + 1]
         return np.array([streams[row.start][row.draw - self.first] for row in rows])
 
-    def _stream(self, *address: int) -> np.ndarray:
+    def stream(self, *address: int) -> np.ndarray:
         if address not in self.cut:
             self.cut[address] = self.randomness.stream(*address, self.first, self.count)
         return self.cut[address]

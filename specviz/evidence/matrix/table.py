@@ -196,12 +196,12 @@ class Worker:
         return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
 
     def cell(self, job: Job) -> Cell:
-        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so none is remembered
-        from an earlier cell."""
+        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so of earlier cells only
+        those are remembered that each column reads first, in the same passes."""
         name, line, rule = job
-        self.remembering.forget()
         if self.column is None or self.column.name != name:
             self.column = self._column(name)
+        self.remembering.forget()
         remembering = self.remembering
         if line == INTERSECTION:
             try:
@@ -213,12 +213,17 @@ class Worker:
         return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
 
     def _column(self, name: str) -> Column:
-        """The target's distribution in cells, from separate passes: not those that the samples come from."""
+        """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read all
+        first tokens, as far as their memory allows: almost every sample of the column asks about them."""
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
         cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
-        target = self.remembering.open(settings)[0]
+        self.remembering = RememberingPair(self.pair, longest=len(self.ids) + LENGTH - 1)
+        target, draft = self.remembering.open(settings)
+        ids = tuple(self.ids)
+        for model in (target, draft):
+            model.keep([ids] if sure else [ids, *((*ids, token) for token in range(min(model.vocabulary, model.capacity // 2)))])
         lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
         lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, eos_token_ids) for rule in lossy}
         return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)

@@ -323,14 +323,14 @@ def redraw_from_p(trace: Trace) -> Question:
 
 def tree(one: MethodComparison) -> Question:
     """A tree raises tokens per pass and the cost of a pass."""
-    chain, wide = _row(one, "draft"), _row(one, "tree-wide")
+    chain, wide = _row(one, "eagle"), _row(one, "eagle-wide")
     times = _times(one, {"chain": chain, "tree": wide}, "tree")
     tokens = f"{wide.per_pass:.2f} tokens per target pass instead of {chain.per_pass:.2f}"
     larger = f"{wide.nodes:.1f} draft tokens in each pass instead of {chain.nodes:.1f}"
     return Question(
         "tree",
-        f"A chain has up to {one.settings.gamma} draft tokens, one after the other. The tree has three side by side, two after each of them, and one "
-        f"after each of those. The temperature is {one.settings.temperature:g}.",
+        f"The same draft, an EAGLE head, suggests a chain or a tree. The chain has up to {one.settings.gamma} draft tokens, one after the other. The tree "
+        f"has three side by side, two after each of them, and one after each of those. The temperature is {one.settings.temperature:g}.",
         "What does the tree buy?",
         (
             Option(
@@ -357,7 +357,7 @@ def tree(one: MethodComparison) -> Question:
                 times,
             ),
         ),
-        Page("drafting_methods", {"row": "tree-wide"}, "Walk through such a tree"),
+        Page("drafting_methods", {"row": "eagle-wide"}, "Walk through such a tree"),
         term="In a draft tree the draft suggests several tokens for the same place, and goes on after each of them; one target pass checks them all.",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -138,6 +138,20 @@ def why(plan: SpeedPlan) -> str:
         f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
         f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
     )
+
+
+BESIDE = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``beside``
+
+
+def beside(plans: Iterable[tuple[str, str, SpeedPlan]]) -> list[tuple[tuple[str, ...], str]]:
+    """Drafts beside each other, each with its best gamma: (cells as BESIDE, what it is). plans: name, what it is, plan; those without costs are left out."""
+    found = []
+    for name, what, plan in plans:
+        if (row := shown(plan)) is None:
+            continue
+        measured = next((one.factor.said() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
+        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), what))
+    return found
 
 
 def rows(plan: SpeedPlan) -> list[dict[str, object]]:

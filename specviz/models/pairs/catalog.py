@@ -43,21 +43,21 @@ _ENTRIES = (
     _storybook(
         "storybook",
         "Storybook: children's books from 1870 to 1930",
-        "draft",
-        "Target of 12 layers, draft of 1 layer, width 256, vocabulary 4096; runs on two cores.",
-    ),
-    _storybook(
-        "storybook-distilled",
-        "Storybook, draft distilled from the target",
         "distilled",
-        "The same target. The draft was trained further on the target's own distributions; more of its tokens are accepted.",
+        "Target of 12 layers, width 256, vocabulary 4096; runs on two cores. The draft of 1 layer was distilled from the target.",
     ),
     _storybook(
         "storybook-8bit",
-        "Storybook, distilled draft in 8 bits",
+        "Storybook, draft in 8 bits",
         "distilled",
-        "The same target and distilled draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
+        "The same target and draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
         rounded=True,
+    ),
+    _storybook(
+        "storybook-plain",
+        "Storybook, plain draft",
+        "draft",
+        "The same target. The draft of 1 layer was trained on text alone; fewer of its tokens are accepted.",
     ),
 )
 PAIRS: dict[str, PairEntry] = {entry.name: entry for entry in _ENTRIES}

@@ -15,7 +15,7 @@ from specviz.web.common import links
 from specviz.web.common.page import Findings
 
 RECORDED = ASSETS / "traces" / "setups.json"
-GAMMA = 2  # draft tokens per round: the fastest fixed length on the shipped pair
+GAMMA = 3  # draft tokens per round: the fastest fixed length on the shipped pair
 
 
 @lru_cache(maxsize=1)

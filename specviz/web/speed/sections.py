@@ -14,7 +14,7 @@ from specviz.prediction.plans import DRAFTS, OWN, Choice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 
-NEAREST = {"storybook-8bit": "storybook-distilled"}  # whose rounds are shown where a draft's own were not recorded
+NEAREST = {"storybook-8bit": "storybook"}  # whose rounds are shown where a draft's own were not recorded
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 
 

@@ -16,6 +16,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.plans import DRAFTS as RECORDED
 from specviz.prediction.plans import TEMPERATURES, Choice
 from specviz.prediction.published_speeds import SOURCE
 from specviz.prediction.study import Study
@@ -29,7 +30,7 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.hosting.options import options
 from specviz.web.speed import export, sections, work
-from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
+from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, recorded, shown_text, study
 
 LEDE = (
     "Three numbers set the speed: how often a draft token is accepted (alpha), what a draft step costs (c), and how many draft tokens a round "
@@ -44,11 +45,15 @@ ABOUT = (
     "written with draft tokens."
 )
 DRAFTS = {
-    "storybook": "draft",
-    "storybook-distilled": "distilled draft",
+    "storybook": "distilled draft",
     "storybook-8bit": "distilled, 8 bits",
+    "storybook-plain": "plain draft",
     "ngram": "copied from the text",
 }
+EIGHT_BITS = (
+    "Each draft with its best gamma, at this temperature. Rounding the draft to 8 bits pays, but then the same seed does not give the same text on "
+    "every processor. So the other pages use the draft as it is."
+)
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 READ = {False: "one text", True: "prompts, one per line"}
 
@@ -72,6 +77,8 @@ def page() -> None:
     else:
         with gain:
             gains(state, plan, kind)
+        if not state.own and not state.question.own:
+            other_drafts(state.question.choice.temperature)
         to_paste(state, plan)
         predicting(plan, kind)
     tabs(state, plan, kind, gamma, spot)
@@ -181,6 +188,14 @@ def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
             picture(drawn(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
         else:
             picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+
+
+def other_drafts(temperature: str) -> None:
+    """The recorded plans of all drafts at this temperature."""
+    found = [(DRAFTS[draft], what, plan) for draft, (_, what) in RECORDED.items() if (plan := recorded().get(f"{draft} {temperature}"))]
+    with st.expander("The same text with other drafts"):
+        st.html(plain_table.html(figures.BESIDE, figures.beside(found)))
+        st.caption(EIGHT_BITS)
 
 
 def predicting(plan: SpeedPlan, kind: str) -> None:

@@ -16,7 +16,7 @@ from specviz.web.common.page import Findings
 from specviz.web.common.pairs import known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
-LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed draft lengths 2 pays best on the shipped pair
+LENGTH, GAMMA = 128, 3  # until somebody chooses; of the fixed draft lengths 3 pays best on the shipped pair
 FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what makes a text's distribution besides pair and prompt
 READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "length")  # of a link
