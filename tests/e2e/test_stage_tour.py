@@ -80,7 +80,7 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
     page = toured()
     for _ in range(2):
         page.get_by_role("button", name="Next stop").click()
-    expect(page.locator(".tourStop.now p")).to_contain_text("0.40 × 0.60 makes 0.24")
+    expect(page.locator(".tourStop.now p")).to_contain_text("0.13 × 0.30 makes 0.039")
     expect(page.locator(".tour")).not_to_contain_text("{")
 
 

@@ -257,7 +257,9 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
         assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.said(), seen.factor.said())
     gain = {name: max(row.factor.value for row in plan.rows) for name, plan in plans.items()}
-    assert gain["storybook"] > gain["storybook-plain"], "the draft that every page opens with pays more than the plain one"
+    assert gain["storybook"] > gain["storybook-plain"], (
+        "the draft that every page opens with is predicted to gain more than the plain one"
+    )
     assert figures.beside([("", "", replace(plans["ngram"], costs=None))]) == []
 
 

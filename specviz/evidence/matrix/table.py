@@ -213,8 +213,8 @@ class Worker:
         return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
 
     def _column(self, name: str) -> Column:
-        """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read all
-        first tokens, as far as their memory allows: almost every sample of the column asks about them."""
+        """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read the
+        first tokens that are possible, as far as their memory allows: almost every sample of the column asks about them."""
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
         cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
@@ -222,8 +222,11 @@ class Worker:
         self.remembering = RememberingPair(self.pair, longest=len(self.ids) + LENGTH - 1)
         target, draft = self.remembering.open(settings)
         ids = tuple(self.ids)
+        probs = target.after([ids])[0]
+        target.forget()
+        first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)].tolist()
         for model in (target, draft):
-            model.keep([ids] if sure else [ids, *((*ids, token) for token in range(min(model.vocabulary, model.capacity // 2)))])
+            model.keep([ids, *((*ids, token) for token in first)])
         lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
         lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, eos_token_ids) for rule in lossy}
         return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)

@@ -51,8 +51,8 @@ DRAFTS = {
     "ngram": "copied from the text",
 }
 EIGHT_BITS = (
-    "Each draft with its best gamma, at this temperature. Rounding the draft to 8 bits pays, but then the same seed does not give the same text on "
-    "every processor. So the other pages use the draft as it is."
+    "Each draft with its best gamma, at this temperature. In 8 bits a draft step costs less, but the same seed does not give the same text on every "
+    "processor. So all pages open with the distilled draft as it is."
 )
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 READ = {False: "one text", True: "prompts, one per line"}
@@ -192,7 +192,9 @@ def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
 
 def other_drafts(temperature: str) -> None:
     """The recorded plans of all drafts at this temperature."""
-    found = [(DRAFTS[draft], what, plan) for draft, (_, what) in RECORDED.items() if (plan := recorded().get(f"{draft} {temperature}"))]
+    found = [
+        (DRAFTS[draft], what, plan) for draft, (_, what) in RECORDED.items() if (plan := recorded().get(f"{draft} {temperature}"))
+    ]
     with st.expander("The same text with other drafts"):
         st.html(plain_table.html(figures.BESIDE, figures.beside(found)))
         st.caption(EIGHT_BITS)
