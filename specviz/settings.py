@@ -19,6 +19,7 @@ NAMED = 5  # unusable random numbers of a link that get a sentence of their own
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _UNIFORM = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
 GAMMA_MAX = 16
+FASTEST_GAMMA = 3  # of the fixed draft lengths, on the shipped pair; where a page or a command is about speed
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64

@@ -24,7 +24,7 @@ from specviz.commands.common.progress import told
 from specviz.commands.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.settings import PROPOSER_FIELDS, Settings, whole
+from specviz.settings import FASTEST_GAMMA, PROPOSER_FIELDS, Settings, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     proposer_options(parser)
     add = parser.add_argument
-    add("--gamma", type=int, default=3, help="draft tokens per round, 1 to 16 (default: 3)")
+    add("--gamma", type=int, default=FASTEST_GAMMA, help=f"draft tokens per round, 1 to 16 (default: {FASTEST_GAMMA})")
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
     add("--runs", type=int, default=6, help="interleaved runs after one that warms up; fewer than 6 give no verdict (default: 6)")
     add(

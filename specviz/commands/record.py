@@ -22,7 +22,7 @@ from specviz.commands.common.output import NO_VERDICT
 from specviz.commands.common.progress import Progress, told
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema, read_text
-from specviz.settings import Settings
+from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.trace import SCHEMA, Trace
 
 PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
@@ -200,10 +200,10 @@ def samples(settings: Settings, options: argparse.Namespace, progress: Progress)
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
     "opening": Recording("the run of One round", opening),
     "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
-    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=3, length=128),
+    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=FASTEST_GAMMA, length=128),
     "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
     "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
-    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=3, least={"texts": 2}),
+    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=FASTEST_GAMMA, least={"texts": 2}),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
     "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
 }
@@ -217,7 +217,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     sampling_options(parser)
     proposer_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
-    parser.epilog = "Other defaults: --gamma 3 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+    parser.epilog = (
+        f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+    )
     add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
     add(
         "--seeds",

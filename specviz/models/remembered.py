@@ -7,7 +7,7 @@ little cost, with any proposer and any rule. The distributions equal those of an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -67,7 +67,7 @@ class RememberedModel:
         """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
         fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if len(self._places) + len(fresh) > self.capacity and len(self._places) > self._kept:
-            self.forget()
+            self.forget(self.source)
             fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
@@ -97,9 +97,10 @@ class RememberedModel:
         self._learn(list(contexts))
         self._kept = len(self._places)
 
-    def forget(self) -> None:
-        """Forget all distributions but those that are kept. The next ones take their place."""
-        self._places, self._features = dict(islice(self._places.items(), self._kept)), {}
+    def forget(self, source: CachedModel) -> None:
+        """Forget all but what is kept, and ask ``source`` from now on. The next distributions take the place of those forgotten."""
+        self.source, self._features = source, {}
+        self._places = dict(islice(self._places.items(), self._kept))
 
     def after(self, contexts: Sequence[Context]) -> Tensor:
         """(n, V) float64: the distribution after each text."""
@@ -201,6 +202,7 @@ class RememberingPair:
     def __init__(self, pair: LoadedPair, longest: int | None = None):
         self._pair, self._longest = pair, longest
         self._opened: dict[tuple, tuple[RememberedModel, ...]] = {}
+        self._kept: Settings | None = None  # the request whose distributions are partly kept
 
     def open(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """Target and draft, each with what it already remembers."""
@@ -231,10 +233,21 @@ class RememberingPair:
             self._opened[key] = make()
         return self._opened[key]
 
+    def keep(self, settings: Settings, contexts: Sequence[Context]) -> None:
+        """Let target and draft of a request compute the distributions after these texts now and never forget them. For one request."""
+        assert self._kept is None and not self._opened, "what is kept comes first"
+        self._kept = settings
+        for model in self.open(settings):
+            model.keep(contexts)
+
     def forget(self) -> None:
-        """Forget all distributions but those that are kept."""
-        for model in chain.from_iterable(self._opened.values()):
-            model.forget()
+        """Begin anew with what is kept. The caches are emptied too: in float32 a distribution depends a little on what they hold."""
+        kept = self.open(self._kept) if self._kept else ()
+        self._opened.clear()
+        if self._kept:
+            for model, source in zip(kept, self._pair.open(self._kept), strict=True):
+                model.forget(source)
+            self._known(self._kept, lambda: kept)
 
     def __getattr__(self, name: str):
         return getattr(self._pair, name)

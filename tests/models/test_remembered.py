@@ -132,9 +132,45 @@ def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
         shared.open(Settings(**more))[0] is not one[0] for more in ({"temperature": 0.5}, {"top_p": 0.5}, {"prompt": "Once"})
     )
     assert shared.tokenizer is pair.tokenizer and shared.encode("Once") == pair.encode("Once")
-    one[0].after([(1, 2), (1, 3)])
     shared.forget()
-    assert shared.open(replace(Settings(), seed=3))[0] is one[0] and len(one[0]) == 0
+    assert shared.open(replace(Settings(), seed=3))[0] is not one[0]
+
+
+def test_states_of_many_texts_are_those_of_each_alone():
+    network_ = network("Llama")
+    model = RememberedModel(CachedModel(network_, Settings()))
+    texts = [
+        (1, 2, 3),
+        (1, 2, 4),
+        (1, 5, 3),
+        (1, 2, 6),
+        (1, 7),
+    ]  # two share all but the last token, which their states do not see
+    rows = [Prefix(ids, 0, 9, number) for number, ids in enumerate(texts)]
+    for some in (rows[:2], rows):
+        alone = [CachedModel(network_, Settings()).features([row])[0] for row in some]
+        assert torch.allclose(model.features(some), torch.stack(alone), atol=1e-5)
+
+
+def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
+    """To the last bit, in float32: a cell of the matrix is a pure function of its job."""
+    ids = tuple(pair.encode("the river and the"))
+    kept, asked = [ids, *((*ids, token) for token in range(16))], [(*ids, token) for token in range(20, 37)]
+
+    def begun():
+        made = RememberingPair(pair, longest=len(ids) + 1)
+        made.keep(Settings(), kept)
+        return made
+
+    def found(remembering):
+        remembering.forget()
+        return [model.after([*kept, *asked]) for model in remembering.open(Settings())]
+
+    used = begun()
+    for model in used.open(Settings()):
+        model.after([(*ids, token) for token in range(40, 45)])
+        model.after([ids[:2]])
+    assert all(map(torch.equal, found(begun()), found(used)))
 
 
 def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypatch):
@@ -150,7 +186,7 @@ def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypat
         model.after([(1, 2), (number % V, 5), (number % V, 6)])
         assert torch.equal(model.after(kept), first) and len(model) <= 20
     assert asked and not {*asked} & {*kept}
-    model.forget()
+    model.forget(source)
     assert len(model) == 8 and torch.equal(model.after(kept), first)
     again = model.after([(3, 5)])[0]
     assert (again - torch.softmax(fresh(network_, (3, 5)).double(), -1)).abs().max() < 2e-5

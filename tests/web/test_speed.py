@@ -13,7 +13,7 @@ from specviz.figures.speed import batch, surface, timeline
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.measure.estimate import Estimate
-from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
+from specviz.prediction.plans import CHOICES, DRAFTS, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.speed import export, view, work
@@ -250,9 +250,9 @@ def test_many_texts_are_shown_for_the_drafts_that_were_counted():
 
 @pytest.mark.parametrize("temperature", ["0", "0.6", "1"])
 def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(temperature):
-    plans = {name: recorded()[f"{name} {temperature}"] for name in view.RECORDED}
-    found = figures.beside([(name, "", plan) for name, plan in plans.items()])
-    assert [cells[0] for cells, _ in found] == list(view.DRAFTS) == list(view.RECORDED)
+    plans = {name: recorded()[f"{name} {temperature}"] for name in view.DRAFTS}
+    found = figures.beside(plans)
+    assert [cells[0] for cells, _ in found] == list(DRAFTS)
     for (name, gamma, tokens, predicted, measured), _ in found:
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
         assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.said(), seen.factor.said())
@@ -260,7 +260,7 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
     assert gain["storybook"] > gain["storybook-plain"], (
         "the draft that every page opens with is predicted to gain more than the plain one"
     )
-    assert figures.beside([("", "", replace(plans["ngram"], costs=None))]) == []
+    assert figures.beside({"": replace(plans["ngram"], costs=None)}) == []
 
 
 def test_the_papers_table_stands_beside_its_formula():

@@ -67,7 +67,8 @@ class Cell:
 class Column:
     """What all cells of one sampling setting share: the target's distribution, computed once.
 
-    target     a model that remembers its distributions
+    remembering
+               the pair; it keeps the distributions after the first tokens
     partition  cells of the target's distribution, for samples of an exact rule
     certain    the only possible text, if there is only one
     lost       as in Cell, for each lossy rule
@@ -75,7 +76,7 @@ class Column:
 
     name: str
     settings: Settings
-    target: LanguageModel
+    remembering: RememberingPair
     plan: Plan
     partition: Partition
     certain: tuple[int, ...] | None
@@ -97,7 +98,8 @@ def cell_of(
         if why := senseless(rule, proposer, first):
             return Cell(*key, "blank", True, why)
         n = samples_needed(column, rule)
-        tokens = draw_tokens(column.target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
+        target = remembering.open(column.settings)[0]
+        tokens = draw_tokens(target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
     except DamagedModel:
         raise
     except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
@@ -145,7 +147,8 @@ def draw_tokens(
     """Samples 0 to count - 1 of the decoder, round after round until each has LENGTH tokens: (count, LENGTH) int32.
 
     Samples with an even number may draft LENGTH tokens per round, those with an odd number one token less. So the bonus token
-    after a fully accepted draft is among the tested tokens.
+    after a fully accepted draft is among the tested tokens. Samples that probably draft the same token, and later those of the same
+    text, run together: then a batch asks about fewer texts.
     """
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
@@ -206,11 +209,11 @@ def tested(
 ) -> Cell:
     """The answer of all tests, compared with what is expected of the rule."""
     plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids
+    target, draft = remembering.open(column.settings)
     if len(samples) < plan.n:
         plan = Plan.fitting(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
-        cells = exact_partition(column.target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
-    draft = remembering.open(column.settings)[1]
-    found = answer(plan, column.target, draft, ids, samples, "engine", eos_token_ids, partition=cells)
+        cells = exact_partition(target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
+    found = answer(plan, target, draft, ids, samples, "engine", eos_token_ids, partition=cells)
     numbers = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
     if rule.exact:
         return Cell(*key, found.verdict, found.verdict == "consistent", found.sentence, *numbers)

@@ -178,17 +178,15 @@ class Worker:
         self.settings = replace(settings, gamma=LENGTH, length=LENGTH + 1)
         n = Plan.of(1, LENGTH, tv, self.alpha).needed
         self.plan = Plan.of(n, LENGTH, tv, self.alpha)
-        self.remembering = RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
         self.column: Column | None = None
 
     @cached_property
-    def foreign(self) -> RememberingPair:
+    def foreign(self) -> LoadedPair:
         """The pair with a draft of another tokenizer: its own if it has one, else its draft under other numbers.
 
         Raises ModelError as ``renumbered``.
         """
-        pair = self.pair if isinstance(self.pair, MappedPair) else renumbered(self.pair)
-        return RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
+        return self.pair if isinstance(self.pair, MappedPair) else renumbered(self.pair)
 
     @property
     def alpha(self) -> float:
@@ -201,16 +199,18 @@ class Worker:
         name, line, rule = job
         if self.column is None or self.column.name != name:
             self.column = self._column(name)
-        self.remembering.forget()
-        remembering = self.remembering
+        remembering = self.column.remembering
+        remembering.forget()
         if line == INTERSECTION:
             try:
-                remembering = self.foreign
+                remembering = self._remembering(self.foreign)
             except ModelError as why:
                 return Cell(line, rule, name, "blank", True, str(why))
-            remembering.forget()
-        self.column = replace(self.column, target=remembering.open(self.column.settings)[0])
         return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
+
+    def _remembering(self, pair: LoadedPair) -> RememberingPair:
+        """No distribution after the second token affects a sample."""
+        return RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
 
     def _column(self, name: str) -> Column:
         """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read the
@@ -219,17 +219,18 @@ class Worker:
         cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
-        self.remembering = RememberingPair(self.pair, longest=len(self.ids) + LENGTH - 1)
-        target, draft = self.remembering.open(settings)
-        ids = tuple(self.ids)
+        remembering, ids = self._remembering(self.pair), tuple(self.ids)
+        target = remembering.open(settings)[0]
         probs = target.after([ids])[0]
-        target.forget()
-        first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)].tolist()
-        for model in (target, draft):
-            model.keep([ids, *((*ids, token) for token in first)])
+        likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]
+        remembering.forget()
+        remembering.keep(settings, [ids, *((*ids, token) for token in likely_first.tolist())])
         lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
-        lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, eos_token_ids) for rule in lossy}
-        return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)
+        lost = {
+            rule.name: 0.0 if sure else mass_never_written(remembering.open(settings)[0], ids, rule, eos_token_ids)
+            for rule in lossy
+        }
+        return Column(name, settings, remembering, self.plan, cells, cells.names[likely] if sure else None, lost)
 
 
 def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -143,14 +143,14 @@ def why(plan: SpeedPlan) -> str:
 BESIDE = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``beside``
 
 
-def beside(plans: Iterable[tuple[str, str, SpeedPlan]]) -> list[tuple[tuple[str, ...], str]]:
-    """Drafts beside each other, each with its best gamma: (cells as BESIDE, what it is). plans: name, what it is, plan; those without costs are left out."""
+def beside(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
+    """Drafts beside each other, each with its best gamma: (cells as BESIDE, ""). plans: name -> plan; those without costs are left out."""
     found = []
-    for name, what, plan in plans:
+    for name, plan in plans.items():
         if (row := shown(plan)) is None:
             continue
         measured = next((one.factor.said() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
-        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), what))
+        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), ""))
     return found
 
 

@@ -10,12 +10,11 @@ from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison, from_json
-from specviz.settings import Settings
+from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
 from specviz.web.common.page import Findings
 
 RECORDED = ASSETS / "traces" / "setups.json"
-GAMMA = 3  # draft tokens per round: the fastest fixed length on the shipped pair
 
 
 @lru_cache(maxsize=1)
@@ -35,7 +34,7 @@ class SetupsQuestion:
     arm: str = "bf16"
 
     def __post_init__(self) -> None:
-        plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=GAMMA)
+        plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=FASTEST_GAMMA)
         object.__setattr__(self, "settings", plain)
         if self.arm not in COMPARISONS:
             raise SettingsError("arm", self.arm[:60], f"one of {', '.join(COMPARISONS)}")

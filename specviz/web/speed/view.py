@@ -16,7 +16,6 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import DRAFTS as RECORDED
 from specviz.prediction.plans import TEMPERATURES, Choice
 from specviz.prediction.published_speeds import SOURCE
 from specviz.prediction.study import Study
@@ -192,9 +191,7 @@ def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
 
 def other_drafts(temperature: str) -> None:
     """The recorded plans of all drafts at this temperature."""
-    found = [
-        (DRAFTS[draft], what, plan) for draft, (_, what) in RECORDED.items() if (plan := recorded().get(f"{draft} {temperature}"))
-    ]
+    found = {said: plan for draft, said in DRAFTS.items() if (plan := recorded().get(f"{draft} {temperature}"))}
     with st.expander("The same text with other drafts"):
         st.html(plain_table.html(figures.BESIDE, figures.beside(found)))
         st.caption(EIGHT_BITS)

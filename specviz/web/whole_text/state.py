@@ -10,14 +10,14 @@ from specviz.errors import SettingsError
 from specviz.measure.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
-from specviz.settings import Settings
+from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common.links import linked
 from specviz.web.common.page import Findings
 from specviz.web.common.pairs import known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
-LENGTH, GAMMA = 128, 3  # until somebody chooses; of the fixed draft lengths 3 pays best on the shipped pair
-FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
+LENGTH = 128  # tokens, until somebody chooses
+FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=FASTEST_GAMMA)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what makes a text's distribution besides pair and prompt
 READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "length")  # of a link
 ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
@@ -83,7 +83,7 @@ class PassageRequest:
 def opening(base: Settings) -> Settings:
     """Text, pair, sampling and seed of another page's run; the chain of the draft under the token rule."""
     same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "length")}
-    return Settings(gamma=GAMMA, length=LENGTH, **same)
+    return Settings(gamma=FASTEST_GAMMA, length=LENGTH, **same)
 
 
 class WholeTextState(Findings):
