@@ -329,8 +329,8 @@ def tree(one: MethodComparison) -> Question:
     larger = f"{wide.nodes:.1f} draft tokens in each pass instead of {chain.nodes:.1f}"
     return Question(
         "tree",
-        f"The same draft, an EAGLE head, suggests a chain or a tree. The chain has up to {one.settings.gamma} draft tokens, one after the other. The tree "
-        f"has three side by side, two after each of them, and one after each of those. The temperature is {one.settings.temperature:g}.",
+        "One draft, an EAGLE head (a layer that reads the target’s own states), suggests a chain or a tree. "
+        f"The chain has up to {one.settings.gamma} draft tokens, one after the other. The tree has three side by side, two after each of them, and one after each of those. The temperature is {one.settings.temperature:g}.",
         "What does the tree buy?",
         (
             Option(
