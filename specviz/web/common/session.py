@@ -20,7 +20,7 @@ from specviz.web.work import cache, warmup
 
 State = TypeVar("State", bound=PageState)
 _looks = itertools.count()
-LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
+LOOK_AGAIN, FAR_BACK = 0.25, 2.0  # seconds between two looks at a ticket; at one far back in the line
 FAR = 4  # pieces of work ahead from which a ticket is far back
 PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
@@ -163,7 +163,7 @@ def ask(place: Any, state: PageState, label: str, key: str, work: Work, *argumen
         st.rerun()  # the button above does not know yet that there is work
 
 
-def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
+def watch(name: str, bar: bool = True) -> None:
     """As long as there is work, look at its ticket; the page itself runs again when there is something new to draw, and not before.
 
     bar  whether to show here how far the work is, with a way to stop it; without it the page runs again when the work comes to
@@ -177,7 +177,7 @@ def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
         far = _far_back(state)
         with place:
             look = _another_look()
-            st.fragment(look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar), far)
+            st.fragment(look, run_every=FAR_BACK if far else LOOK_AGAIN)(name, bar, _drawn(state, bar), far)
     elif state.ended_meanwhile:
         st.rerun()
 

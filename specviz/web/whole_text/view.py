@@ -26,7 +26,6 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorde
 from specviz.web.work import warmup
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
-LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
 _component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
 
@@ -51,7 +50,7 @@ def page() -> None:
     download.fold("whole_text", lambda: export.offer(state))
     if warmup.wait(0):
         state.await_first(FIRST_WORDS)
-    session.watch("whole_text", every=LOOK_AGAIN)
+    session.watch("whole_text")
     notes(state.notices, "whole_text-notes-live")
     one = state.underway or state.shown
     if one is None:
