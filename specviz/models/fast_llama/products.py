@@ -50,13 +50,12 @@ class Halves(NamedTuple):
 
     @classmethod
     def of(cls, plain: Tensor) -> Halves | None:
-        """A float32 matrix (out, in), or None if rounding its weights to float16 changes more than float32's own rounding does.
+        """A float32 matrix (out, in), or None if rounding its weights to float16 changes a product by more than float32 rounds it.
 
         bfloat16 weights pass too: only the smallest of them are no float16 numbers.
         """
         plain = plain.detach()
-        lost, largest = (plain - plain.half().float()).abs().max(), plain.abs().max()
-        if not lost <= torch.finfo(torch.float32).eps * largest:
+        if not (plain - plain.half().float()).norm() <= torch.finfo(torch.float32).eps * plain.norm():
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a later torch may drop this product; the others then take its place
