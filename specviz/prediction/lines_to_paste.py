@@ -90,7 +90,7 @@ def _places(pair: str) -> Places:
     """Of a pair of the catalog: folders below the project's own. Of models that were handed over in Python: names to be replaced."""
     if (entry := PAIRS.get(pair)) is None:
         return places_of(pair) or Places("TARGET", "DRAFT")
-    return Places(_short(entry.target), _short(entry.draft), entry.rounded)
+    return Places(_short(entry.target), _short(entry.draft))
 
 
 def _short(place: str) -> str:

@@ -16,7 +16,6 @@ TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> the settings that choose it, and what it is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft distilled from the target"),
-    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the same draft in 8 bits"),
     "storybook-plain": ({"pair": "storybook-plain", "proposer": "draft"}, "a draft trained on text alone"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }

@@ -16,14 +16,17 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama import layers as written
 from specviz.models.fast_llama import products
 from specviz.models.fast_llama.draft_8bit import is_rounded, round_weights
-from specviz.models.fast_llama.products import Weights, product
+from specviz.models.fast_llama.products import Halves, Weights, product
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_pair
+from specviz.models.pairs.names import Places
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
 from tests.evidence.test_analytic import HELD_OUT
 from tests.pairs import tiny_model
 
+MATRICES = ("all", "out", "entering", "down")  # of a layer
 COUNTS = (1, 2, 3, 4, 5, 8, 9, 17, 40)
 
 
@@ -32,16 +35,50 @@ def layers(*heights: int, width: int = 320) -> list[nn.Linear]:
     return [nn.Linear(width, height, bias=False).requires_grad_(False) for height in heights]
 
 
+@pytest.mark.parametrize("stored", (torch.float32, torch.bfloat16, torch.float16), ids=str)
 @pytest.mark.parametrize("packs", (False, True))
 @pytest.mark.parametrize("heights", ((16,), (512,), (256, 128, 128)), ids=str)
-def test_every_way_is_the_product(packs, heights):
-    parts = layers(*heights)
+def test_every_way_is_the_product(packs, heights, stored):
+    parts = [part.to(stored).float() for part in layers(*heights)]
     whole = torch.cat([part.weight for part in parts]).double()
     weights = Weights.of(*parts, packs=packs)
     for count in COUNTS:
         for x in (torch.randn(1, count, 320), torch.randn(count, 2, 320)):
             found = product(x, weights)
             assert found.shape == (*x.shape[:2], sum(heights)) and torch.allclose(found.double(), x.double() @ whole.T, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "are"),
+    [
+        (torch.randn(40, 64).half().float(), True),
+        (torch.randn(40, 64).bfloat16().float(), True),
+        (torch.randn(40, 64).bfloat16().float() * 1e-3, False),  # too many are too small for float16
+        (torch.zeros(40, 64), True),
+        (torch.randn(40, 64), False),
+        (torch.full((40, 64), 2.0**17), False),
+        (torch.full((40, 64), torch.nan), False),
+    ],
+    ids=("float16", "bfloat16", "small bfloat16", "zeros", "float32", "too large", "not a number"),
+)
+def test_weights_are_read_as_float16_numbers_only_if_they_are_such_numbers(weights, are):
+    assert (Halves.of(weights) is not None) is are
+
+
+def test_float16_numbers_are_for_a_cpu_that_has_the_product_in_float32_where_copies_may_be_stored(monkeypatch):
+    weights = torch.ones(8, 8)
+    assert Weights(weights).halves is None and Weights(weights.double(), packs=True).halves is None
+    assert Weights(weights, packs=True).halves or not products._FBGEMM
+    monkeypatch.setattr(products, "_FBGEMM", False)
+    assert Weights(weights, packs=True).halves is None
+
+
+@pytest.mark.skipif(not products._FBGEMM, reason="this processor has no such product")
+def test_every_matrix_of_the_shipped_pair_is_read_as_float16_numbers():
+    pair = load_pair("storybook")
+    for model in (pair.target, pair.draft):
+        own = written.written(model)
+        assert all(one.halves for one in (own.head, *(getattr(layer, name) for layer in own.layers for name in MATRICES)))
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
@@ -114,7 +151,9 @@ def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_wi
 
 @pytest.fixture(scope="module")
 def eight():
-    return load_pair("storybook-8bit")
+    """The shipped pair with its draft rounded."""
+    entry = PAIRS["storybook"]
+    return load_pair(Places(entry.target, entry.draft, True).name)
 
 
 @pytest.mark.parametrize(("columns", "eight"), [(20, False), (32, True), (40, False), (48, True)])
@@ -141,5 +180,5 @@ def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target
 
 @pytest.mark.parametrize("warper", ({}, pytest.param({"temperature": 0.7, "top_p": 0.8}, marks=pytest.mark.slow)), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
-    found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
+    found = analytic_of_pair(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 40)
     assert found.passed() and found.prefixes >= 40 and len({*found.accepted}) > 2

@@ -229,8 +229,8 @@ def test_the_catalog_alone_is_offered_where_the_server_is_for_others(tiny, serve
     assert [one.key for one in app.text_input if one.key.startswith("models")] == []
     field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
     assert field.options == [one.title for one in PAIRS.values()]
-    field.select("storybook-8bit").run()
-    assert label(app) == "Models: Storybook, draft in 8 bits" and app.query_params["pair"] == "storybook-8bit"
+    field.select("storybook-plain").run()
+    assert label(app) == "Models: Storybook, plain draft" and app.query_params["pair"] == "storybook-plain"
 
 
 def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
@@ -272,8 +272,8 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
     assert (own.choice.draft, own.settings.pair, own.settings.proposer) == ("draft", STRANGER, "draft")
     copied = replace(own, choice=replace(own.choice, draft="ngram"))
     assert (copied.settings.pair, copied.settings.proposer) == (STRANGER, "ngram")
-    assert own.with_pair("storybook-8bit") == start_.with_pair("storybook-8bit")
-    assert start_.with_pair("storybook-8bit").choice.draft == "storybook-8bit"
+    assert own.with_pair("storybook-plain") == start_.with_pair("storybook-plain")
+    assert start_.with_pair("storybook-plain").choice.draft == "storybook-plain"
     chosen = replace(start_, choice=replace(start_.choice, draft="storybook-plain"))
     assert chosen.pair == "storybook-plain" == SpeedState(chosen, Queue()).pair
 

@@ -153,7 +153,7 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
         ({"uniforms": "0=1.0"}, "at least 0 and below 1"),
         (
             {"pair": "nobody/nothing"},
-            "'nobody/nothing' is not in the catalog (known: storybook, storybook-8bit, storybook-plain)",
+            "'nobody/nothing' is not in the catalog (known: storybook, storybook-plain)",
         ),
         ({"pair": "/etc|/etc"}, "is not in the catalog"),
         ({"at": "x"}, "'x' is not of the form ROUND.MOTION"),

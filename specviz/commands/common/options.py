@@ -186,8 +186,7 @@ def pair_name(options: argparse.Namespace) -> str:
             raise SettingsError("pair", options.pair, "left out when --target and --draft are given")
         return Places(options.target, options.draft, bits == 8).name
     if bits is not None:
-        allowed = "given with --target and --draft; of the shipped pairs, storybook-8bit has an 8-bit draft"
-        raise SettingsError("draft-bits", bits, allowed)
+        raise SettingsError("draft-bits", bits, "given with --target and --draft")
     return options.pair or _DEFAULTS.pair
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError, SettingsError, UnsupportedModel
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
-from specviz.models.fast_llama.products import product
+from specviz.models.fast_llama.layers import written
+from specviz.models.fast_llama.products import Weights, product
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
@@ -36,14 +37,14 @@ class Exit:
     layer    number of the target's layers below the exit
     norm     (width,) weights of an RMS norm; epsilon  of that norm
     blocks   residual blocks of the adapter
-    output   (V, width) output matrix
+    output   output matrix (V, width), as ``product`` takes it
     """
 
     layer: int
     norm: Tensor
     epsilon: float
     blocks: tuple[ResidualBlock, ...]
-    output: Tensor
+    output: Weights | nn.Module
 
     @torch.inference_mode()
     def logits(self, states: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
 def bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
     """The target's own final norm and output matrix, applied to an earlier state. Needs no training; few draft tokens are accepted."""
     norm = target.model.norm
-    return Exit(layer, norm.weight, norm.variance_epsilon, (), target.lm_head.weight)
+    return Exit(layer, norm.weight, norm.variance_epsilon, (), written(target).head)
 
 
 def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
@@ -104,7 +105,7 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
             f"The exit in '{folder}' was made for another target: it reads a state of width {len(weights['norm.weight'])} after layer "
             f"{layer}; this target has {_layers(target)} layers of width {width}."
         )
-    ready = {name: weights[name].to(bare.output.device, bare.output.dtype) for name in shapes}
+    ready = {name: weights[name].to(bare.norm.device, bare.norm.dtype) for name in shapes}
     blocks = tuple(block_of(ready, f"{k}") for k in range(count))
     return Exit(layer, ready["norm.weight"], bare.epsilon, blocks, bare.output)
 

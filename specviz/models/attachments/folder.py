@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
-from specviz.models.fast_llama.products import product
+from specviz.models.fast_llama.products import Weights, product
 from specviz.models.hub.download import download
 from specviz.models.hub.files import listing, pickled
 from specviz.models.pairs.names import as_path, hub_name
@@ -34,7 +34,7 @@ Layer = tuple[Tensor, Tensor]  # weight and bias
 class ResidualBlock:
     """x + silu(W x + b)."""
 
-    weight: Tensor
+    weight: Weights | Tensor
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -157,7 +157,8 @@ def layer_names(prefix: str) -> tuple[str, str]:
 
 
 def block_of(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
-    return ResidualBlock(*(weights[name] for name in layer_names(prefix)))
+    weight, bias = (weights[name] for name in layer_names(prefix))
+    return ResidualBlock(Weights(weight, packs=True), bias)
 
 
 def by(shape: tuple[int, ...]) -> str:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, by, layer_names
-from specviz.models.fast_llama.products import product
+from specviz.models.fast_llama.layers import written
+from specviz.models.fast_llama.products import Weights, product
 from specviz.models.pairs.catalog import PAIRS
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ class Heads:
     """K heads over one target. Read-only.
 
     blocks   for each head its residual blocks
-    outputs  for each head its output matrix (V, width)
+    outputs  for each head its output matrix (V, width), as ``product`` takes it
     """
 
     blocks: tuple[tuple[ResidualBlock, ...], ...]
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[Weights | Tensor | nn.Module, ...]
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -102,7 +103,8 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
     blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
-    return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
+    shared = written(target).head if type(target) is LlamaForCausalLM else own
+    return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", shared) for k in range(count)))
 
 
 def _usual(layers: int, name: str) -> str:

@@ -15,7 +15,6 @@ class PairEntry:
     heads, exit, eagle
                    folders of Medusa heads, of an early exit and of an EAGLE head for the target; None: there are none
     shipped        whether the files come with the project; their hashes are then checked before they are read
-    rounded        whether the draft's weights are rounded to 8 bits after reading
     """
 
     name: str
@@ -27,16 +26,15 @@ class PairEntry:
     heads: str | None = None
     exit: str | None = None
     eagle: str | None = None
-    rounded: bool = False
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
 _OWN = {kind: str(_STORYBOOK / kind) for kind in ("heads", "exit", "eagle") if (_STORYBOOK / kind).is_dir()}
 
 
-def _storybook(name: str, title: str, draft: str, note: str, rounded: bool = False) -> PairEntry:
+def _storybook(name: str, title: str, draft: str, note: str) -> PairEntry:
     target, folder = str(_STORYBOOK / "target"), str(_STORYBOOK / draft)
-    return PairEntry(name, title, target, folder, shipped=True, note=note, rounded=rounded, **_OWN)
+    return PairEntry(name, title, target, folder, shipped=True, note=note, **_OWN)
 
 
 _ENTRIES = (
@@ -45,13 +43,6 @@ _ENTRIES = (
         "Storybook: children's books from 1870 to 1930",
         "distilled",
         "Target of 12 layers, width 256, vocabulary 4096; runs on two cores. The draft of 1 layer was distilled from the target.",
-    ),
-    _storybook(
-        "storybook-8bit",
-        "Storybook, draft in 8 bits",
-        "distilled",
-        "The same target and draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
-        rounded=True,
     ),
     _storybook(
         "storybook-plain",

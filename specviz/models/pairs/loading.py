@@ -42,7 +42,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     """
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
-        places, rounded = (entry.target, entry.draft), entry.rounded
+        places, rounded = (entry.target, entry.draft), False
         if entry.shipped:
             check_hashes(Path(entry.target).parent)
     elif own := places_of(name):

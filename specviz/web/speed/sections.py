@@ -14,7 +14,6 @@ from specviz.prediction.plans import DRAFTS, OWN, Choice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 
-NEAREST = {"storybook-8bit": "storybook"}  # whose rounds are shown where a draft's own were not recorded
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 
 
@@ -86,7 +85,7 @@ def slider(name: str, choice: Choice, turn: int) -> str:
 
 def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:
     """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
-    stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
+    stands_in = Choice(temperature=choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key
     whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
     more = "" if key == choice.key else f"; there is no record of {(DRAFTS | OWN)[choice.draft][1]}"

@@ -45,14 +45,10 @@ ABOUT = (
 )
 DRAFTS = {
     "storybook": "distilled draft",
-    "storybook-8bit": "distilled, 8 bits",
     "storybook-plain": "plain draft",
     "ngram": "copied from the text",
 }
-EIGHT_BITS = (
-    "Each draft with its best gamma, at this temperature. In 8 bits a draft step costs less, but the same seed does not give the same text on every "
-    "processor. So all pages open with the distilled draft as it is."
-)
+OTHERS = "Each draft with its best gamma, at this temperature."
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 READ = {False: "one text", True: "prompts, one per line"}
 
@@ -194,7 +190,7 @@ def other_drafts(temperature: str) -> None:
     found = {said: plan for draft, said in DRAFTS.items() if (plan := recorded().get(f"{draft} {temperature}"))}
     with st.expander("The same text with other drafts"):
         st.html(plain_table.html(figures.BESIDE, figures.beside(found)))
-        st.caption(EIGHT_BITS)
+        st.caption(OTHERS)
 
 
 def predicting(plan: SpeedPlan, kind: str) -> None:
