@@ -30,7 +30,7 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
         "--draft-bits",
         type=int,
         metavar="8",
-        help="8: round the draft's weights to 8 bits, which is faster for Llama-style drafts on a CPU (default: do not round)",
+        help="8: round the draft's weights to 8 bits, which is faster for large Llama-style drafts on a CPU (default: do not round)",
     )
     add("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
     add("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")

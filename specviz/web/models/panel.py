@@ -18,7 +18,7 @@ from specviz.web.models import words, work
 from specviz.web.models.state import PLACE_MAX, ModelsState, Wanted
 
 NAME = "models"  # of the state in the session, and of the widgets
-EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for Llama-style drafts. The text still follows the target’s distribution."
+EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for large Llama-style drafts. The text still follows the target’s distribution."
 PLACE = "A folder on this machine, or a name on the model hub: owner/model, or owner/model@revision with a branch, tag or commit."
 SHORT_PLACE = "folder, or owner/model"
 FOLDS = "Nothing of a pair’s weights is read or fetched before you say so. A check reads configurations and tokenizers."
