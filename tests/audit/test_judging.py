@@ -100,9 +100,9 @@ def test_what_precision_alone_explains_is_computed(right, wrong):
 
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
-    """Chi-square of thousands on tens of degrees of freedom: the server writes one text for all."""
-    one = drawn("target", pair, 1)
-    stuck = as_file(replace(one, tokens=one.tokens.repeat(1500, 0)))
+    """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
+    three = drawn("target", pair, 3)
+    stuck = as_file(replace(three, tokens=three.tokens.repeat(500, 0)))
     found = judging.judge(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
     assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in judging.text(found)
 
