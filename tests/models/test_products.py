@@ -74,11 +74,12 @@ def test_float16_numbers_are_for_a_cpu_that_has_the_product_in_float32_where_cop
 
 
 @pytest.mark.skipif(not products._FBGEMM, reason="this processor has no such product")
-def test_every_matrix_of_the_shipped_pair_is_read_as_float16_numbers():
+def test_every_matrix_of_the_shipped_pair_with_rows_short_enough_is_read_as_float16_numbers():
     pair = load_pair("storybook")
     for model in (pair.target, pair.draft):
         own = written.written(model)
-        assert all(one.halves for one in (own.head, *(getattr(layer, name) for layer in own.layers for name in MATRICES)))
+        every = [own.head, *(getattr(layer, name) for layer in own.layers for name in MATRICES)]
+        assert [one for one in every if not one.halves] == [layer.down for layer in own.layers], "its rows are too long"
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 HALVED = 8  # up to this many tokens in a pass, over all rows, weights are read as float16 numbers
+LONGEST = 512  # numbers in a row of such weights: FBGEMM adds them one after the other, and longer sums lose too many digits
 FEW = 4  # otherwise, up to this many, the weights stand on the left
 SOME = 8  # the same if they are not packed, or so few that oneDNN's call takes longer than its work
 SMALL = 2**16  # weights of such a small matrix
@@ -83,7 +84,7 @@ class Weights:
         eight = here and hasattr(torch, "_weight_int8pack_mm") and plain.shape[1] % EIGHT_BITS_BY == 0
         self.plain, self.rounded = plain, rounded if eight else None
         self.packs, self._packed = packs and here and _ONEDNN, None
-        self._halves: Halves | bool | None = packs and here and _FBGEMM  # True: not made yet
+        self._halves: Halves | bool | None = packs and here and _FBGEMM and plain.shape[1] <= LONGEST  # True: not made yet
 
     @property
     def packed(self) -> Tensor:
