@@ -12,8 +12,8 @@ On a processor without AVX-512, for 1, 4, 8, 16 and 32 tokens:
     the fastest of these                 6.3   4.2   8.9    9.2   12.7
     in half the bytes (FBGEMM)           2.6   2.4   5.3    6.3   13.3
 
-The last way reads weights as float16 numbers and computes with them in float32. It is taken where weights are such numbers, as those
-of most published models are: they are stored in 16 bits.
+The last way reads weights as float16 numbers and computes with them in float32. It is taken for a few tokens where rows are short and
+weights are such numbers, as those of most published models are: they are stored in 16 bits.
 """
 
 from __future__ import annotations
