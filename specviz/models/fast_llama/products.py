@@ -12,8 +12,8 @@ On a processor without AVX-512, for 1, 4, 8, 16 and 32 tokens:
     the fastest of these                 6.3   4.2   8.9    9.2   12.7
     in half the bytes (FBGEMM)           2.6   2.4   5.3    6.3   13.3
 
-The last way reads weights as float16 numbers and computes with them in float32. It is taken for a few tokens where rows are short and
-weights are such numbers, as those of most published models are: they are stored in 16 bits.
+The last way reads weights as float16 numbers and computes with them in float32. It is taken for a few tokens where weights are such
+numbers, as those of most published models are: they are stored in 16 bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 HALVED = 8  # up to this many tokens in a pass, over all rows, weights are read as float16 numbers
-LONGEST = 512  # numbers in a row of such weights: FBGEMM adds them one after the other, and longer sums lose too many digits
+LONGEST = 512  # numbers that FBGEMM may add one after the other
 FEW = 4  # otherwise, up to this many, the weights stand on the left
 SOME = 8  # the same if they are not packed, or so few that oneDNN's call takes longer than its work
 SMALL = 2**16  # weights of such a small matrix
@@ -43,11 +43,16 @@ class Rounded(NamedTuple):
     scales: Tensor
 
 
-class Halves(NamedTuple):
-    """A matrix as float16 numbers in FBGEMM's order, and the bias of zeros (out,) that its product asks for."""
+class Halves:
+    """A matrix as float16 numbers in FBGEMM's order, in groups of up to ``LONGEST`` columns.
 
-    numbers: Tensor
-    zeros: Tensor
+    FBGEMM adds the products of a row one after the other, which loses digits in a long row. So each group is summed on its own,
+    and the sums are added.
+    """
+
+    def __init__(self, plain: Tensor):
+        self.zeros = plain.new_zeros(len(plain))  # the bias that a product asks for
+        self.groups = [torch.fbgemm_pack_gemm_matrix_fp16(group.contiguous()) for group in self._split(plain)]
 
     @classmethod
     def of(cls, plain: Tensor) -> Halves | None:
@@ -60,13 +65,21 @@ class Halves(NamedTuple):
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a later torch may drop this product; the others then take its place
-            made = cls(torch.fbgemm_pack_gemm_matrix_fp16(plain.contiguous()), plain.new_zeros(len(plain)))
+            made = cls(plain)
             made.product(plain[:1])
         return made
 
     def product(self, tokens: Tensor) -> Tensor:
         """tokens (N, in) -> (N, out), float32."""
-        return torch.fbgemm_linear_fp16_weight_fp32_activation(tokens, *self)
+        first, *others = (
+            torch.fbgemm_linear_fp16_weight_fp32_activation(part.contiguous(), group, self.zeros)
+            for part, group in zip(self._split(tokens), self.groups, strict=True)
+        )
+        return sum(others, first)
+
+    @staticmethod
+    def _split(numbers: Tensor) -> tuple[Tensor, ...]:
+        return numbers.tensor_split(-(-numbers.shape[1] // LONGEST), 1)
 
 
 class Weights:
@@ -84,7 +97,7 @@ class Weights:
         eight = here and hasattr(torch, "_weight_int8pack_mm") and plain.shape[1] % EIGHT_BITS_BY == 0
         self.plain, self.rounded = plain, rounded if eight else None
         self.packs, self._packed = packs and here and _ONEDNN, None
-        self._halves: Halves | bool | None = packs and here and _FBGEMM and plain.shape[1] <= LONGEST  # True: not made yet
+        self._halves: Halves | bool | None = packs and here and _FBGEMM  # True: not made yet
 
     @property
     def packed(self) -> Tensor:
