@@ -238,7 +238,6 @@ def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
     assert [worker.cell(table.Job(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
-@pytest.mark.slow
 def named(cell) -> tuple:
     return cell.line, cell.rule, cell.column, cell.verdict, cell.right, cell.n, cell.seen, cell.lost
 
