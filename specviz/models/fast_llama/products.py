@@ -9,8 +9,8 @@ through 12 layers of width 256 on two cores of an AMD EPYC, in ms, for 1, 5, 9 a
 
 On a processor without AVX-512, for 1, 4, 8, 16 and 32 tokens:
 
-    the fastest of these                 6.3   4.2   8.9    9.2   12.7
-    in half the bytes (FBGEMM)           2.6   2.4   5.3    6.3   13.3
+    the fastest of these                 5.6   5.7   8.4   10.3   13.9
+    in half the bytes (FBGEMM)           3.9   4.9   6.9    9.1   14.4
 
 The last way reads weights as float16 numbers and computes with them in float32. It is taken for a few tokens where weights are such
 numbers, as those of most published models are: they are stored in 16 bits.
