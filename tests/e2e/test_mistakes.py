@@ -75,19 +75,20 @@ def test_no_width_scrolls_sideways(caught, width, scheme):
 
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
-    open_broken(page, server, "?prompt=Once+upon&mistake=R16")
-    expect(page.locator(".st-key-mistakes-about")).to_contain_text(MISTAKES["R16"].wrong)
-    for size in ("100", "1,000", "10,000", "100,000"):
+    open_broken(page, server, "?prompt=Once+upon&mistake=R35")
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(MISTAKES["R35"].wrong)
+    for size in ("100", "1,000"):
         page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
         expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)
-    page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True).click()
+    asked = page.get_by_role("button", name="Sample anyway, to 10,000", exact=True)
+    asked.click()  # every sample runs the decoder, round by round, so this takes minutes: a fast machine is not done before Stop
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-mistakes-stop button")
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="Sample anyway, to 1,000,000", exact=True)).to_be_enabled(timeout=PATIENT)
+    expect(asked).to_be_enabled(timeout=PATIENT)
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
