@@ -172,20 +172,21 @@ class SharedSampler:
             return
         paths, group = distinct(self.tokens[which, :place])
         order = np.argsort(group, kind="stable")
-        which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
-        randomness, drafting = self._randomness(place)
+        which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1)).tolist()
+        randomness, drafting = self._randomness(place, which)
         left = paths[self.state.done :]
-        drafts, claims = self._drafts(left) if drafting[which].any() else (None, None)
+        drafts, claims = self._drafts(left) if drafting.any() else (None, None)
         for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
-            for offset, number in enumerate(range(self.state.done, self.state.done + len(p))):
-                mine = which[ends[number] : ends[number + 1]]
+            for offset, of_target in enumerate(p.unbind()):
+                begin, end = ends[self.state.done + offset : self.state.done + offset + 2]
+                mine, drafts_here = which[begin:end], drafting[begin:end]
+                taken = {purpose: u[begin:end] for purpose, u in randomness.items()}
                 of_draft = (None, None) if q is None or claimed is None else (q[offset], claimed[offset])
                 if q is not None and not q[offset].any():  # nothing can be drafted here: the round ends with its bonus token
-                    self._end_rounds(place, mine, randomness, drafting)
-                taken = {purpose: u[mine] for purpose, u in randomness.items()}
-                self._write(place, mine, (p[offset], *of_draft), taken, drafting[mine])
+                    self._end_rounds(place, mine, taken, drafts_here)
+                self._write(place, mine, (of_target, *of_draft), taken, drafts_here)
             self.state.done += len(p)
             yield self.state.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
@@ -197,29 +198,31 @@ class SharedSampler:
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
         return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
 
-    def _randomness(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
-        """Each sample's random numbers here, (count,) float64 by purpose, and whether its round tests a draft token here."""
+    def _randomness(self, place: int, which: np.ndarray) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
+        """The random numbers of these n samples here, (n,) float64 by purpose, and whether their rounds test a draft token here."""
         purposes = Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS
-        randomness = {purpose: np.zeros(self.shard.count) for purpose in purposes}
-        drafting = np.zeros(self.shard.count, dtype=bool)
-        for start in range(place + 1):
-            here, node = self.open & (self.start == start), place - start
-            if not here.any():
-                continue
+        randomness = {purpose: np.zeros(len(which)) for purpose in purposes}
+        drafting = np.zeros(len(which), dtype=bool)
+        began = self.start[which]
+        for start in np.unique(began).tolist():
+            here, node = np.flatnonzero(began == start), place - start
             drafting[here] = drafted = node < self.levels[start]
             for purpose in purposes[:3] if drafted else purposes[3:]:
-                stream = self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)
-                randomness[purpose][here] = stream[here]
+                randomness[purpose][here] = self._stream(purpose, start, node)[which[here]]
         return randomness, drafting
+
+    def _stream(self, purpose: Purpose, start: int, node: int) -> np.ndarray:
+        """The random numbers of all samples of the shard, (count,) float64."""
+        return self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)
 
     def _end_rounds(self, place: int, which: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray) -> None:
         """Let the rounds of these samples test no draft token here; those that would have take the number of a bonus token."""
-        ended = which[drafting[which]]
+        ended = np.flatnonzero(drafting)
         drafting[ended] = False
-        for start in np.unique(self.start[ended]).tolist():
-            stream = self.randomness.stream(Purpose.BONUS, start, place - start, self.shard.first, self.shard.count)
-            here = ended[self.start[ended] == start]
-            randomness[Purpose.BONUS][here] = stream[here]
+        began = self.start[which[ended]]
+        for start in np.unique(began).tolist():
+            here = ended[began == start]
+            randomness[Purpose.BONUS][here] = self._stream(Purpose.BONUS, start, place - start)[which[here]]
 
     def _write(
         self,
@@ -245,7 +248,10 @@ def next_tokens(
     drafting       (n,) bool: True where the sample's round tests a draft token here, False where it adds its bonus token
     """
     p, drawn, q = distributions
-    tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
+    closed = ~drafting
+    if closed.all():  # the commonest case by far, mostly of one sample
+        return draw_each(rule.bonus(p), torch.from_numpy(randomness[Purpose.BONUS])).numpy(), closed
+    tokens = np.empty(len(drafting), dtype=np.int64)
 
     def fill(which: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
         ids = draw_each(probs, torch.from_numpy(randomness[purpose][which]))
@@ -254,16 +260,15 @@ def next_tokens(
 
     if closed.any():
         fill(closed, rule.bonus(p), Purpose.BONUS)
-    if drafting.any():
-        assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
-        draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
-        here = rule.at(p)
-        accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
-        rejected = np.flatnonzero(drafting)[~accepted]
-        if len(rejected):
-            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
-                fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
-                closed[rejected] = True
+    assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
+    draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
+    here = rule.at(p)
+    accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
+    rejected = np.flatnonzero(drafting)[~accepted]
+    if len(rejected):
+        with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
+            fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
+            closed[rejected] = True
     return tokens, closed
 
 
