@@ -203,9 +203,11 @@ class SharedSampler:
         purposes = Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS
         randomness = {purpose: np.zeros(len(which)) for purpose in purposes}
         drafting = np.zeros(len(which), dtype=bool)
-        began = self.start[which]
-        for start in np.unique(began).tolist():
+        began = self.start[which]  # after a stop, samples that have this token already may begin their next round after it
+        for start in range(place + 1):
             here, node = np.flatnonzero(began == start), place - start
+            if not len(here):
+                continue
             drafting[here] = drafted = node < self.levels[start]
             for purpose in purposes[:3] if drafted else purposes[3:]:
                 randomness[purpose][here] = self._stream(purpose, start, node)[which[here]]

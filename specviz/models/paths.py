@@ -73,19 +73,24 @@ class Remembering:
 
 
 def _tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """As many paths from ``begin`` on as fit. Returns tokens and parents of their common tree, and each path's last node."""
-    tokens, parents, leaves = [], [], []
-    open_path: list[tuple[int, int]] = []  # (token, node) of the last path added
-    for path in paths[begin : begin + nodes].tolist():
+    """As many paths from ``begin`` on as fit. Returns tokens and parents of their common tree, and each path's last node.
+
+    The last nodes come after all others: no node follows them, and a pass over many such nodes is cheaper when they stand together
+    (fast_llama/passes.py).
+    """
+    tokens, parents, ends = [], [], []  # of the nodes on the way; token and parent of each path's last node
+    open_path: list[tuple[int, int]] = []  # (token, node) of the nodes on the way of the last path added
+    for *way, end in paths[begin : begin + nodes].tolist():
         shared = 0
-        while shared < len(open_path) and open_path[shared][0] == path[shared]:
+        while shared < len(open_path) and open_path[shared][0] == way[shared]:
             shared += 1
-        if len(tokens) + len(path) - shared > nodes:
+        if len(tokens) + len(ends) + len(way) - shared + 1 > nodes:
             break
         del open_path[shared:]
-        for token in path[shared:]:
+        for token in way[shared:]:
             parents.append(open_path[-1][1] if open_path else ROOT)
             open_path.append((token, len(tokens)))
             tokens.append(token)
-        leaves.append(open_path[-1][1])
-    return tuple(tokens), tuple(parents), leaves
+        ends.append((end, open_path[-1][1] if open_path else ROOT))
+    last, above = zip(*ends, strict=True)
+    return (*tokens, *last), (*parents, *above), list(range(len(tokens), len(tokens) + len(ends)))

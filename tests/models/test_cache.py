@@ -16,6 +16,8 @@ from transformers import AutoModelForCausalLM
 
 from specviz.models.cache import decoder
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.masks import additive, corner, seen_by_themselves
+from specviz.models.fast_llama import layers, passes
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
@@ -206,3 +208,43 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
             assert (logits[row, 0] - fresh(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)
     assert fed == [(3, 4), (3, 1), (2, 1), (1, 1)]
+
+
+def wide(dice: random.Random, inner: int, leaves: int) -> DraftTree:
+    """A tree of one row whose last nodes are its leaves."""
+    parents = [dice.randrange(-1, i) for i in range(inner)] + [dice.randrange(-1, inner) for _ in range(leaves)]
+    tokens = tuple(dice.randrange(V) for _ in parents)
+    return DraftTree((tokens,), (tuple(parents),), (None,), ((None,) * len(parents),), "wide")
+
+
+@pytest.mark.parametrize("key_heads", (1, 2))
+@pytest.mark.parametrize(("inner", "short"), ((0, False), (9, False), (9, True)))
+def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_heads, inner, short, monkeypatch):
+    monkeypatch.setitem(KINDS, "Llama", {**GROUPED, "num_key_value_heads": key_heads})
+    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.apart
+    monkeypatch.setattr(layers, "apart", lambda *given: (calls.append(0), apart(*given))[1])
+    model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), wide(dice, inner, passes.APART - short)
+    for text in (ids, (*ids, tree.tokens[0][0])):  # the second goes on from the first one's cache
+        logits = model.logits([Prefix(text, 0, 9)], tree)[0]
+        for node in (ROOT, *range(len(tree.tokens[0]))):
+            after = text + tuple(tree.tokens[0][i] for i in path(tree.parents[0], node))
+            assert float((fresh(network_, after) - logits[node + 1]).abs().max()) < 2e-5
+    assert len(calls) == (0 if short else 2 * KINDS["Llama"]["num_hidden_layers"]), "in each layer of both passes"
+
+
+def test_columns_that_only_their_own_token_sees_are_counted_from_the_last_one_back():
+    def of(*parents: int) -> int:
+        return seen_by_themselves(corner(2, parents, torch.float32)[None, None])
+
+    assert [of(), of(-1), of(-1, 0), of(-1, -1, 1, 0), of(-1, 0, -1, -1), of(-1, -1, -1)] == [1, 1, 1, 2, 3, 3]
+    seen = torch.eye(5, dtype=torch.bool).expand(2, 5, 5).clone()
+    where = torch.arange(5).expand(2, 5)
+
+    def of_rows() -> int:
+        return seen_by_themselves(additive(seen, where, where, {"full": None}, torch.float32, torch.device("cpu")))
+
+    assert of_rows() == 5
+    seen[1, 4, 2] = True
+    assert of_rows() == 2, "the last token of one row sees the third column"
+    seen[0, 4, 4] = False
+    assert of_rows() == 0, "a token that does not see itself"

@@ -24,6 +24,14 @@ def lowest(kind: torch.dtype) -> float:
     return max(torch.finfo(kind).min, torch.finfo(torch.float32).min)
 
 
+def seen_by_themselves(mask: Tensor) -> int:
+    """How many of the last columns of an additive mask (B, 1, T, S) only their own token sees, as the leaves of a tree."""
+    seen = mask[:, 0] > lowest(mask.dtype) / 2
+    own = seen.diagonal(mask.shape[3] - mask.shape[2], 1, 2)  # (B, T)
+    alone = own & (seen[:, :, -mask.shape[2] :].sum(1) == 1)
+    return int(alone.all(0).flip(0).long().cumprod(0).sum())
+
+
 @lru_cache(maxsize=64)
 def corner(lead: int, parents: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Mask (T, T) of a pass over ``lead`` tokens and a tree, for its own columns: tokens see earlier ones, nodes their ancestors."""

@@ -115,6 +115,7 @@ class WrittenLayer:
         """hidden (B, T, width) -> (B, T, width).
 
         cos, signed  (B, T, 1, D), as in ``rotated``
+        mask         None, or additive (B, 1, T, S); each of the last tokens whose columns it lacks sees itself, too
         held         the layer of the cache, which grows by T columns
         every        queries, keys and values of ``hidden``, (B, T, out), if already known
         """
@@ -132,8 +133,32 @@ class WrittenLayer:
     def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.in_float64:
             queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
-        mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
+        if mask is not None and mask.shape[3] < keys.shape[2]:
+            mixed = apart(queries * self.scaling, keys, values, mask)
+        else:
+            mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
         return mixed.float() if self.in_float64 else mixed
+
+
+def apart(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Attention (B, H, T, D) in which each of the last tokens also sees itself, and no other token sees it.
+
+    queries       (B, H, T, D), scaled
+    keys, values  (B, K, S + n, D), where the last n columns are those of the last n tokens; K divides H
+    mask          additive (B, 1, T, S)
+
+    Of a pass over hundreds of leaves of a tree, attention to all columns is a fifth, and nearly all of it is masked.
+    """
+    common, last = mask.shape[3], queries.shape[2] - keys.shape[2] + mask.shape[3]
+    if (group := queries.shape[1] // keys.shape[1]) > 1:
+        keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
+    scores = torch.matmul(queries, keys[:, :, :common].transpose(2, 3)).add_(mask)
+    own = queries.new_full((*queries.shape[:3], 1), float("-inf"))
+    own[:, :, last:] = (queries[:, :, last:] * keys[:, :, common:]).sum(-1, keepdim=True)
+    weights = torch.softmax(torch.cat((scores, own), -1), -1)
+    mixed = torch.matmul(weights[..., :common], values[:, :, :common])
+    mixed[:, :, last:].addcmul_(weights[:, :, last:, common:], values[:, :, common:])
+    return mixed
 
 
 def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:

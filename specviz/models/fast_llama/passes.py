@@ -13,10 +13,11 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specviz.models.cache.masks import causal
+from specviz.models.cache.masks import causal, seen_by_themselves
 from specviz.models.fast_llama.layers import WrittenLayer, normed, written
 from specviz.models.fast_llama.products import product
 
+APART = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
 _GROW = 512  # positions by which a table of angles grows
 
 
@@ -85,6 +86,8 @@ class LlamaPass:
         if self.written:
             if width == 0:
                 _begin(cache, self.written, hidden, self.first)
+            if mask is not None and mask.is_cpu and mask.shape[2] > APART and (apart := seen_by_themselves(mask)) >= APART:
+                mask = mask[..., :-apart]
             across, signed = cos[:, :, None], signed[:, :, None]
             for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
                 hidden = layer(hidden, across, signed, mask, held)
