@@ -68,7 +68,7 @@ def measure(pair: LoadedPair, gamma: int, length: int, runs: int = 15, say: Call
         parts |= {
             (name, count): part for name, part in round_parts(*pair.open(plain), rule_of(plain), plain, prefixes(count)).items()
         }
-    clock = timed(parts, pair, runs, warm=2)
+    clock = timed(parts, pair, runs, warm=2, alike={("chain", 1), *(("one", count) for count in ROWS)})
     times = {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in parts}
     chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", BLOCKS), ("tree", NODES)))
     rows = {n: Costs(*(times[name, n] for name in ("one", "block", "draft", "rule"))) for n in ROWS}

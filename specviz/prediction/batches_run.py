@@ -42,7 +42,8 @@ def measure_batches(
         counts = [written(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
         rounds[key] = tuple(tuple(map(int, count)) for count in counts)
         tell["counting rounds"]((number + 1) / len(pairs))
-    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, watch=tell["passes"])
+    alone = {("block", count, 0) for count in rows}
+    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, watch=tell["passes"], alike=alone)
 
     def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
         return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)

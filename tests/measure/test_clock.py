@@ -5,9 +5,12 @@ Time is a counter that contestants move by hand; no test looks at how fast anyth
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from specviz.measure import clock as module
+from specviz.measure import costs
 from specviz.measure.clock import Clock, Lap, busy, middle_half, ratio, spread, taking_turns, unsure
 from specviz.measure.estimate import Estimate
 
@@ -101,6 +104,24 @@ def test_a_device_is_waited_for_inside_the_time_of_its_work(now):
         now[0] += next(waits)
 
     assert Clock({"one": working(now, 1.0)}, warm=1, settle=settle).until(1).seconds("one") == (6.0,)
+
+
+def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now, monkeypatch):
+    """After other work it takes 9 s, after itself 2 s; the first call is not counted, and no other part is called twice."""
+    called = []
+
+    def part(name: str, after_others: float, after_itself: float) -> None:
+        now[0] += after_itself if called[-1:] == [name] else after_others
+        called.append(name)
+
+    waits = []
+    monkeypatch.setattr(costs, "settle", waits.append)
+    parts = {"one": partial(part, "one", 9.0, 2.0), "many": partial(part, "many", 30.0, 30.0)}
+    clock = costs.timed(parts, None, 2, warm=1, alike={"one"})
+    assert (clock.seconds("one"), clock.seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
+    assert called.count("one") == 6 and called.count("many") == 3
+    assert len(waits) == 2 * 6 + 3, "a device is waited for before, between and after"
+    assert costs.timed(parts, None, 2, warm=1).seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
 
 
 def test_streams_take_turns_by_the_time_they_have_had(now):
