@@ -39,8 +39,11 @@ KEY = """(key) => new Promise((done) => {
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
 BARS = "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
+SHOWS = """([selector, text]) => [...document.querySelectorAll(selector)].some(
+    (one) => one.checkVisibility() && one.textContent.includes(text))"""
 DRAWN = ".stage:not(.waiting) .sentence"
 AT_REST = ".stApp[data-test-script-state=notRunning]"
+SO_FAR = ".st-key-exactness-buttons"
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
 ROUNDS = 5  # that are asked of a run: a text may end
 MILLION, MANY = 1_000_000, 10_000
@@ -75,13 +78,21 @@ class Walk:
         self.seconds[goal].append(time.perf_counter() - began)
 
 
+def shows(page: Page, selector: str, text: str = "") -> None:
+    """Wait until something that a selector finds is visible and has this text in it.
+
+    It is looked for at every frame. A locator looks again only every half second once it has waited for a quarter, which is too coarse here.
+    """
+    page.wait_for_function(SHOWS, arg=[selector, text], polling="raf", timeout=PATIENT)
+
+
 def first_paint(walk: Walk, goal: Goal, browser: Browser, address: str) -> None:
     """A visitor who was never here opens the first page; painted is the round's first sentence."""
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
     with walk.timed(goal):
         page.goto(address, wait_until="commit")
-        page.locator(DRAWN).wait_for(timeout=PATIENT)
+        shows(page, DRAWN)
     page.close()
     context.close()
 
@@ -148,15 +159,14 @@ def changes(walk: Walk, page: Page, address: str, times: int) -> None:
         link.wait_for()
         began = time.perf_counter()
         link.click()
-        page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
-        page.locator(AT_REST).wait_for(state="attached")
+        shows(page, f"[class*='st-key-onward-{name}']")
+        shows(page, AT_REST)
         if n >= len(names):  # every page was open once
             walk.seconds[CHANGE].append(time.perf_counter() - began)
 
 
 def samples(walk: Walk, page: Page, address: str, times: int) -> None:
     """Each lot under a seed of its own, until its number stands beside the buttons; then one million, watched for changes."""
-    so_far = page.locator(".st-key-exactness-buttons")
     for n in range(times):
         page.goto(f"{address}/exactness?seed={100 + n}")
         page.get_by_role("button", name="10,000", exact=True).wait_for()
@@ -164,7 +174,7 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
         page.wait_for_timeout(1500)  # until the distribution is ready
         with walk.timed(SAMPLES):
             page.get_by_role("button", name="10,000", exact=True).click()
-            so_far.get_by_text(f"{MANY:,} samples so far").wait_for()
+            shows(page, SO_FAR, f"{MANY:,} samples so far")
     page.goto(f"{address}/exactness?seed=99")
     page.get_by_role("button", name="Settings", exact=True).click()
     button = page.get_by_role("button", name="Sample a million")
@@ -178,7 +188,7 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
         now, drawn = time.perf_counter(), page.evaluate(BARS)
         if drawn != seen:
             longest, last, seen = max(longest, now - last), now, drawn
-        if f"{MILLION:,} samples so far" in so_far.inner_text():
+        if f"{MILLION:,} samples so far" in page.locator(SO_FAR).inner_text():
             break
         page.wait_for_timeout(50)
     walk.seconds[ALL].append(time.perf_counter() - began)

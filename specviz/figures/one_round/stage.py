@@ -146,8 +146,8 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
     chip = {
         "glyphs": glyphs(raw, decision.token),
         "name": name(raw, decision.token),
-        "q": decision.q,
-        "p": decision.p,
+        "q": _short(decision.q),
+        "p": _short(decision.p),
         "u": decision.u,
         "threshold": decision.threshold,
         "ratio": None if decision.threshold is None else _ratio(decision),
@@ -245,7 +245,7 @@ def drawn_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any
     place = "the token after the draft" if index else "the next token"
     if drafted is not None:
         place = f"{ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
-    return {"place": place, "beta": probs.beta, "left": left, "views": views}
+    return {"place": place, "beta": _short(probs.beta), "left": _short(left), "views": views}
 
 
 def _view(trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None) -> list[dict]:
@@ -280,8 +280,8 @@ def _tallest(distributions: list[dict[str, Any]]) -> float:
 
 
 def _short(x: float | None) -> float | None:
-    """Heights of bars with seven digits: a fiftieth of a pixel on any screen, and half the bytes."""
-    return None if x is None else round(x, 7)
+    """Heights of bars with five significant digits: a hundredth of a pixel on any screen, and less than half the bytes."""
+    return None if x is None else float(f"{x:.5g}")
 
 
 def bare_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
