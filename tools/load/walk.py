@@ -39,8 +39,13 @@ KEY = """(key) => new Promise((done) => {
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
 BARS = "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
-SHOWS = """([selector, text]) => [...document.querySelectorAll(selector)].some(
-    (one) => one.checkVisibility() && one.textContent.includes(text))"""
+SHOWS = """([selector, text]) => {
+    const found = (root) => [
+        ...root.querySelectorAll(selector),
+        ...[...root.querySelectorAll("*")].flatMap((one) => (one.shadowRoot ? found(one.shadowRoot) : [])),
+    ];
+    return found(document).some((one) => one.checkVisibility() && one.textContent.includes(text));
+}"""
 DRAWN = ".stage:not(.waiting) .sentence"
 AT_REST = ".stApp[data-test-script-state=notRunning]"
 SO_FAR = ".st-key-exactness-buttons"
