@@ -131,7 +131,7 @@ def test_a_walk_s_rows_say_what_was_seen_and_what_is_wanted():
     seen.bytes[walk.ROUND] = 61_400
     assert walk.table(seen) == [
         ("a key, until its step is drawn", "0.012 s", "0.030 s", "3", "below 0.02 s"),
-        ("bytes of a round's payload", "61 kB", "", "1", "below 60 kB"),
+        ("bytes of a round's payload", "61.4 kB", "", "1", "below 60 kB"),
     ]
 
 

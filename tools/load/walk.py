@@ -313,7 +313,7 @@ def table(walk: Walk) -> list[tuple[str, ...]]:
         times = Times.of(goal.said, seconds)
         rows.append((goal.said, f"{times.median:.3f} s", f"{times.p95:.3f} s", f"{times.seen}", f"below {goal.most:g} s"))
     for goal, size in walk.bytes.items():
-        rows.append((goal.said, f"{size / 1000:,.0f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
+        rows.append((goal.said, f"{size / 1000:,.1f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
     return rows
 
 
