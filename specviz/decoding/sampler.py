@@ -210,12 +210,12 @@ class SharedSampler:
                 continue
             drafting[here] = drafted = node < self.levels[start]
             for purpose in purposes[:3] if drafted else purposes[3:]:
-                randomness[purpose][here] = self._stream(purpose, start, node)[which[here]]
+                randomness[purpose][here] = self._numbers(purpose, start, node, which[here])
         return randomness, drafting
 
-    def _stream(self, purpose: Purpose, start: int, node: int) -> np.ndarray:
-        """The random numbers of all samples of the shard, (count,) float64."""
-        return self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)
+    def _numbers(self, purpose: Purpose, start: int, node: int, which: np.ndarray) -> np.ndarray:
+        """The random numbers of these n samples, (n,) float64."""
+        return self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)[which]
 
     def _end_rounds(self, place: int, which: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray) -> None:
         """Let the rounds of these samples test no draft token here; those that would have take the number of a bonus token."""
@@ -224,7 +224,7 @@ class SharedSampler:
         began = self.start[which[ended]]
         for start in np.unique(began).tolist():
             here = ended[began == start]
-            randomness[Purpose.BONUS][here] = self._stream(Purpose.BONUS, start, place - start)[which[here]]
+            randomness[Purpose.BONUS][here] = self._numbers(Purpose.BONUS, start, place - start, which[here])
 
     def _write(
         self,
@@ -250,10 +250,7 @@ def next_tokens(
     drafting       (n,) bool: True where the sample's round tests a draft token here, False where it adds its bonus token
     """
     p, drawn, q = distributions
-    closed = ~drafting
-    if closed.all():  # the commonest case by far, mostly of one sample
-        return draw_each(rule.bonus(p), torch.from_numpy(randomness[Purpose.BONUS])).numpy(), closed
-    tokens = np.empty(len(drafting), dtype=np.int64)
+    tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 
     def fill(which: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
         ids = draw_each(probs, torch.from_numpy(randomness[purpose][which]))
@@ -262,15 +259,16 @@ def next_tokens(
 
     if closed.any():
         fill(closed, rule.bonus(p), Purpose.BONUS)
-    assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
-    draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
-    here = rule.at(p)
-    accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
-    rejected = np.flatnonzero(drafting)[~accepted]
-    if len(rejected):
-        with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
-            fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
-            closed[rejected] = True
+    if drafting.any():
+        assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
+        draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
+        here = rule.at(p)
+        accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
+        rejected = np.flatnonzero(drafting)[~accepted]
+        if len(rejected):
+            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
+                fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
+                closed[rejected] = True
     return tokens, closed
 
 

@@ -280,7 +280,7 @@ def _tallest(distributions: list[dict[str, Any]]) -> float:
 
 
 def _short(x: float | None) -> float | None:
-    """Heights of bars with five significant digits: a hundredth of a pixel on any screen, and less than half the bytes."""
+    """Five significant digits of what is drawn, or written with fewer: a hundredth of a pixel, and less than half the bytes."""
     return None if x is None else float(f"{x:.5g}")
 
 
