@@ -81,7 +81,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
         page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
         expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)
     asked = page.get_by_role("button", name="Sample anyway, to 10,000", exact=True)
-    asked.click()  # every sample runs the decoder, round by round, so this takes minutes: a fast machine is not done before Stop
+    asked.click()  # every sample runs the decoder, round by round: much longer work than a million on shared distributions
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-mistakes-stop button")
     began = time.monotonic()
