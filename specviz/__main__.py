@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _Parser(prog="specviz", description="Exact speculative decoding on real models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"specviz.commands.{name}")
+        module = importlib.import_module(f"specviz.cli.{name}")
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         module.arguments(command)
         command.set_defaults(run=module.run)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from specviz.decoding.run import run
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.pieces import admit
 from specviz.evidence.sampled import SampleEffort, sampled_and_tested
 from specviz.evidence.saved import SavedSamples
@@ -30,11 +30,11 @@ from specviz.models.pairs.lent import lent
 from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
 from specviz.models.pairs.names import Places
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.prediction.plan import PlanRow, SpeedPlan
-from specviz.prediction.plan_run import PlanEffort, make_plan
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.records import write
 from specviz.settings import GAMMA_MAX, Settings, whole
+from specviz.speed.prediction.plan import PlanRow, SpeedPlan
+from specviz.speed.prediction.plan_run import PlanEffort, make_plan
 from specviz.trace import Trace
 
 if TYPE_CHECKING:
@@ -327,9 +327,9 @@ class Pair:
             raise SettingsError("mode", mode, "both, shared-distributions or engine")
         settings = self._settings_of(prompt, {"length": VERIFIED, **options})
         whole("length", settings.length, 1, 4)
-        name = sources.known(decoder)
-        settings = sources.under(name, settings)
-        stages = 2 * len(sources.modes(name, mode, settings))
+        name = decoders.known(decoder)
+        settings = decoders.under(name, settings)
+        stages = 2 * len(decoders.modes(name, mode, settings))
         begun: list[str] = []
 
         def told(doing: str) -> Callable[[float], None]:

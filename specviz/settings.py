@@ -81,7 +81,7 @@ class Settings:
     length       most tokens to generate, 1 to 4096
     uniforms     random numbers chosen by a person: (position, purpose name) -> u in [0, 1)
     engine       what runs a round: reference, device (it stays on the models' device), compiled (the same through torch.compile),
-                 or auto (decoding/choice.py)
+                 or auto (decoding/device/choice.py)
 
     Only the proposers and rules that need the following settings read them:
 

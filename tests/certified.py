@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.__main__ import main
-from specviz.evidence import experiment
+from specviz.evidence import tests
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.statistics.finding import Finding
 
@@ -36,7 +36,7 @@ def remembered_permutations() -> Iterator[None]:
 
     The test is a function of what is in the key, so that every redraw finds what it would have found.
     """
-    tested = experiment.permutation_test
+    tested = tests.permutation_test
 
     def remembered(first, second, *, watch=None, **options):
         key = (tuple(first), tuple(second), tuple(sorted(options.items())))
@@ -44,11 +44,11 @@ def remembered_permutations() -> Iterator[None]:
             _PERMUTED[key] = tested(first, second, **options)
         return _PERMUTED[key]
 
-    experiment.permutation_test = remembered
+    tests.permutation_test = remembered
     try:
         yield
     finally:
-        experiment.permutation_test = tested
+        tests.permutation_test = tested
 
 
 def states(record: Record) -> dict[str, str]:

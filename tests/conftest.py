@@ -17,7 +17,7 @@ import pytest
 LONGEST = (
     "tests/e2e/",
     "tests/export/",
-    "tests/commands/",
+    "tests/cli/",
     "tests/evidence/",
     "tests/web/",
     "tests/models/",
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_sessionfinish():
     """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
-    queue = sys.modules.get("specviz.web.work.queue")
+    queue = sys.modules.get("specviz.web.jobs.queue")
     if queue is not None:
         for ticket in [*queue.shared()._line, *queue.shared()._working]:
             ticket.drop()
@@ -102,7 +102,8 @@ def record(report):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """An export without the bytes of its figures, which take longer than all else in it: for tests that read its other files."""
-    from specviz.export import matplotlib_adapter, package, slides
+    from specviz.export import matplotlib_adapter, package
+    from specviz.web.one_round import slides
 
     class Sheet:
         def get_figwidth(self):
@@ -118,7 +119,7 @@ def no_pictures(monkeypatch):
 @pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""
-    from specviz.web.work import cache, warmup
+    from specviz.web.jobs import cache, warmup
 
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)

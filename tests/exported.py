@@ -11,27 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence.experiment import Plan as Planned
-from specviz.evidence.experiment import joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
-from specviz.export import exactness, rounds, speed
+from specviz.evidence.serving_setups import setups
+from specviz.evidence.tests import Plan as Planned
+from specviz.evidence.tests import joint_tests, judged
 from specviz.export import report as of_report
-from specviz.export.drafting_methods import drafting_methods
 from specviz.export.package import Package
-from specviz.export.serving_limits import serving_limits
-from specviz.export.whole_text import whole_text
-from specviz.figures.exactness.evidence import CellShares, SeedPValues
+from specviz.figures.cell_shares import CellShares, SeedPValues
 from specviz.figures.mistakes import Curve, Speed
-from specviz.figures.speed.surface import Spot
-from specviz.measure import methods, passage
-from specviz.prediction.batches import BatchSpeeds
-from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import from_json
-from specviz.prediction.study import Study
-from specviz.serving import setups
 from specviz.settings import Settings
+from specviz.speed import methods, passage
+from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.prediction.plans import from_json
+from specviz.speed.prediction.study import Study
 from specviz.trace import Trace
+from specviz.web.drafting_methods.package import drafting_methods
+from specviz.web.exactness.package import break_it, exact
+from specviz.web.one_round.package import one_round, one_token
+from specviz.web.serving_limits.package import serving_limits
+from specviz.web.speed.package import how_fast
+from specviz.web.speed.surface import Spot
+from specviz.web.whole_text.package import whole_text
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
@@ -99,11 +101,11 @@ def packages() -> dict[str, Package]:
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
-        "exactness": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
-        "mistakes": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
-        "one_round": rounds.one_round(trace, 0, {}, trace.models),
-        "one_token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
-        "speed": speed.how_fast(plans[PLAN], SAID, *sections),
+        "exactness": exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
+        "mistakes": break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
+        "one_round": one_round(trace, 0, {}, trace.models),
+        "one_token": one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
+        "speed": how_fast(plans[PLAN], SAID, *sections),
         "drafting_methods": drafting_methods(
             methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),

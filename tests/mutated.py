@@ -9,8 +9,8 @@ import numpy as np
 
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE
+from specviz.evidence.bugs.bug import on_tables
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution
-from specviz.evidence.mutants.record import on_tables
 from specviz.randomness import PhiloxRandomness
 from specviz.statistics.cells import Cells
 from tests.chance import SEED

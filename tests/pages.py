@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.exactness.state import Exam, Question
-from specviz.web.work import cache
-from specviz.web.work.queue import Stopped
+from specviz.web.jobs import cache
+from specviz.web.jobs.queue import Stopped
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,10 +11,10 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.common.components import component
-from specviz.figures.common.narration import HEADLINE, OPENING
-from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import stops
+from specviz.figures.components import component
+from specviz.figures.narration import HEADLINE, OPENING
+from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.tour import stops
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 

@@ -67,7 +67,7 @@ def test_every_command_and_option_that_it_shows_exists():
     for name, *words in shown:
         assert name in COMMANDS, name
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"specviz.commands.{name}").arguments(parser)
+        importlib.import_module(f"specviz.cli.{name}").arguments(parser)
         known = {option for action in parser._actions for option in action.option_strings}
         assert {word for word in words if word.startswith("--")} <= known, (name, words)
 
@@ -89,7 +89,7 @@ def test_the_pages_of_its_table_are_the_pages_of_the_app():
 
 
 def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
-    from specviz.evidence.mutants.catalog import MUTANTS
+    from specviz.evidence.bugs.registry import MUTANTS
     from specviz.models.pairs.families import FAMILIES
 
     assert f"- {len(FAMILIES)} families of transformers models" in README

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.web.drafting_methods.state import recorded
+from specviz.web.drafting_methods.tree import tree_payload
 from tests.browser import CHROMIUM, FLAGS
 from tests.stage_harness import COLORS, SIZES, component_page
 

@@ -10,10 +10,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-from specviz.figures.common.narration import apart, number
-from specviz.figures.one_round.stage import read_cursor, write_cursor
-from specviz.figures.one_token.link import read_state, write_distribution
-from specviz.figures.one_token.token import GRID, PRESETS, shared_out
+from specviz.figures.narration import apart, number
+from specviz.web.one_round.stage import read_cursor, write_cursor
+from specviz.web.one_token.link import read_state, write_distribution
+from specviz.web.one_token.token import GRID, PRESETS, shared_out
 
 FILE = Path(__file__).with_name("written_cases.json")
 EDGES = (

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
-from specviz.commands.common import options  # noqa: E402
-from specviz.figures.common.glossary import GLOSSARY  # noqa: E402
+from specviz.cli.common import options  # noqa: E402
+from specviz.figures.glossary import GLOSSARY  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, Options  # noqa: E402
 from tools.servers import table as of_audits  # noqa: E402
 
@@ -72,7 +72,7 @@ def table(rows: list[argparse.Action]) -> str:
 def command(name: str) -> str:
     """The options of a command: links to shared groups, the rest as a table, and the epilog of its parser."""
     parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(f"specviz.commands.{name}").arguments(parser)
+    importlib.import_module(f"specviz.cli.{name}").arguments(parser)
     rest, shared = {fingerprint(action): action for action in parser._actions}, []
     for link, arguments in SHARED.values():
         group = [fingerprint(action) for action in actions(arguments)]

@@ -33,8 +33,8 @@ from specviz.audit.known import (
 from specviz.audit.parting import Parting, parting
 from specviz.audit.reading import Reading, after, read
 from specviz.decoding.samples import Samples
-from specviz.evidence.mutants.builders import uncut, unwarped
-from specviz.evidence.mutants.mistakes import MISTAKES
+from specviz.evidence.bugs.builders import uncut, unwarped
+from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.scores import conditional
 from specviz.models.pairs.pair import LoadedPair
 from specviz.settings import Settings

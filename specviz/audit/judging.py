@@ -20,11 +20,11 @@ from specviz.audit.texts import against_texts
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import answer_of
 from specviz.evidence.certificate.seal import sealed
-from specviz.evidence.experiment import CELLS, Plan
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.sample_files.against_weights import against_distribution
 from specviz.evidence.sample_files.reading import SampleFile, as_samples
 from specviz.evidence.sample_files.two_files import compare
+from specviz.evidence.tests import CELLS, Plan
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import LoadedPair
 from specviz.settings import Settings

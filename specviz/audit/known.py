@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from specviz.audit.reading import Reading
-from specviz.evidence.mutants.builders import LEAST, SIBLINGS
-from specviz.evidence.mutants.distributions import certain, halved, reheated
-from specviz.evidence.mutants.rules import ByListPlace
+from specviz.evidence.bugs.builders import LEAST, SIBLINGS
+from specviz.evidence.bugs.distributions import certain, halved, reheated
+from specviz.evidence.bugs.rules import ByListPlace
 from specviz.settings import Settings
-from specviz.verification.token_rule import EmptyResidual, residual
+from specviz.verification.token import EmptyResidual, residual
 from specviz.verification.typical import least_typical
 from specviz.verification.warp import warp
 

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from specviz.audit.traps import Probe
-from specviz.evidence.experiment import CELLS, MARGIN, Plan
 from specviz.evidence.sample_files.two_files import FEWEST_DF
+from specviz.evidence.tests import CELLS, MARGIN, Plan
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import corrected, detectable_tv, draws_needed, pooled_draws
 

@@ -11,10 +11,10 @@ import torch
 
 from specviz.evidence.certificate.redraw import weighed
 from specviz.evidence.partition import Partition
+from specviz.evidence.serving_setups.served import in_bfloat16
 from specviz.models.pairs.fit import free_bytes
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.public import OVERHEAD
-from specviz.serving.served import in_bfloat16
 from specviz.settings import Settings
 
 

@@ -18,11 +18,11 @@ import torch
 
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence import sources
-from specviz.evidence.experiment import CELLS, Plan, joint_tests, judged, part
+from specviz.evidence import decoders
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import report
 from specviz.evidence.sample_files.reading import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.evidence.tests import CELLS, Plan, joint_tests, judged, part
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.paths import distributions_after
@@ -275,7 +275,7 @@ def against_texts(
     )
     watch(0.6)
     partition, counts = cells_of(distribution, Counter(texts), plan, settings.length)
-    reference = sources.reference(pair, settings, ids, watch=part(watch, 0.6, 0.7))
+    reference = decoders.reference(pair, settings, ids, watch=part(watch, 0.6, 0.7))
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
     ]

@@ -1,6 +1,6 @@
 """The cells of a task's histogram and of its tests: made once from the exact distribution, kept as JSON, and counted in as samples come.
 
-The tests are those of *Is it exact?* (evidence/looks.py): at 100, 1,000, ... samples of the class, in the order in which they came,
+The tests are those of *Is it exact?* (evidence/sequential.py): at 100, 1,000, ... samples of the class, in the order in which they came,
 each in cells and at a level that were fixed before the first. Who asks for samples next may depend on what was seen, but no sample's
 value does, so the order is no choice among values.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from specviz.classroom.store import Drawn
 from specviz.decoding.samples import Samples
-from specviz.evidence import looks
+from specviz.evidence import sequential
 from specviz.evidence.partition import Partition
 
 
@@ -78,7 +78,7 @@ class Tally:
             part = samples.part(begin, begin + count)
             cells: dict[str, Any] = {"shown": _sparse(self.cells.shown.counts(part)), "looks": {}}
             for look, partition in enumerate(self.cells.looks):
-                due = looks.LOOKS.n(look)
+                due = sequential.LOOKS.n(look)
                 if self.n >= due:
                     continue
                 counts = _sparse(partition.counts(part.part(0, min(count, due - self.n))))
@@ -93,7 +93,7 @@ class Tally:
 
 def judged(look: int, partition: Partition, counts: np.ndarray) -> dict[str, Any]:
     """What a test of the class's samples found, JSON-ready."""
-    answer = looks.judge(look, partition, counts, "the class")
+    answer = sequential.judge(look, partition, counts, "the class")
     tests = [asdict(test) for test in answer.tests]
     return {
         "n": answer.plan.n, "verdict": answer.verdict, "sentence": answer.sentence, "detectable_tv": answer.detectable_tv,

@@ -1,6 +1,6 @@
 """The class's evidence as a certificate that ``specviz check`` confirms: every sample can be drawn again from seed and student numbers.
 
-It holds the samples of the last test of the plan (evidence/looks.py), in the order in which they came, and is tested at that test's
+It holds the samples of the last test of the plan (evidence/sequential.py), in the order in which they came, and is tested at that test's
 part of the false-alarm rate. So all certificates of a task together have the plan's rate, whenever they are made.
 """
 
@@ -14,10 +14,10 @@ from specviz.classroom.records import block
 from specviz.classroom.store import Drawn, blocks
 from specviz.decoding.sampler import Watch
 from specviz.errors import EvidenceError
-from specviz.evidence import sources
-from specviz.evidence.experiment import Plan, answer
-from specviz.evidence.looks import LOOKS
+from specviz.evidence import decoders
 from specviz.evidence.report import report
+from specviz.evidence.sequential import LOOKS
+from specviz.evidence.tests import Plan, answer
 from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
@@ -40,13 +40,13 @@ def certificate(pair: LoadedPair, settings: Settings, drawn: Sequence[tuple[int,
     n = tested(sum(count for *_, count in drawn))
     asked = [block(*one) for one in blocks((Drawn(*one, {}) for one in drawn), n)]
     ids, (target, draft) = pair.encode(settings.prompt), pair.open(settings)
-    samples = sources.draw_blocks("speculative", pair, settings, ids, asked, lambda share: watch(0.3 * share))
+    samples = decoders.draw_blocks("speculative", pair, settings, ids, asked, lambda share: watch(0.3 * share))
     look = LOOKS.due(n)
     assert look is not None
     plan = Plan.fitting(n, samples.tokens.shape[1], TV, LOOKS.level(look) * LOOKS.tests)
-    reference = sources.reference(pair, settings, ids)
+    reference = decoders.reference(pair, settings, ids)
     found = answer(
-        plan, target, draft, ids, samples, sources.SHARED, pair.eos_token_ids, reference, lambda share: watch(0.3 + 0.7 * share)
+        plan, target, draft, ids, samples, decoders.SHARED, pair.eos_token_ids, reference, lambda share: watch(0.3 + 0.7 * share)
     )
-    found = replace(found, near=sources.near("speculative", pair, settings, ids, found.partition, n, asked))
+    found = replace(found, near=decoders.near("speculative", pair, settings, ids, found.partition, n, asked))
     return report("speculative", [found], pair, settings, blocks=asked)

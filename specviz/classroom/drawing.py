@@ -16,8 +16,8 @@ from specviz.decoding.run import run
 from specviz.decoding.sampler import Watch
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
-from specviz.evidence import sources
-from specviz.figures.common.glyphs import glyphs, piece
+from specviz.evidence import decoders
+from specviz.figures.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
@@ -49,7 +49,7 @@ def samples(
 
     asked  (first, count) each, by the numbers of the task's seed; walks  numbers of samples
     """
-    drawn = sources.draw_blocks("speculative", pair, settings, ids, asked, watch) if asked else None
+    drawn = decoders.draw_blocks("speculative", pair, settings, ids, asked, watch) if asked else None
     return drawn, [[_shown(pair, one) for one in rounds] for rounds in written(pair, settings, ids, walks)]
 
 
@@ -123,7 +123,7 @@ def situation(pair: LoadedPair, settings: Settings, number: int, watch: Watch) -
 
 def voted_on(pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], watch: Watch) -> Samples:
     """OWN samples of a decoder with a mistake, or without one: what a class votes on."""
-    return sources.draw(mistake or "speculative", sources.SHARED, pair, settings, ids, 0, OWN, watch)
+    return decoders.draw(mistake or "speculative", decoders.SHARED, pair, settings, ids, 0, OWN, watch)
 
 
 def _shown(pair: LoadedPair, one: Round) -> Shown:

@@ -11,7 +11,7 @@ import numpy as np
 
 from specviz.classroom.records import SPAN, Task, seed_of
 from specviz.classroom.store import Drawn
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.cell_shares import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
 
 BINS = 10  # of predicted probabilities

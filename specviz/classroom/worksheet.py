@@ -16,7 +16,7 @@ from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.trace import Round
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 
 WORDS = ("sun", "rain", "wind", "snow")  # a diary of the weather: any of them may follow any other
 GAMMA = 3  # draft tokens of the round

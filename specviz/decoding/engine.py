@@ -20,7 +20,7 @@ from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpo
 from specviz.settings import Settings
 from specviz.trace import Distribution, Ending, Outcome, Round
 from specviz.verification.draft_tree import DraftTree, depths_of
-from specviz.verification.token_rule import Rule, TokenRule
+from specviz.verification.token import Rule, TokenRule
 from specviz.verification.views import round_views
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ def decode(
     prompt   at least one id
     draw     number of this sample: it uses the draw-th number of every random stream
     earlier  rounds of the same run that are already known; decoding continues after them
-    steps    what runs a round, as decoding/choice.py chooses it; None: ``step`` with these arguments
+    steps    what runs a round, as decoding/device/choice.py chooses it; None: ``step`` with these arguments
 
     Raises SettingsError for a prompt that is empty or longer than the context.
     """

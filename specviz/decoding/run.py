@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from specviz.decoding.choice import COMPILED, DEVICE, chosen
+from specviz.decoding.device.choice import COMPILED, DEVICE, chosen
 from specviz.decoding.engine import decode, randomness_of
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import draftable, with_draftable

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.choice import chosen
+from specviz.decoding.device.choice import chosen
 from specviz.decoding.engine import advance, opening_row
 from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.errors import SettingsError
@@ -27,7 +27,7 @@ from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.verification.draw import draw_each
-from specviz.verification.token_rule import EmptyResidual, Rule, TokenRule
+from specviz.verification.token import EmptyResidual, Rule, TokenRule
 
 Watch = Callable[[float], None]  # called with the fraction of the work that is done; may raise to stop it
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
@@ -116,7 +116,7 @@ def shared_distributions(
     keep   called with the state after each pass; the arrays change afterward, so copy what is to last
 
     The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
-    so a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:
+    so a sample with a random number that close to its threshold may differ (``specviz.evidence.borderline`` finds these). Memory:
     4 (L + 1) bytes per sample and stream, and the distributions of one pass.
 
     Raises SettingsError for a rule that does not judge token by token, and for a proposer of anything but chains of fixed length.

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any
 
-from specviz.decoding.borderline import NEAR
+from specviz.evidence.borderline import NEAR
 from specviz.evidence.certificate.seal import sealed
-from specviz.evidence.experiment import Answer
+from specviz.evidence.tests import Answer
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair
 from specviz.records import versions

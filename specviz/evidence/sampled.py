@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.decoding.sampler import Watch
-from specviz.evidence import sources
-from specviz.evidence.experiment import Plan, answer
+from specviz.evidence import decoders
 from specviz.evidence.pieces import Pool
 from specviz.evidence.report import report
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import draw_all
+from specviz.evidence.tests import Plan, answer
 from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
@@ -50,14 +50,14 @@ def sampled_and_tested(
     """
     ids, answers = pair.encode(settings.prompt), []
     target, draft = pair.open(settings)
-    reference = sources.reference(pair, settings, ids)
-    for mode in sources.modes(name, effort.mode, settings):
+    reference = decoders.reference(pair, settings, ids)
+    for mode in decoders.modes(name, effort.mode, settings):
         drawing = told(f"{name}, {mode}: drawing")
         samples = draw_all(saved, name, mode, pair, settings, ids, effort.samples, effort.seconds, drawing, elsewhere)
         planned = Plan.fitting if answers else Plan.of  # after shared distributions, the engine detects what its samples allow
         plan = planned(len(samples), samples.tokens.shape[1], effort.tv)
         testing = told(f"{name}, {mode}: testing")
         found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, testing)
-        answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
-    exact = sources.analytic_tv(name, pair, settings, ids) if effort.mode != "shared-distributions" else None
+        answers.append(replace(found, near=decoders.near(name, pair, settings, ids, found.partition, len(samples))))
+    exact = decoders.analytic_tv(name, pair, settings, ids) if effort.mode != "shared-distributions" else None
     return report(name, answers, pair, settings, exact)

@@ -12,13 +12,13 @@ import numpy as np
 
 from specviz.decoding.sampler import Shard, ShardState, Watch, shared_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.pieces import PairThere, Pool, admit, described
 from specviz.evidence.saved import ModeSamples, SavedSamples
 from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
-SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
+SHARD = {decoders.SHARED: 2_000_000, decoders.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
 ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
 PILOT = 64  # samples whose time tells how many fit into the given seconds
 
@@ -57,7 +57,7 @@ class Drawing:
 
 def drawn(pair: LoadedPair, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
     """The samples of a shard."""
-    return sources.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
+    return decoders.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
 
 
 def asked(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
@@ -110,11 +110,11 @@ def draw_all(
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / part.n)
 
-        if mode == sources.SHARED:
-            shard = Shard(*sources.arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
+        if mode == decoders.SHARED:
+            shard = Shard(*decoders.arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
             samples = shared_distributions(shard, name, told, part.half and replace(part.half), keep)
         else:
-            samples = sources.draw(name, mode, pair, settings, ids, first, count, told)
+            samples = decoders.draw(name, mode, pair, settings, ids, first, count, told)
         part.add(samples)
         saved.tick()
     watch(1.0)
@@ -134,7 +134,7 @@ def _gathered(drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: Sa
 
 def cuts(mode: str, n: int) -> list[int]:
     """Sizes of the shards, in order. In float32 a sample very close to an edge may depend on the other samples of its shard."""
-    pilot = [] if mode == sources.SHARED else [min(n, PILOT)]
+    pilot = [] if mode == decoders.SHARED else [min(n, PILOT)]
     left, size = n - sum(pilot), SHARD.get(mode, ONE_BY_ONE)
     return pilot + [min(size, left - done) for done in range(0, left, size)]
 
@@ -142,9 +142,9 @@ def cuts(mode: str, n: int) -> list[int]:
 def _begun(
     name: str, mode: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], most: int, seconds: float
 ) -> ModeSamples:
-    if mode == sources.SHARED:
+    if mode == decoders.SHARED:
         return ModeSamples(most, name, np.zeros((0, 0), dtype=np.int32))
     began = time.perf_counter()
-    pilot = sources.draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
+    pilot = decoders.draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
     each = (time.perf_counter() - began) / len(pilot)
     return ModeSamples(max(len(pilot), min(most, int(seconds / each))), pilot.source, pilot.tokens)

@@ -13,8 +13,8 @@ from specviz.statistics.finding import Finding
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
+    from specviz.evidence.tests import Answer
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in looks.py; a test compares them
 
@@ -69,7 +69,7 @@ class Tally:
 
     def add(self, arms: Sequence[Samples]) -> tuple[tuple[Look, ...], ...]:
         """Count the next samples of each decoder in; they must not go past the next of SIZES. Returns what a test found that is due then."""
-        from specviz.evidence.looks import judge
+        from specviz.evidence.sequential import judge
 
         for counts, samples in zip(self.counts, arms, strict=True):
             counts += self.cells.counts(samples)

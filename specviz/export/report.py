@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
-from specviz.evidence.mutants.mistakes import MISTAKES
+from specviz.evidence.bugs.published import MISTAKES
 from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
 from specviz.export.package import Package, Picture, quoted
-from specviz.figures.exactness import report as figures
+from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
 from specviz.statistics.finding import POWER, p_in_words

@@ -1,1 +1,1 @@
-"""Pictures: a record goes in, something to draw comes out. A folder per page. No torch, no streamlit."""
+"""Figures that several pages share: colors, how tokens are shown, sentences, the components' scripts. No torch, no streamlit."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.common.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS
-from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import CLEAR, CellShares
-from specviz.figures.exactness.samples import SamplingResult
+from specviz.figures import cell_shares
+from specviz.figures.cell_shares import CLEAR, CellShares
+from specviz.figures.sampling_results import SamplingResult
+from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Tally
@@ -244,4 +244,4 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
 
 def wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
     """Samples of the wrong decoder beside the exact distribution: outlines, as everywhere on the page."""
-    return evidence.cell_bars(one, evidence.rows_end(one), kind, hollow=True)
+    return cell_shares.cell_bars(one, cell_shares.rows_end(one), kind, hollow=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.figures.exactness.samples import ExactnessResult
 from specviz.figures.mistakes import MistakeResult
+from specviz.figures.sampling_results import ExactnessResult
 from specviz.records import Schema, build, plain
 from specviz.settings import Settings
 

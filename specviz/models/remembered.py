@@ -142,7 +142,7 @@ class RememberedModel:
 
 
 class RememberedTexts:
-    """Remembered distributions for a round of fixed shapes (decoding/device_round.py): texts take the place of keys and values.
+    """Remembered distributions for a round of fixed shapes (decoding/device/round.py): texts take the place of keys and values.
 
     The distributions are looked up on the host, so such a round is not faster. It shows what the round decides.
     """

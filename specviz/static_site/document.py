@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from specviz.figures.common.components import linked, styles
-from specviz.figures.common.pages import ALL, following
+from specviz.figures.components import linked, styles
+from specviz.figures.pages import ALL, following
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"

@@ -10,30 +10,30 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.figures.common.components import component
-from specviz.figures.common.glossary import GLOSSARY
-from specviz.figures.common.narration import HEADLINE, OPENING
-from specviz.figures.drafting_methods import matrix
-from specviz.figures.drafting_methods import methods as methods_words
-from specviz.figures.drafting_methods.overview import overview_payload
-from specviz.figures.drafting_methods.tree import tree_payload
-from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import stops
-from specviz.figures.one_token.token import token_payload
-from specviz.figures.questions import questions as asked
-from specviz.figures.serving_limits import setups as setups_words
-from specviz.figures.speed import plan as plan_words
-from specviz.figures.speed import study as study_words
-from specviz.figures.whole_text import lanes as lanes_words
-from specviz.measure import methods, passage
-from specviz.measure.methods import MethodComparison, MethodRow
-from specviz.prediction import plans
-from specviz.prediction.study import Study
+from specviz.evidence.serving_setups import setups
+from specviz.figures.components import component
+from specviz.figures.glossary import GLOSSARY
+from specviz.figures.narration import HEADLINE, OPENING
 from specviz.records import ASSETS, read_file
-from specviz.serving import setups
 from specviz.settings import Settings
+from specviz.speed import methods, passage
+from specviz.speed.methods import MethodComparison, MethodRow
+from specviz.speed.prediction import plans
+from specviz.speed.prediction.study import Study
 from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
+from specviz.web.drafting_methods import matrix
+from specviz.web.drafting_methods import methods as methods_words
+from specviz.web.drafting_methods.overview import overview_payload
+from specviz.web.drafting_methods.tree import tree_payload
+from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.tour import stops
+from specviz.web.one_token.token import token_payload
+from specviz.web.questions import questions as asked
+from specviz.web.serving_limits import setups as setups_words
+from specviz.web.speed import plan as plan_words
+from specviz.web.speed import study as study_words
+from specviz.web.whole_text import lanes as lanes_words
 
 TRACES = ASSETS / "traces"
 KEYS = [field.name for field in fields(Settings)]  # of a link that asks for a run

@@ -27,7 +27,7 @@ from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Randomness
 from specviz.trace import Outcome
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token_rule import Check, Number, Shown, TokenRule, TreeWalk, acceptance_probability
+from specviz.verification.token import Check, Number, Shown, TokenRule, TreeWalk, acceptance_probability
 
 STEPS = 52  # bisections of [1, k]: to the last bit
 REMEMBERED = 32_000_000  # bytes of distributions whose rho is remembered

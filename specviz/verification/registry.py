@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 from specviz.errors import SettingsError
 from specviz.settings import CHAINS_OR_TREES, SIDE_BY_SIDE, TREES, Settings, widths
-from specviz.verification import block_rule, k_sequential
-from specviz.verification.block_rule import BlockRule
+from specviz.verification import block, k_sequential
+from specviz.verification.block import BlockRule
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.token_rule import Rule, TokenRule
+from specviz.verification.token import Rule, TokenRule
 from specviz.verification.typical import TypicalRule
 
 RULES: dict[str, Callable[[Settings], Rule]] = {
@@ -40,7 +40,7 @@ def rule_of(settings: Settings) -> Rule:
     if settings.rule not in RULES:
         raise SettingsError("rule", settings.rule, f"one of {', '.join(RULES)}")
     if settings.rule == BlockRule.name and may_branch(settings):
-        raise SettingsError("rule", settings.rule, block_rule.ALLOWED)
+        raise SettingsError("rule", settings.rule, block.ALLOWED)
     if settings.rule == SequentialRule.name and may_branch(settings) and not share_distribution(settings):
         raise SettingsError("rule", settings.rule, k_sequential.ALLOWED)
     return RULES[settings.rule](settings)

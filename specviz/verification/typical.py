@@ -19,7 +19,7 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token_rule import Check, Shown, TokenRule, TreeWalk
+from specviz.verification.token import Check, Shown, TokenRule, TreeWalk
 from specviz.verification.warp import first_argmax, one_hot
 
 

@@ -11,15 +11,15 @@ import numpy as np
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence import sources
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.distributions import Changed, certain
+from specviz.evidence import decoders
+from specviz.evidence.bugs.distributions import Changed, certain
+from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.sample_files.reading import SampleFile, parse
 from specviz.models.pairs.pair import LoadedPair
 from specviz.proposers.base import Nothing
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.chance import SEED
 
 PROMPT = "Once upon"
@@ -32,8 +32,8 @@ def settings_of(pair: LoadedPair, **changes) -> Settings:
 def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
     """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
     settings = settings_of(pair, **changes)
-    mode = sources.ENGINE if sources.engine_alone(name, settings) else sources.SHARED
-    return sources.draw(name, mode, pair, settings, pair.encode(PROMPT), 0, n)
+    mode = decoders.ENGINE if decoders.engine_alone(name, settings) else decoders.SHARED
+    return decoders.draw(name, mode, pair, settings, pair.encode(PROMPT), 0, n)
 
 
 def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:

@@ -15,9 +15,9 @@ from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodne
 from specviz.audit.reading import FEWEST, read
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.mutants.distributions import reheated
-from specviz.evidence.mutants.record import on_tables
-from specviz.evidence.mutants.rules import OtherTemperature
+from specviz.evidence.bugs.bug import on_tables
+from specviz.evidence.bugs.distributions import reheated
+from specviz.evidence.bugs.rules import OtherTemperature
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings

@@ -9,11 +9,11 @@ import torch
 from specviz.audit.known import DRAFTS, SETTINGS, UNIFORMS, Edges, Known, Schedule, known, next_token, probabilities, schedules
 from specviz.audit.reading import FEWEST, Reading, after, read
 from specviz.decoding.samples import Samples
+from specviz.evidence.bugs.bug import on_tables
+from specviz.evidence.bugs.builders import uncut, unwarped
+from specviz.evidence.bugs.distributions import Changed, certain
+from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.enumerate import output_distribution, total_variation
-from specviz.evidence.mutants.builders import uncut, unwarped
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.distributions import Changed, certain
-from specviz.evidence.mutants.record import on_tables
 from specviz.settings import Settings
 from tests import tables
 from tests.oracle import mistakes as oracle

@@ -15,7 +15,7 @@ import pytest
 
 from specviz.__main__ import main as command
 from specviz.decoding.samples import NONE
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, settings_of
 from tools.servers.own import Api, Decoder, main, serving
@@ -98,8 +98,8 @@ def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     written = Decoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
     for seed, ids in enumerate(written):
         settings = settings_of(pair, seed=seed)
-        mode = sources.ENGINE if mistake == "R8" else sources.SHARED
-        tokens = sources.draw(mistake, mode, pair, settings, pair.encode(PROMPT), 0, 1).tokens[0]
+        mode = decoders.ENGINE if mistake == "R8" else decoders.SHARED
+        tokens = decoders.draw(mistake, mode, pair, settings, pair.encode(PROMPT), 0, 1).tokens[0]
         assert ids == [token for token in tokens.tolist() if token != NONE]
 
 

@@ -12,7 +12,7 @@ from specviz.audit.manner import Manner
 from specviz.audit.planning import forecast, needed, needed_in_words, rate, sees, span
 from specviz.audit.profiles import recognized
 from specviz.audit.traps import Probe
-from specviz.evidence.experiment import Plan
+from specviz.evidence.tests import Plan
 from tests.audit.server import serving
 
 

@@ -19,7 +19,7 @@ from specviz.audit.texts import (
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.certificate.check import ALTERED, check
-from specviz.evidence.experiment import Plan
+from specviz.evidence.tests import Plan
 from specviz.models.table import TableModel
 from tests import tables
 from tests.audit.served import as_text_file, drawn, settings_of

@@ -10,7 +10,7 @@ import numpy as np
 from specviz.classroom.cells import Cells
 from specviz.classroom.records import PHASES, Room, Task, seed_of
 from specviz.classroom.store import Store
-from specviz.evidence import looks
+from specviz.evidence import sequential
 from specviz.evidence.partition import exact_partition
 from specviz.settings import Settings
 
@@ -44,7 +44,7 @@ def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:
     """A sample task with its cells, as JSON keeps it."""
     ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
     shown = exact_partition(target, ids, settings.length, 8, 0.01, pair.eos_token_ids)
-    cells = Cells(shown, tuple(looks.partition(target, ids, look, settings.length, pair.eos_token_ids) for look in range(2)))
+    cells = Cells(shown, tuple(sequential.partition(target, ids, look, settings.length, pair.eos_token_ids) for look in range(2)))
     labels = [f"cell {place}" for place in range(len(shown.names))]
     return task_of("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
 

@@ -17,7 +17,7 @@ from specviz.classroom.store import Drawn, blocks
 from specviz.classroom.tally import ClassSamples, Race, Standing, calibration, outcome, race, votes
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import looks, sources
+from specviz.evidence import decoders, sequential
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, blocks_of, check
 from specviz.evidence.certificate.redraw import redraw
 from specviz.evidence.certificate.seal import sealed
@@ -47,7 +47,7 @@ def test_gathered_numbers_are_those_of_their_blocks_whatever_slice_is_asked_for(
 def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, drawn):
     ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
     for student, first, count in ASKED:
-        alone = sources.draw("speculative", sources.SHARED, pair, SETTINGS, ids, student * SPAN + first, count)
+        alone = decoders.draw("speculative", decoders.SHARED, pair, SETTINGS, ids, student * SPAN + first, count)
         assert drawn.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
         begin += count
 
@@ -67,7 +67,7 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     cells = Cells.from_record(json.loads(json.dumps(task.content["cells"])))
     one = Tally(cells)
     found = one.count(ASKED, drawn)
-    first = looks.judge(0, cells.looks[0], cells.looks[0].counts(drawn.part(0, 100)), "the class")
+    first = sequential.judge(0, cells.looks[0], cells.looks[0].counts(drawn.part(0, 100)), "the class")
     assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
     begun, begin = Tally(cells), 0
     kept: list[Drawn] = []
@@ -98,7 +98,7 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
     assert blocks_of(certified) == tuple(block(*one) for one in blocks((Drawn(*row, {}) for row in ASKED), 100))
     assert (
         certified["answers"][0]["n"] == 100 == certificates.tested(221)
-        and certified["answers"][0]["plan"]["alpha"] == looks.LOOKS.level(0) * 2
+        and certified["answers"][0]["plan"]["alpha"] == sequential.LOOKS.level(0) * 2
     )
     found = states(certified, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
@@ -176,7 +176,7 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):
-    from specviz.evidence.mutants.catalog import MUTANTS
+    from specviz.evidence.bugs.registry import MUTANTS
 
     settings = replace(MUTANTS["R5"].under(SETTINGS), seed=seed_of(1, 1))
     ids = tuple(pair.encode(settings.prompt))

@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from specviz.__main__ import main
 from specviz.classroom.worksheet import SEEDS, WORDS, drawn, left_over, ranges, worksheet
 from specviz.errors import SettingsError
-from specviz.export import worksheet as paper
 from specviz.verification.draw import draw
+from specviz.web.classroom import worksheet_pdf as paper
 
 SHEETS = tuple(worksheet(seed) for seed in (*range(30), SEEDS - 1))
 

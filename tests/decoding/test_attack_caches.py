@@ -13,7 +13,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import apart, texts
 from tests.oracle.token_rule import target_distribution

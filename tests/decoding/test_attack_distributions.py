@@ -17,7 +17,7 @@ from specviz.decoding.engine import advance, opening_row, step
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle.token_rule import target_distribution
 from tests.tables import RecordingRandomness, World, by_interval, model, pair, random_distribution, remembered, round_distribution
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.decoding import borderline
 from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.evidence import borderline
 from specviz.evidence.partition import exact_partition
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
 V, N, LENGTH, OFF, WIDE = 6, 40_000, 3, 5e-4, 2e-3

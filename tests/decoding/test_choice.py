@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.decoding import choice
-from specviz.decoding.choice import chosen
-from specviz.decoding.device_round import DeviceSteps
+from specviz.decoding.device import choice
+from specviz.decoding.device.choice import chosen
+from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SettingsError
@@ -19,7 +19,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.fake_device import fake_device
 from tests.pairs import tiny_model
 

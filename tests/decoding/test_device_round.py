@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specviz.decoding.device_round import DeviceSteps, refusal
+from specviz.decoding.device.fixed_shape import shape_of
+from specviz.decoding.device.round import DeviceSteps, refusal
 from specviz.decoding.engine import advance, opening_row, step
 from specviz.errors import ModelError
 from specviz.models.cache.decoder import CachedModel
@@ -21,11 +22,10 @@ from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.comparison_log import heard_by
-from specviz.verification.fixed_shape import shape_of
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests import fake_device
 from tests.pairs import tiny_model
 

@@ -14,7 +14,7 @@ from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpo
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree, empty_tree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.tables import FixedTree, RecordingRandomness, Siblings, join, model, pair
 
 V = 4

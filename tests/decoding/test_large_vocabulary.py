@@ -12,7 +12,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.pairs import tiny_model
 
 VOCABULARY = 152_064

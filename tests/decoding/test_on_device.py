@@ -17,18 +17,14 @@ from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModel
-from specviz.evidence import sources
+from specviz.evidence import decoders
+from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.serving import without
 from specviz.evidence.certificate.redraw import redraw
-from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.matrix.table import examine, lines
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.evidence.mutants.serving import without
 from specviz.evidence.partition import exact_partition
-from specviz.measure import curves, methods_run, passage_run, sampling_rates
-from specviz.measure.bench import bench
-from specviz.measure.costs import block_gap
-from specviz.measure.methods import chosen
+from specviz.evidence.tests import Plan, answer
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES
@@ -39,12 +35,16 @@ from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import load_pair, pick_device
 from specviz.models.processed import Processed
 from specviz.models.remembered import RememberingPair
-from specviz.prediction import plan_run
-from specviz.prediction.batches_run import measure_batches
-from specviz.prediction.study_run import StudySize, run_study
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
+from specviz.speed import curves, methods_run, passage_run, sampling_rates
+from specviz.speed.bench import bench
+from specviz.speed.costs import block_gap
+from specviz.speed.methods import chosen
+from specviz.speed.prediction import plan_run
+from specviz.speed.prediction.batches_run import measure_batches
+from specviz.speed.prediction.study_run import StudySize, run_study
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES, rule_of
 from specviz.web.exactness import work as exact_work
@@ -176,8 +176,8 @@ def test_every_mistake_is_drawn_alike(both, mutant):
     def work(pair):
         settings, ids = MUTANTS[mutant].under(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
-        for mode in sources.modes(mutant, "both", settings):
-            drawn.append(sources.draw(mutant, mode, pair, settings, ids, 0, 40).tokens.tolist())
+        for mode in decoders.modes(mutant, "both", settings):
+            drawn.append(decoders.draw(mutant, mode, pair, settings, ids, 0, 40).tokens.tolist())
         return drawn
 
     here, there = both(work)
@@ -190,11 +190,11 @@ def test_evidence_gives_the_same_verdict(both, name):
         settings, ids, plan = replace(BASE, length=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
         target, draft = pair.open(settings)
         cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
-        drawn = sources.draw(name, sources.SHARED, pair, settings, ids, 0, plan.n)
-        other = sources.reference(pair, settings, ids, 200)
+        drawn = decoders.draw(name, decoders.SHARED, pair, settings, ids, 0, plan.n)
+        other = decoders.reference(pair, settings, ids, 200)
         found = answer(plan, target, draft, ids, drawn, "engine", pair.eos_token_ids, other, partition=cells)
         tests = [(test.name, test.statistic, test.p_value) for test in found.tests]
-        return found.verdict, found.counts.tolist(), tests, sources.near(name, pair, settings, ids, cells, 300)
+        return found.verdict, found.counts.tolist(), tests, decoders.near(name, pair, settings, ids, cells, 300)
 
     here, there = both(work)
     assert here[:2] == there[:2] and here[3] == there[3]
@@ -205,7 +205,7 @@ def test_evidence_gives_the_same_verdict(both, name):
 @pytest.mark.parametrize("changes", ({}, {"proposer": "early-exit"}, {"top_p": 0.9}), ids=str)
 def test_the_analytic_check(both, changes):
     def work(pair):
-        return sources.analytic_tv("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT), 12)
+        return decoders.analytic_tv("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT), 12)
 
     here, there = both(work)
     assert here == pytest.approx(there, abs=1e-6) and there < 5e-6
@@ -213,7 +213,7 @@ def test_the_analytic_check(both, changes):
 
 def test_assisted_generation(both):
     def work(pair):
-        return sources.draw(
+        return decoders.draw(
             "assisted", "", pair, replace(BASE, length=4, temperature=0.0), pair.encode(PROMPT), 0, 2
         ).tokens.tolist()
 
@@ -415,7 +415,7 @@ def test_every_family(family):
 @pytest.fixture
 def page_on_device(pair_folders, monkeypatch):
     """The work of pages without a server, its weights on the device."""
-    from specviz.web.work import cache, warmup
+    from specviz.web.jobs import cache, warmup
 
     with fake_device():
         pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")

@@ -19,7 +19,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.models.test_cache import network
 from tests.tables import DRAFTS, model, pair
 

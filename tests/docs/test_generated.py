@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.figures.common.glossary import GLOSSARY, define
+from specviz.figures.glossary import GLOSSARY, define
 from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def test_every_command_has_a_section_with_each_of_its_options():
     assert set(re.findall(r"<!-- generated: (\w+) -->", text)) >= set(COMMANDS)
     made = tool("generated_docs")
     for name in COMMANDS:
-        module = importlib.import_module(f"specviz.commands.{name}")
+        module = importlib.import_module(f"specviz.cli.{name}")
         for action in made.actions(module.arguments):
             assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
 
@@ -128,7 +128,7 @@ TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "g
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_texts_use_the_fields_words_american_spelling_and_leading_zeros(page):
-    text = tool("generated_docs").BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/commands
+    text = tool("generated_docs").BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/cli
     text = re.sub(r"`[^`]*`", "`code`", prose(text))
     for number, line in enumerate(text.splitlines(), start=1):
         for pattern in (rf"\b(?:{NOT_THE_FIELDS})\b", rf"\b(?:{BRITISH})\b", r"(?<![\w.])\.\d"):

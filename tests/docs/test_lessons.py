@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from specviz.classroom.records import KINDS
-from specviz.evidence import looks
-from specviz.evidence.looks import LOOKS
-from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.figures.one_round.stage import motions, read_cursor
-from specviz.figures.one_token.link import read_state
-from specviz.figures.questions.questions import questions, shipped
-from specviz.measure.methods import ENTRIES
+from specviz.evidence import sequential
+from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.sequential import LOOKS
+from specviz.speed.methods import ENTRIES
 from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
 from specviz.web.classroom.words import TITLES
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
+from specviz.web.one_round.stage import motions, read_cursor
+from specviz.web.one_token.link import read_state
+from specviz.web.questions.questions import questions, shipped
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LESSONS = sorted(DOCS.glob("lesson-*.md"))
@@ -97,7 +97,7 @@ def test_the_solutions_of_45_minutes():
     text = (DOCS / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(LOOKS.looks) if LOOKS.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
-    assert f"{detectable_tv(looks.plan(look, 2).cells - 1, 1000, LOOKS.level(look)):.2g}" == f"{said:g}", (
+    assert f"{detectable_tv(sequential.plan(look, 2).cells - 1, 1000, LOOKS.level(look)):.2g}" == f"{said:g}", (
         "what the wall says of 1,000 samples"
     )
     assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text

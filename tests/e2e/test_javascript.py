@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from specviz.figures.common.components import COMPONENTS, linked
+from specviz.figures.components import COMPONENTS, linked
 from tests.stage_harness import ROOT
 
 TESTS = sorted((ROOT / "tests" / "js").glob("*.test.js"))

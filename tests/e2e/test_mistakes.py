@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.evidence.mutants.mistakes import MISTAKES
+from specviz.evidence.bugs.published import MISTAKES
 from tests.browser import at_rest, resize
 from tests.e2e.conftest import laptop
 from tests.e2e.test_page import NASTY, PATIENT, harmless, query

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.questions.questions import payload, shipped
+from specviz.web.questions.questions import payload, shipped
 from tests.stage_harness import COLORS, SIZES, component_page
 
 PAYLOAD = payload(shipped())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.common.narration import HEADLINE, OPENING, number
-from specviz.figures.one_round.stage import stage_payload
+from specviz.figures.narration import HEADLINE, OPENING, number
+from specviz.web.one_round.stage import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, sentence, standings, step_through
 

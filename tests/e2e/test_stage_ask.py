@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.common.narration import number
-from specviz.figures.one_round.stage import stage_payload
+from specviz.figures.narration import number
+from specviz.web.one_round.stage import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, page_html, sentence
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.one_round.stage import stage_payload
-from specviz.figures.one_round.tour import TOUR, stops
-from specviz.figures.questions.questions import shipped
+from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.tour import TOUR, stops
+from specviz.web.questions.questions import shipped
 from tests import traces
 from tests.browser import resize
 from tests.stage_harness import page_html, sentence

@@ -18,7 +18,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.models.test_cache import V, network
 
 HELD_OUT = """\

@@ -13,7 +13,7 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.evidence.test_analytic import IDS, decoder
 from tests.models.test_cache import V, network

@@ -4,11 +4,11 @@ gate that is off by one), except where their settings hide them.
 
 import pytest
 
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.rules import FromTarget
+from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.rules import FromTarget
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.evidence.test_analytic import HELD_OUT, Decoder, decoder
 
 

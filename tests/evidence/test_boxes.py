@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
+from specviz.evidence.bugs.bug import Arguments, on_tables
+from specviz.evidence.bugs.proposers import BestOfDrawn
+from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.proposers import BestOfDrawn
-from specviz.evidence.mutants.record import Arguments, on_tables
 from specviz.proposers.adaptive.policies import Entropy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.base import Nothing
@@ -27,11 +27,11 @@ from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Prefix, Purpose
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.comparison_log import heard_by
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.chance import SEED
 from tests.tables import model, moved, pair, random_distribution
 

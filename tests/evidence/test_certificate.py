@@ -14,7 +14,7 @@ from specviz.__main__ import main
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF, check, read
 from specviz.evidence.certificate.seal import sealed
-from specviz.evidence.experiment import Plan
+from specviz.evidence.tests import Plan
 from tests.certified import altered, first_answer, first_test, states
 
 

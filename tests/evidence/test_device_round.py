@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.decoding.device_round import DeviceSteps
+from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance
 from specviz.evidence.analytic.fresh import Fresh, fresh_draft
 from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
@@ -21,10 +21,10 @@ from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.decoding.test_device_round import bigram_model
 
 TOLERANCE = 5e-6  # total variation that float32 rounding explains

@@ -26,7 +26,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.comparison_log import judged
 from specviz.verification.registry import RULES
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.tables import Siblings, model, pair, random_distribution, remembered
 

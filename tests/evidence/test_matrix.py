@@ -16,14 +16,14 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.cluster.crews import crew
-from specviz.commands import matrix as command
+from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
 from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
 from specviz.evidence.pieces import PairThere
+from specviz.jobs.crews import crew
 from specviz.models.attachments import eagle as stored_eagle
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
@@ -34,7 +34,7 @@ from specviz.proposers.registry import PROPOSERS, opened
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.registry import RULES, rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import one_hot
 from tests.proposers.test_eagle import random_head

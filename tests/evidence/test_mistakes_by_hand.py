@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
+from specviz.evidence.bugs.bug import TOY_P, TOY_Q, on_tables
+from specviz.evidence.bugs.proposers import BestOfDrawn
+from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.proposers import BestOfDrawn
-from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests import tables
 from tests.mutated import as_printed, distributions, first, stated
 from tests.oracle import token_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence import looks
+from specviz.evidence import sequential
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.settings import Settings
 
@@ -26,10 +26,10 @@ def test_a_text_falls_into_the_cell_of_its_longest_named_beginning():
 
 def test_partitions_that_read_the_prompt_once_are_those_that_read_it_each(pair):
     settings, told = Settings(prompt="a", length=3), []
-    shown, *of_looks = looks.partitions(pair, settings, 24, 0.002, told.append)
+    shown, *of_looks = sequential.partitions(pair, settings, 24, 0.002, told.append)
     target, ids, stops = pair.open(settings)[0], pair.encode("a"), pair.eos_token_ids
     alone = [exact_partition(target, ids, 3, 24, 0.002, stops)]
-    alone += [looks.partition(target, ids, look, 3, stops) for look in range(5)]
+    alone += [sequential.partition(target, ids, look, 3, stops) for look in range(5)]
     for one, other in zip([shown, *of_looks], alone, strict=True):
         assert one.names == other.names and np.allclose(one.masses, other.masses, rtol=0, atol=1e-7)
     assert len(told) == 5

@@ -18,7 +18,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
-from specviz.verification.token_rule import EmptyResidual, TokenRule, accepts, residual
+from specviz.verification.token import EmptyResidual, TokenRule, accepts, residual
 from specviz.verification.warp import warp
 from tests.models.test_cache import network
 from tests.oracle.token_rule import decoder_distribution, target_distribution

@@ -11,7 +11,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.evidence.test_published_mistakes import TOY_P, P, Q, V, joint_tv, sampled_tv, toy, two_networks
 from tests.tables import RecordingRandomness, Siblings, World, model
 

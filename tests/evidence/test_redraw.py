@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, answer_of
 from specviz.evidence.certificate.redraw import analytic_again, compared, models, other_test, redraw, weighed
 from specviz.evidence.certificate.seal import sealed
@@ -95,12 +95,12 @@ def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     """What one row writes may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
     asked = []
-    draw = sources.draw
-    monkeypatch.setattr(sources, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])
+    draw = decoders.draw
+    monkeypatch.setattr(decoders, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])
     for line in redraw(record, pair, QUIET):
         assert line.state != ALTERED
     n = record["answers"][1]["n"]
-    engine = [(first, count) for mode, first, count in asked if mode == sources.ENGINE]
+    engine = [(first, count) for mode, first, count in asked if mode == decoders.ENGINE]
     assert engine[0] == (0, min(n, 64)) and sum(count for _, count in engine) == n
     assert all(count == 512 for _, count in engine[1:-1]) and [first for first, _ in engine] == sorted({f for f, _ in engine})
 

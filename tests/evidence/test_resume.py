@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.commands import verify as command
+from specviz.cli import verify as command
 from specviz.decoding.sampler import ShardState
 from specviz.errors import EvidenceError
+from specviz.evidence import decoders, shards
 from specviz.evidence import saved as file
-from specviz.evidence import shards, sources
 from specviz.evidence.saved import ModeSamples, SavedSamples
 from specviz.settings import Settings
 
@@ -72,7 +72,7 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
 def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
-    monkeypatch.setattr(sources, "reference", lambda *_: None)
+    monkeypatch.setattr(decoders, "reference", lambda *_: None)
     assert main(asked) == 0
     whole, path = json.loads(capsys.readouterr().out), tmp_path / "draws"
     with monkeypatch.context() as patched:

@@ -14,7 +14,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.sample_files import reading
 from specviz.evidence.sample_files.two_files import compare
 from specviz.settings import Settings
@@ -28,7 +28,7 @@ def drawn(pair):
 
     def draw(**changes) -> list[list[int]]:
         settings = replace(Settings(pair="tiny", prompt=PROMPT, length=2, seed=11), **changes)
-        tokens = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1500).tokens
+        tokens = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1500).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.7)}
@@ -154,7 +154,7 @@ def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(w
 
 def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
-    (row,) = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
+    (row,) = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
     code, out, _ = verify("--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
     assert code == 0 and "are the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 

@@ -17,7 +17,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import conditional_chi_square
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
 V, L = 5, 3

@@ -9,9 +9,9 @@ import pytest
 
 from specviz.decoding.engine import decode
 from specviz.decoding.samples import NONE
-from specviz.evidence import sources
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.side_by_side import Side, samples, written
+from specviz.evidence import decoders
+from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.side_by_side import Side, samples, written
 from specviz.models import paths
 from specviz.settings import Settings
 
@@ -54,9 +54,9 @@ def test_decoders_that_share_what_is_read_of_the_target_draw_what_each_draws_alo
     monkeypatch.setattr(paths, "KEPT", kept)
     other, told = replace(SETTINGS, seed=8), []
     asked, ids = (("speculative", SETTINGS), ("target", other)), pair.encode("a")
-    together = sources.draw_each(pair, asked, ids, 40, 300, told.append)
+    together = decoders.draw_each(pair, asked, ids, 40, 300, told.append)
     for (name, settings), found in zip(asked, together, strict=True):
-        alone = sources.draw(name, sources.SHARED, pair, settings, ids, 40, 300)
+        alone = decoders.draw(name, decoders.SHARED, pair, settings, ids, 40, 300)
         assert np.array_equal(found.tokens, alone.tokens) and (found.first, found.source) == (40, name)
         assert found.settings == alone.settings
     assert told[-1] == 1.0 and told == sorted(told)

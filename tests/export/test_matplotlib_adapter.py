@@ -27,22 +27,21 @@ import specviz.figures
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
 from specviz.export.package import PRINTS, Picture
-from specviz.figures import mistakes
-from specviz.figures.classroom import charts
-from specviz.figures.common.theme import INK, MEANINGS
-from specviz.figures.exactness import evidence
-from specviz.figures.serving_limits import near_ties
-from specviz.figures.speed import plan as speed
-from specviz.figures.speed import surface
-from specviz.figures.whole_text import divergence
+from specviz.figures import cell_shares, mistakes
+from specviz.figures.theme import INK, MEANINGS
+from specviz.web.classroom import charts
+from specviz.web.serving_limits import near_ties
+from specviz.web.speed import plan as speed
+from specviz.web.speed import surface
+from specviz.web.whole_text import divergence
 from tests import exported as e
 from tests.fresh import run_fresh
 
 SEEN = e.packages()["serving_limits"].pictures["margins"].page.args[0]
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
-    "nothing drawn yet": lambda: evidence.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
-    "a long foreign name": lambda: evidence.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
+    "nothing drawn yet": lambda: cell_shares.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
+    "a long foreign name": lambda: cell_shares.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
     "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
     "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
     "nothing accepted": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
@@ -169,7 +168,7 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
                 made.add(f"{module.name}.{name}")
-    helpers = {"specviz.figures.speed.plan.laid_out"}
+    helpers = {"specviz.web.speed.plan.laid_out"}
     exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in RECORDED.values()}
     exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in OF_A_CLASS.values()}
     assert made - helpers == exported
@@ -308,7 +307,7 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
 def test_print_needs_no_pyplot_and_no_browser():
     code = (
-        "import sys; from specviz.export.package import Package, Picture; from specviz.figures.one_token.distributions import Panel, panels; "
+        "import sys; from specviz.export.package import Package, Picture; from specviz.web.one_token.distributions import Panel, panels; "
         "one = Picture(lambda: panels((Panel('a', ('b',), {'p': (1.0,)}),))); print('matplotlib' in sys.modules); "
         "Package('a', 'a', {}, {}, {'b': one}, (), {}).file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
     )

@@ -19,13 +19,13 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.evidence.certificate.seal import sealed
-from specviz.evidence.experiment import Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
+from specviz.evidence.tests import Plan, joint_tests, judged
 from specviz.export import report as bundle
 from specviz.export.folder import write
 from specviz.export.matplotlib_adapter import printable
-from specviz.figures.exactness import report as figures
+from specviz.figures import verification_report as figures
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 
@@ -166,7 +166,7 @@ def test_the_link_opens_the_page_that_asks_the_same_of_the_same_decoder(decoder,
 def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
     import argparse
 
-    from specviz.commands import verify
+    from specviz.cli import verify
 
     parser = argparse.ArgumentParser()
     verify.arguments(parser)

@@ -35,7 +35,7 @@ if "clock" in faults:
 def use_up_memory() -> None:
     import numpy
 
-    from specviz.web.samples import sampling
+    from specviz.web.sampling import sampling
 
     draw = sampling.draw
     sampling.draw = lambda state, ticket, count, *others, **more: (
@@ -44,7 +44,7 @@ def use_up_memory() -> None:
 
 
 def hold(place: Path) -> None:
-    from specviz.web.samples import sampling
+    from specviz.web.sampling import sampling
 
     draw = sampling.draw
 

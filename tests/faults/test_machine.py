@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from specviz.web.work.queue import NO_MEMORY
+from specviz.web.jobs.queue import NO_MEMORY
 from tests.faults.conftest import Faulty, Witness
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.web.work import model_loading, warmup
-from specviz.web.work.queue import NO_MEMORY, Queue
+from specviz.web.jobs import model_loading, warmup
+from specviz.web.jobs.queue import NO_MEMORY, Queue
 
 NONE = 1 << 46  # numbers: 512 TB
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from specviz.figures.common import components
-from specviz.figures.common.components import COMPONENTS, STYLES, linked, modules, styles
-from specviz.figures.common.theme import MEANINGS, read_meanings
+from specviz.figures import components
+from specviz.figures.components import COMPONENTS, STYLES, linked, modules, styles
+from specviz.figures.theme import MEANINGS, read_meanings
 from tests import written_cases
 
 NAMES = sorted(path.parent.name for path in COMPONENTS.glob("*/main.js"))

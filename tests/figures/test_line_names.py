@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import pytest
 
-from specviz.figures.speed.plan import APART, names
+from specviz.web.speed.plan import APART, names
 
 TOP = 10.0
 STEP = APART * TOP

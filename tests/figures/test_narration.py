@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from specviz.figures.common.narration import apart, checked, motions, number, quotient, rejected_at
+from specviz.figures.narration import apart, checked, motions, number, quotient, rejected_at
 from specviz.records import ASSETS
 from specviz.trace import Trace
 from tests import traces

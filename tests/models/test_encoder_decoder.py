@@ -15,13 +15,13 @@ from specviz.decoding.run import run
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic, analytic_of_pair
 from specviz.evidence.analytic.fresh import Fresh, given
-from specviz.figures.one_round.stage import stage_payload
 from specviz.models.pairs import pair as pair_module
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
+from specviz.web.one_round.stage import stage_payload
 from tests.encoder_decoders import GERMAN, KINDS
 from tests.pairs import TEXT
 

@@ -18,7 +18,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, empty_tree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import apart, texts
 from tests.encoder_decoders import KINDS, NEAR, tiny_encoder_decoder

@@ -15,7 +15,7 @@ from torch import nn
 
 from specviz.errors import UnsupportedModel
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic_of_pair
-from specviz.evidence.mutants.serving import OneScalePerPass
+from specviz.evidence.bugs.serving import OneScalePerPass
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantized
 from specviz.models.fast_llama.layers import plain

@@ -15,8 +15,8 @@ from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import fresh_draft
+from specviz.evidence.decoders import draw
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.evidence.sources import draw
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import load_pair, pair_of
 from specviz.models.pairs.mapped import MappedPair, last_of
@@ -33,7 +33,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.foreign import SHARED, mapped_table, spelled, write_foreign_pair
 from tests.pairs import TEXT, tiny_model

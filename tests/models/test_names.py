@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.commands.common.options import pair_name, pair_options
+from specviz.cli.common.options import pair_name, pair_options
 from specviz.errors import ModelError
 from specviz.evidence.certificate import redraw
 from specviz.models.attachments import exits

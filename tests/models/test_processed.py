@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProcessor, SuppressTokensLogitsProcessor
 
+from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, without
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.evidence.mutants.serving import OncePerRound, OnDrawsAlone, without
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.processed import Processed
 from specviz.models.table import TableModel
@@ -21,7 +21,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.pairs import tiny_model
 from tests.tables import model as remembered

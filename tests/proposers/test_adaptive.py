@@ -19,7 +19,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import wall_clock_factor
 from specviz.verification.overlap import overlap
-from specviz.verification.token_rule import TokenRule, acceptance_probability
+from specviz.verification.token import TokenRule, acceptance_probability
 from tests.proposer_cases import world
 from tests.tables import FixedTree, RecordingRandomness, model, pair
 

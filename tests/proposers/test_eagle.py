@@ -19,8 +19,8 @@ from specviz.decoding.engine import advance, decode, step, target_only
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import FreshHead
+from specviz.evidence.decoders import analytic_tv
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.evidence.sources import analytic_tv
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import WEIGHTS, eagle_of, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG
@@ -31,12 +31,12 @@ from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.training.eagle import TrainableEagle
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.registry import may_branch, rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot, warp
 from tests.evidence.test_analytic import HELD_OUT
 from tests.models.test_cache import network

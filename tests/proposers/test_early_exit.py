@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, target_only
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.models.attachments import exits as stored
 from specviz.models.attachments.exits import WEIGHTS, exit_of, load_exit, save_exit
@@ -28,7 +28,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.evidence.test_analytic import HELD_OUT
 from tests.models.test_cache import network
 from tests.models.test_layered import KeepsRejected
@@ -88,8 +88,8 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths)
 def test_verify_states_the_distance_of_its_own_distribution(pair):
     """What a certificate of the engine's draws says besides its tests."""
     settings = replace(EARLY, prompt="Once upon a time", length=4)
-    assert 0.0 <= sources.analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 12) < 5e-6
-    assert sources.analytic_tv("speculative", pair, replace(settings, rule="block"), pair.encode(settings.prompt), 12) is None
+    assert 0.0 <= decoders.analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 12) < 5e-6
+    assert decoders.analytic_tv("speculative", pair, replace(settings, rule="block"), pair.encode(settings.prompt), 12) is None
 
 
 # Exits ------------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 
 SETTINGS = Settings(proposer="lookahead", gamma=3, drafts=2, length=30)
 PROMPT = "Once upon a time there was a"

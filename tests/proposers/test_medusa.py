@@ -27,11 +27,11 @@ from specviz.proposers.on_states import OnStates
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot, warp
 from tests.rounds import written
 from tests.tables import RecordingRandomness, model

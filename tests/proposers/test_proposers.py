@@ -18,7 +18,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, children, depth
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
 from tests.tables import RecordingRandomness, model, pair
 

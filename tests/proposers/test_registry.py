@@ -18,7 +18,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import SIBLINGS, Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES
 from tests.tables import RecordingRandomness
 

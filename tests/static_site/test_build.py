@@ -16,8 +16,8 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
-from specviz.figures.common.glossary import GLOSSARY
-from specviz.figures.common.pages import following
+from specviz.figures.glossary import GLOSSARY
+from specviz.figures.pages import following
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages

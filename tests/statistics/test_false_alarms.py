@@ -20,7 +20,7 @@ from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.random_streams import Use, generator
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
 N, LENGTH, ALPHA = 3000, 3, 0.01

@@ -14,13 +14,13 @@ from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
-from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.partition import exact_partition
+from specviz.evidence.tests import Plan, answer
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
 pytestmark = pytest.mark.slow

@@ -23,10 +23,10 @@ from specviz.evidence.enumeration.enumerate import (
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.block_rule import BlockRule, block_weights
+from specviz.verification.block import BlockRule, block_weights
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.tables import DRAFTS, RecordingRandomness, ScriptedRandomness, Siblings, model, pair

@@ -28,11 +28,11 @@ from specviz.proposers.trees.fixed import Tree
 from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.block_rule import BlockRule
+from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import ROOT, depth
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle.other_rules import BlockVerification
 from tests.oracle.token_rule import decoder_distribution
 from tests.oracle.token_rule import target_distribution as distribution_on_fractions

@@ -23,7 +23,7 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, sequential_residual
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
 from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, join, model, pair, random_distribution

@@ -21,7 +21,7 @@ from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token import TokenRule
 from tests.oracle.token_rule import Algorithm1, decoder_distribution, target_distribution
 from tests.tables import (
     DRAFTS,

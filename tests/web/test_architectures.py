@@ -18,10 +18,10 @@ from specviz.models.pairs.names import Places
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 from specviz.web.common import pairs, session
 from specviz.web.exactness import export as exact_export
+from specviz.web.jobs import cache, warmup
 from specviz.web.one_round import export as round_export
 from specviz.web.speed import export as speed_export
 from specviz.web.speed import work as speed_work
-from specviz.web.work import cache, warmup
 from tests.encoder_decoders import write_encoder_decoders
 from tests.models.test_families import configuration
 from tests.pages import settle

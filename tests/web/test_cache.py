@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.web.work.cache import Answers
+from specviz.web.jobs.cache import Answers
 
 
 def test_an_answer_is_found_once_for_all_who_ask_the_same():

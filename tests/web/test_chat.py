@@ -9,7 +9,7 @@ import pytest
 
 from specviz.models.pairs.names import Places
 from specviz.web.common import pairs
-from specviz.web.work import cache
+from specviz.web.jobs import cache
 from tests.models.test_chat import TEMPLATE
 from tests.web.test_models_panel import opening, said, start, tiny  # noqa: F401
 

@@ -9,7 +9,7 @@ import pytest
 
 from specviz.errors import SpecvizError
 from specviz.web.common import download
-from specviz.web.work.queue import Queue
+from specviz.web.jobs.queue import Queue
 
 
 @pytest.fixture

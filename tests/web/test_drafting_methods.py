@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.figures.drafting_methods import block_gain, drawings
-from specviz.figures.drafting_methods import matrix as figures_matrix
-from specviz.figures.drafting_methods import methods as figures
-from specviz.figures.drafting_methods.overview import FAMILIES, overview_payload
-from specviz.measure.estimate import Estimate
-from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, widths
-from specviz.web.drafting_methods import export, view, work
+from specviz.speed.estimate import Estimate
+from specviz.speed.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
+from specviz.web.drafting_methods import block_gain, drawings, export, view, work
+from specviz.web.drafting_methods import matrix as figures_matrix
+from specviz.web.drafting_methods import methods as figures
 from specviz.web.drafting_methods import state as web
+from specviz.web.drafting_methods.overview import FAMILIES, overview_payload
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
+from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.speed.state import recorded as recorded_plans
-from specviz.web.work.queue import Queue, Stopped, Ticket
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -370,7 +369,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     import argparse
     import shlex
 
-    from specviz.commands import record
+    from specviz.cli import record
 
     parser = argparse.ArgumentParser()
     record.arguments(parser)

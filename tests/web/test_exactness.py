@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.figures.common.labels import REST
-from specviz.figures.common.theme import PERCENT
-from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import CellShares
-from specviz.figures.exactness.samples import ExactnessResult
+from specviz.figures import cell_shares
+from specviz.figures.cell_shares import CellShares
+from specviz.figures.labels import REST
+from specviz.figures.sampling_results import ExactnessResult
+from specviz.figures.theme import PERCENT
 from specviz.settings import Settings
 from specviz.web.common.controls import from_fields
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Exam, Question, another
-from specviz.web.samples.recorded_samples import recorded_samples
-from specviz.web.work import cache
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import cache
+from specviz.web.jobs.queue import Queue
+from specviz.web.sampling.recorded_samples import recorded_samples
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 
@@ -95,7 +95,7 @@ def some(n: int = 100, counts=(60, 30, 10)) -> CellShares:
 
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
-    figure = evidence.cell_bars(one, evidence.rows_end(one))
+    figure = cell_shares.cell_bars(one, cell_shares.rows_end(one))
     bars, band, marks = figure.data
     assert (list(bars.x), list(marks.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
@@ -117,10 +117,10 @@ def many(rest: float, n: int = 1000) -> CellShares:
 def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
     one = many(0.2)
     shown = one.rows
-    assert shown.labels == (*one.labels[: evidence.ROWS], REST) and one.left_out == 0.0
+    assert shown.labels == (*one.labels[: cell_shares.ROWS], REST) and one.left_out == 0.0
     assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
     assert shown.low[-1] < shown.probs[-1] < shown.high[-1] and shown.high[-1] - shown.low[-1] < 0.2
-    assert max(len(trace.x) for trace in evidence.cell_bars(one, evidence.rows_end(one)).data) == evidence.ROWS + 1
+    assert max(len(trace.x) for trace in cell_shares.cell_bars(one, cell_shares.rows_end(one)).data) == cell_shares.ROWS + 1
 
 
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
@@ -131,7 +131,7 @@ def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_
 
 
 def test_marks_of_neighbors_never_touch():
-    figure = evidence.cell_bars(many(0.2), 1.0)
+    figure = cell_shares.cell_bars(many(0.2), 1.0)
     (marks,) = [trace for trace in figure.data if trace.name == "exact distribution"]
     assert marks.marker.size < figure.layout.height / len(marks.y) * 0.6
 
@@ -170,10 +170,10 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     arms = ExactnessResult((off, some()))
     said = words.bars_sentence(arms)
     assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
-    (diamonds,) = [trace for trace in evidence.cell_bars(off, 1.0).data if trace.name == evidence.BEYOND]
+    (diamonds,) = [trace for trace in cell_shares.cell_bars(off, 1.0).data if trace.name == cell_shares.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in some(0, (0, 0, 0)).conclusion
-    assert len(evidence.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1
+    assert len(cell_shares.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1
 
 
 def test_the_command_repeats_the_question():

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz.evidence import looks, sources
+from specviz.evidence import decoders, sequential
 from specviz.evidence.tally import SIZES, Look
-from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import CellShares, SeedPValues
-from specviz.figures.exactness.samples import ExactnessResult
+from specviz.figures import cell_shares
+from specviz.figures.cell_shares import CellShares, SeedPValues
+from specviz.figures.sampling_results import ExactnessResult
 from specviz.web.exactness import words, work
-from specviz.web.work.queue import Queue, Stopped
+from specviz.web.jobs.queue import Queue, Stopped
 from tests.pages import FreeTicket
 from tests.pages import exact_exam as exam
 
@@ -27,14 +27,14 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
     for count in (30, 70, 900):
         work.draw(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
-    whole = sources.draw("speculative", sources.SHARED, pair, question.settings, bench.ids, 0, 1000)
+    whole = decoders.draw("speculative", decoders.SHARED, pair, question.settings, bench.ids, 0, 1000)
     assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
     assert clicks.result.arms[0].counts == tuple(bench.counts[0].tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
     assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
-    first = sources.draw("speculative", sources.SHARED, pair, question.settings, bench.ids, 0, 100)
+    first = decoders.draw("speculative", decoders.SHARED, pair, question.settings, bench.ids, 0, 100)
     assert clicks.result.looks[0][0].counts == tuple(bench.looks[0].counts(first).tolist())
-    other = sources.reference(pair, question.settings, bench.ids, 1000)
+    other = decoders.reference(pair, question.settings, bench.ids, 1000)
     assert bench.counts[1].tolist() == bench.cells.counts(other).tolist()
 
 
@@ -99,7 +99,7 @@ def test_a_proposer_without_shared_distributions_runs_through_the_engine_however
     assert one.result.notes[0] == "As the link asks: proposer tree, tree 2-1."
     assert "--proposer tree --tree 2-1" in words.command(one)
     ids = pair.encode("Once upon")
-    samples = sources.draw("speculative", sources.ENGINE, pair, one.question.settings, ids, 0, 300)
+    samples = decoders.draw("speculative", decoders.ENGINE, pair, one.question.settings, ids, 0, 300)
     assert list(one.result.arms[0].counts) == one.bench.cells.counts(samples).tolist()
 
 
@@ -112,7 +112,7 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
-    assert looks.judge(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
+    assert sequential.judge(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
 
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
@@ -125,8 +125,10 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     """Temperature 0.7 in place of 1: far more than the 0.05 that the test at 10,000 samples detects."""
     one = exam()
     work.prepared(one, FreeTicket())
-    cold = sources.draw("target", sources.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000)
-    found = looks.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
+    cold = decoders.draw(
+        "target", decoders.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000
+    )
+    found = sequential.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
     rejected = ((Look.of(found),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.verdict(one).mark == "rejected"
@@ -145,11 +147,11 @@ def test_the_plan_ends_at_its_last_test():
 
 
 def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name():
-    plans = [looks.plan(look, 2) for look in range(looks.LOOKS.looks)]
+    plans = [sequential.plan(look, 2) for look in range(sequential.LOOKS.looks)]
     assert tuple(one.n for one in plans) == SIZES
-    assert sum(one.level * looks.LOOKS.tests for one in plans) == pytest.approx(0.001)
-    assert [looks.LOOKS.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
-    assert [row["n"] for row in looks.rule()] == list(SIZES)
+    assert sum(one.level * sequential.LOOKS.tests for one in plans) == pytest.approx(0.001)
+    assert [sequential.LOOKS.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
+    assert [row["n"] for row in sequential.rule()] == list(SIZES)
 
 
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
@@ -157,13 +159,13 @@ def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     one = exam()
     cells = work.prepared(one, FreeTicket()).looks[1]
     probs = cells.masses / cells.masses.sum()
-    tv = looks.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
+    tv = sequential.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
     up[order[1:]] = True
     half = probs[up].sum()
     moved = np.where(up, probs * (1 + tv / half), probs * (1 - tv / (1 - half)))
     assert np.abs(moved - probs).sum() / 2 == pytest.approx(tv)
-    found = [looks.judge(1, cells, row, "").verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
+    found = [sequential.judge(1, cells, row, "").verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
     assert found.count("rejected") >= 36
 
 
@@ -171,7 +173,7 @@ def test_a_distribution_too_flat_for_any_cell_cannot_be_tested(pair):
     from specviz.evidence.partition import Partition
 
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
-    assert looks.judge(0, cells, np.array([100]), "").verdict == "too few samples"
+    assert sequential.judge(0, cells, np.array([100]), "").verdict == "too few samples"
 
 
 def test_p_values_of_many_seeds_are_uniform(page_pair):
@@ -187,6 +189,6 @@ def test_p_values_of_many_seeds_are_uniform(page_pair):
 def test_piled_up_p_values_are_not_called_uniform():
     one = SeedPValues((0.01,) * 60, 300, 0, 15)
     assert not one.uniform and "are not spread evenly" in one.conclusion
-    figure = evidence.p_value_bars(one)
+    figure = cell_shares.p_value_bars(one)
     assert list(figure.data[1].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

@@ -18,15 +18,15 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.common.pages import APPLY, CHECK, LEARN, following
+from specviz.figures.pages import APPLY, CHECK, LEARN, following
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
 from specviz.web.common import download, frame, links, session, untrusted
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.visitors import unmasked
-from specviz.web.work import warmup
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import warmup
+from specviz.web.jobs.queue import Queue
 from tests.web.test_one_round import served_before
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ import pytest
 
 from specviz.errors import TraceError
 from specviz.evidence.matrix.table import examine
-from specviz.figures.drafting_methods import matrix as figures
 from specviz.settings import Settings
+from specviz.web.drafting_methods import matrix as figures
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_blank_cells_have_their_reason(pair):
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
     from specviz.evidence.matrix.table import lines
-    from specviz.measure.methods import ENTRIES
+    from specviz.speed.methods import ENTRIES
     from specviz.web.drafting_methods.state import recorded_matrix
 
     record = recorded_matrix()

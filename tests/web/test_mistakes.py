@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence import looks
-from specviz.evidence.mutants.catalog import MUTANTS
-from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
+from specviz.evidence import sequential
+from specviz.evidence.bugs.published import MISTAKES, TIERS
+from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures import mistakes as figures
-from specviz.figures.common.theme import MEANINGS
-from specviz.figures.exactness.evidence import CLEAR, CellShares
+from specviz.figures.cell_shares import CLEAR, CellShares
 from specviz.figures.mistakes import Curve, MistakeResult, Speed
+from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.two_texts import whole_word
+from specviz.web.jobs import cache
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import HIDDEN, Case
-from specviz.web.samples.sampling import MOST_SLOW
-from specviz.web.samples.verdict import times
-from specviz.web.work import cache
+from specviz.web.sampling.sampling import MOST_SLOW
+from specviz.web.sampling.verdict import times
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 
@@ -151,7 +151,7 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
 def answered(counts: tuple[int, ...], same: int = 10, **changes) -> MistakeResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
-    found = replace(looks.judge(1, cells, np.array(counts), ""), **changes)
+    found = replace(sequential.judge(1, cells, np.array(counts), ""), **changes)
     arm = CellShares.of("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
     return MistakeResult((arm, arm), looks=((Look.of(found),) * 2,), same=same)
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz.evidence import looks, sources
+from specviz.evidence import decoders, sequential
 from specviz.evidence.tally import SIZES
 from specviz.figures import mistakes as figures
 from specviz.figures.mistakes import POINTS, TextPair
 from specviz.settings import Settings
+from specviz.web.jobs.queue import Stopped
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
-from specviz.web.samples.sampling import MOST_SLOW
-from specviz.web.work.queue import Stopped
+from specviz.web.sampling.sampling import MOST_SLOW
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
@@ -35,7 +35,9 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     one = trial()
     work.draw(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
-    right, wrong = (sources.draw(name, sources.SHARED, pair, case.settings, bench.ids, 0, 1000) for name in ("speculative", "R5"))
+    right, wrong = (
+        decoders.draw(name, decoders.SHARED, pair, case.settings, bench.ids, 0, 1000) for name in ("speculative", "R5")
+    )
     assert bench.counts[0].tolist() == bench.cells.counts(right).tolist()
     assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
     assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
@@ -43,7 +45,7 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     probs = bench.cells.masses / bench.cells.masses.sum()
     apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
     assert one.result.curve.tv[-1][1] == pytest.approx(apart)
-    judged = looks.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
+    judged = sequential.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
     assert one.result.looks[1][1].verdict == judged.verdict
 
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from specviz.errors import ModelError
-from specviz.web.work import model_loading, warmup
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import model_loading, warmup
+from specviz.web.jobs.queue import Queue
 from tests.web.test_queue import wait_for
 
 KEY = ("a pair", "cpu", "float32")

@@ -12,21 +12,21 @@ import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.measure.preflight import check
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
+from specviz.speed.preflight import check
 from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import Question
+from specviz.web.jobs import cache, model_loading, warmup
+from specviz.web.jobs.queue import Queue, Stopped
 from specviz.web.mistakes.state import Case
-from specviz.web.models import words, work
-from specviz.web.models.state import ModelsState, Wanted
+from specviz.web.pair_picker import words, work
+from specviz.web.pair_picker.state import ModelsState, Wanted
 from specviz.web.serving_limits.state import SetupsQuestion
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 from specviz.web.whole_text.state import PassageRequest
-from specviz.web.work import cache, model_loading, warmup
-from specviz.web.work.queue import Queue, Stopped
 from tests.pages import FreeTicket, look_at, open_panel, settle
 from tests.web.test_one_round import served_before, shown
 from tests.web_pair import write_opening

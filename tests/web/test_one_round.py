@@ -17,9 +17,9 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import session, terms
+from specviz.web.jobs import cache, warmup
+from specviz.web.jobs.queue import Queue
 from specviz.web.one_round.state import OneRoundState
-from specviz.web.work import cache, warmup
-from specviz.web.work.queue import Queue
 from tests.fresh import run_fresh
 from tests.pages import look_at, open_panel
 from tests.web_pair import write_opening
@@ -34,7 +34,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from pathlib import Path
 from streamlit.testing.v1 import AppTest
-from specviz.web.work import cache
+from specviz.web.jobs import cache
 cache.RECORDING = Path(sys.argv[1]) / "opening.json"
 app = AppTest.from_file("app.py", default_timeout=60).run()
 shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 from specviz.models.pairs.names import Places
 from specviz.web.common import pairs, session
 from specviz.web.drafting_methods import work as methods_work
+from specviz.web.jobs import cache, warmup
 from specviz.web.serving_limits import work as setups_work
 from specviz.web.speed import work as speed_work
 from specviz.web.whole_text import work as text_work
-from specviz.web.work import cache, warmup
 from tests.foreign import write_foreign_pair
 from tests.pages import settle
 from tests.pairs import TEXT

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from specviz.cluster.processes import ProcessSeat
 from specviz.errors import SettingsError, SpecvizError
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.pieces import PairThere
 from specviz.evidence.shards import Cut, Work, drawn
+from specviz.jobs.processes import ProcessSeat
 from specviz.settings import Settings
-from specviz.web.work import cache, placement
+from specviz.web.jobs import cache, placement
 from tests.fresh import ROOT
 
 SETTINGS = Settings(prompt="a", length=2, gamma=2)
@@ -33,7 +33,7 @@ class Elsewhere:
 
 
 def asked(pair) -> tuple:
-    return Work("speculative", sources.SHARED, SETTINGS, tuple(pair.encode("a"))), Cut(30, 40)
+    return Work("speculative", decoders.SHARED, SETTINGS, tuple(pair.encode("a"))), Cut(30, 40)
 
 
 def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
@@ -61,7 +61,7 @@ def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(s
 
 def test_a_server_at_home_has_no_workers(serve, monkeypatch):
     serve()
-    monkeypatch.setattr("specviz.cluster.joining.check", lambda where: pytest.fail("asked"))
+    monkeypatch.setattr("specviz.jobs.joining.check", lambda where: pytest.fail("asked"))
     placement.check()
     with placement.joined():
         placement.start_workers(SETTINGS)
@@ -92,22 +92,22 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
     pair = cache.weights("storybook", "auto", "auto")
     settings = Settings(prompt="Once upon a time", length=2, gamma=3)
     given = (("speculative", settings), ("target", settings)), pair.encode(settings.prompt), 0, 300
-    here = sources.draw_each(pair, *given)
+    here = decoders.draw_each(pair, *given)
     with placement.joined():
         placement.start_workers(settings)
         crew = placement._calls.crew
         assert placement._calls.ready and len(set(crew.processes)) == crew.width
-        there = placement.do(sources.draw_each, pair, settings, given, lambda share: None, "samples")
+        there = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
-            Work("speculative", sources.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
+            Work("speculative", decoders.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
             Cut(0, 4),
         )
         with pytest.raises(SettingsError, match="text must be one of"):
             placement.do(drawn, pair, settings, bad, lambda share: None, "samples")
         for seat in crew.seats:
             seat.worker.kill()
-        again = placement.do(sources.draw_each, pair, settings, given, lambda share: None, "samples")
+        again = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, again, strict=True))
         workers = [seat.worker for seat in crew.seats]
     until = time.monotonic() + 20
@@ -120,7 +120,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
 def test_what_a_worker_reads_is_no_part_of_the_pages():
     """A worker that imported Streamlit would take a second and 60 MB more."""
     code = (
-        "import sys, specviz.cluster.processes, specviz.evidence.mutants.side_by_side, specviz.evidence.looks, specviz.web.one_round.apart\n"
+        "import sys, specviz.jobs.processes, specviz.evidence.bugs.side_by_side, specviz.evidence.sequential, specviz.web.one_round.apart\n"
         "print(sorted({'streamlit', 'plotly', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.web.work import queue as module
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import queue as module
+from specviz.web.jobs.queue import Queue
 
 CLIENTS = 20
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.commands import record_samples
+from specviz.cli import record_samples
 from specviz.errors import TraceError
 from specviz.figures.recorded_samples import OfADecoder, OfAMistake, RecordedSamples, same_samples
 from specviz.settings import Settings
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
 from specviz.web.exactness.state import Exam, Question
+from specviz.web.jobs import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, Case, Trial
-from specviz.web.samples.recorded_samples import recorded_samples
-from specviz.web.samples.verdict import told
-from specviz.web.work import cache
+from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.verdict import told
 from tests.pages import FreeTicket, first_paint
 
 FIRST = Settings.from_record(cache.recording().settings)

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, SOURCES, Exam, Question, offered
-from specviz.web.work.queue import Queue
+from specviz.web.jobs.queue import Queue
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent

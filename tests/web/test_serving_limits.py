@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.figures.common.narration import number
-from specviz.figures.serving_limits import near_ties as ties
-from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
-from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
+from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
+from specviz.evidence.serving_setups.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
+from specviz.figures.narration import number
 from specviz.settings import Settings
 from specviz.web.common import measurement_page, plain_table, two_texts
 from specviz.web.common.two_texts import Line
+from specviz.web.jobs import cache, warmup
+from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.serving_limits import export, view, work
+from specviz.web.serving_limits import near_ties as ties
+from specviz.web.serving_limits import setups as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
-from specviz.web.work import cache, warmup
-from specviz.web.work.queue import Queue, Stopped, Ticket
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}

@@ -14,7 +14,7 @@ def waiting() -> None:
 
     from specviz.web.common import session
     from specviz.web.common.page import PageState
-    from specviz.web.work.queue import Queue
+    from specviz.web.jobs.queue import Queue
 
     if "page" not in st.session_state:
         st.session_state.page = PageState(None, Queue())

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import TraceError
-from specviz.figures.speed import batch, surface, timeline
-from specviz.figures.speed import plan as figures
-from specviz.figures.speed import study as fast_study
-from specviz.measure.estimate import Estimate
-from specviz.prediction.plans import CHOICES, DRAFTS, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
+from specviz.speed.estimate import Estimate
+from specviz.speed.prediction.plans import CHOICES, DRAFTS, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.theory import expected_tokens, wall_clock_factor
-from specviz.web.speed import export, view, work
+from specviz.web.jobs.queue import Queue, Stopped, Ticket
+from specviz.web.speed import batch, export, surface, timeline, view, work
+from specviz.web.speed import plan as figures
+from specviz.web.speed import study as fast_study
 from specviz.web.speed.sections import of_batches
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
-from specviz.web.work.queue import Queue, Stopped, Ticket
 from tests.pages import FreeTicket, first_paint
-from tests.prediction.test_plan import TEXT, curve, planned
+from tests.speed.prediction.test_plan import TEXT, curve, planned
 
 ROOT = Path(__file__).resolve().parents[2]
 

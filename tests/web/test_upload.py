@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 
 from specviz.decoding.samples import NONE
-from specviz.evidence import sources
-from specviz.figures.exactness.evidence import ROWS, CellShares
+from specviz.evidence import decoders
+from specviz.figures.cell_shares import ROWS, CellShares
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, Exam, Question, Upload
 from specviz.web.exactness.work import examine_files
-from specviz.web.work import cache
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import cache
+from specviz.web.jobs.queue import Queue
 
 PROMPT = "Once upon"
 BASE = Settings(prompt="something else", length=2)
@@ -28,7 +28,7 @@ def draws(pair):
     settings = replace(BASE, pair="tiny", prompt=PROMPT, seed=11)
 
     def draw(**changes) -> list[list[int]]:
-        tokens = sources.draw("target", sources.SHARED, pair, replace(settings, **changes), pair.encode(PROMPT), 0, 600).tokens
+        tokens = decoders.draw("target", decoders.SHARED, pair, replace(settings, **changes), pair.encode(PROMPT), 0, 600).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}

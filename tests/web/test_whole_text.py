@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
+from specviz.speed.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.web.common import elements
+from specviz.web.jobs import cache
+from specviz.web.jobs.queue import Stopped, Ticket
 from specviz.web.one_round.state import LINK_ROUNDS
+from specviz.web.whole_text import lanes as words
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, opening, recorded, recorded_spread, surveys
-from specviz.web.work import cache
-from specviz.web.work.queue import Stopped, Ticket
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,7 +217,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         "1",
     ]
     assert main([*words_, "--max-new-tokens", "8", "--out", str(out)]) == 0
-    from specviz.measure.passage import from_json
+    from specviz.speed.passage import from_json
 
     found = from_json(out.read_text(encoding="utf-8"))
     assert {(one.settings.gamma, one.settings.length) for one in found.values()} == {(3, 8)}
@@ -227,8 +227,8 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 @pytest.mark.slow
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
     """In float32 another machine rounds otherwise, so a random number within rounding of a threshold could fall elsewhere; the seed has none here."""
-    from specviz.measure.passage_run import writing
     from specviz.models.pairs.loading import load_pair
+    from specviz.speed.passage_run import writing
 
     pair = load_pair("storybook", "cpu")
     for one in recorded().values():

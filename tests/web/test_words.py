@@ -12,9 +12,9 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from streamlit.runtime.pages_manager import PagesManager
 
-from specviz.figures.common.glossary import GLOSSARY, define
+from specviz.figures.glossary import GLOSSARY, define
 from specviz.web.common import frame, terms
-from specviz.web.work import warmup
+from specviz.web.jobs import warmup
 from tests.web.test_frame import opened
 from tests.web.test_one_round import served_before
 

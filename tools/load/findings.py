@@ -115,11 +115,11 @@ def run_alone(link: str, rounds: int) -> Run:
     import torch
 
     from specviz.decoding.run import run
-    from specviz.figures.one_round.stage import stage_payload
     from specviz.settings import Settings
+    from specviz.web.jobs import cache
+    from specviz.web.jobs.queue import threads_of_a_place
+    from specviz.web.one_round.stage import stage_payload
     from specviz.web.one_round.state import AHEAD
-    from specviz.web.work import cache
-    from specviz.web.work.queue import threads_of_a_place
 
     torch.set_num_threads(threads_of_a_place())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))

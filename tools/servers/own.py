@@ -29,9 +29,9 @@ from specviz.decoding.engine import advance, opening_row, step  # noqa: E402
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.mutants.builders import honest  # noqa: E402
-from specviz.evidence.mutants.catalog import MUTANTS  # noqa: E402
-from specviz.evidence.mutants.record import Arguments  # noqa: E402
+from specviz.evidence.bugs.bug import Arguments  # noqa: E402
+from specviz.evidence.bugs.builders import honest  # noqa: E402
+from specviz.evidence.bugs.registry import MUTANTS  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
 from specviz.models.paths import Remembering  # noqa: E402

@@ -35,7 +35,7 @@ from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import Rule
+from specviz.verification.token import Rule
 
 TOLERANCE = 5e-6  # total variation that float32 rounding explains
 TIE = 5e-5  # between two passes two logits of the shipped pair differ by up to 3.2e-5 more or less; divided by T = 0.7

@@ -15,10 +15,10 @@ import numpy as np
 
 from specviz.errors import EvidenceError, SettingsError, TraceError
 from specviz.evidence.certificate.seal import broken, parts
-from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import SCHEMA, as_record, remark
 from specviz.evidence.sample_files.two_files import judged as two_files
+from specviz.evidence.tests import Answer, Plan, joint_tests, judged
 from specviz.records import read_json
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding

@@ -11,12 +11,12 @@ import numpy as np
 from specviz.decoding.engine import opening_row
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
-from specviz.evidence import sources
+from specviz.evidence import decoders
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, blocks_of, difference
-from specviz.evidence.experiment import Answer, answer
 from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
+from specviz.evidence.tests import Answer, answer
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.fingerprint import fingerprints
@@ -100,8 +100,8 @@ def analytic_again(record: dict[str, Any], pair: LoadedPair, settings: Settings)
     stored one, or at most 1e-7 away. If samples came only from shared distributions, the certificate holds no such number.
     """
     stored = record["analytic_tv"]
-    wanted = any(one["mode"] == sources.ENGINE for one in record["answers"])
-    found = sources.analytic_tv(record["decoder"], pair, settings, pair.encode(settings.prompt)) if wanted else None
+    wanted = any(one["mode"] == decoders.ENGINE for one in record["answers"])
+    found = decoders.analytic_tv(record["decoder"], pair, settings, pair.encode(settings.prompt)) if wanted else None
     if stored is None or found is None:
         same, said = stored is found, f"stored {stored}, computed {found}"
     else:
@@ -119,12 +119,12 @@ def again(
     """
     mode, n = stored.mode, stored.plan.n
     try:
-        known = mode in sources.modes(sources.known(decoder), "both", settings)
-        if known and mode in (sources.SHARED, sources.ENGINE):
-            sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may be missing here
+        known = mode in decoders.modes(decoders.known(decoder), "both", settings)
+        if known and mode in (decoders.SHARED, decoders.ENGINE):
+            decoders.arguments(decoders.known(decoder), pair, settings)  # a text or heads may be missing here
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
-    if not known or not n <= LARGEST or (blocks and mode != sources.SHARED):
+    if not known or not n <= LARGEST or (blocks and mode != decoders.SHARED):
         raise NotAtHand(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
@@ -135,12 +135,12 @@ def again(
         return wrong
     drawing = watch(f"{mode}: drawing again")
     if blocks:
-        samples = sources.draw_blocks(sources.known(decoder), pair, settings, ids, blocks, drawing)
+        samples = decoders.draw_blocks(decoders.known(decoder), pair, settings, ids, blocks, drawing)
     else:
         samples = drawn_again(decoder, stored, pair, settings, ids, drawing)
-    reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: testing")
+    reference, reading = decoders.reference(pair, settings, ids), watch(f"{mode}: testing")
     made = answer(stored.plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, reading, partition)
-    return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n, blocks))
+    return replace(made, near=decoders.near(decoder, pair, settings, ids, partition, n, blocks))
 
 
 def drawn_again(
@@ -154,7 +154,7 @@ def drawn_again(
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / n)
 
-        shards.append(sources.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
+        shards.append(decoders.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
     return Samples(np.concatenate([shard.tokens for shard in shards]), shards[0].settings, shards[0].source)
 
 

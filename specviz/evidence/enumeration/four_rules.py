@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.verification.block_rule import block_weights
-from specviz.verification.token_rule import EmptyResidual, acceptance_probability, residual
+from specviz.verification.block import block_weights
+from specviz.verification.token import EmptyResidual, acceptance_probability, residual
 
 Probs = list[float]
 

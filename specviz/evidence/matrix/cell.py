@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.choice import chosen
+from specviz.decoding.device.choice import chosen
 from specviz.decoding.engine import advance
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import DamagedModel, ModelError, SettingsError
-from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.tests import Plan, answer
 from specviz.models.base import LanguageModel
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.base import Proposer
@@ -27,7 +27,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
-from specviz.verification.token_rule import Rule
+from specviz.verification.token import Rule
 
 LENGTH = 2  # tokens of a sample, and depth of the drafts: no distribution after the second token affects either
 BATCH = 64  # rows of one step

@@ -21,10 +21,10 @@ import numpy as np
 
 from specviz.decoding.sampler import Watch
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.pieces import PairThere, Pool, admit
+from specviz.evidence.tests import Plan
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
@@ -35,7 +35,7 @@ from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.verification.registry import RULES, rule_of
-from specviz.verification.token_rule import Rule
+from specviz.verification.token import Rule
 
 COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
 INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence import sources
-from specviz.evidence.experiment import Plan, answer, part
+from specviz.evidence import decoders
 from specviz.evidence.report import report
 from specviz.evidence.sample_files.reading import SampleFile, as_samples, refuse_repeats, repeated
 from specviz.evidence.scores import score
+from specviz.evidence.tests import Plan, answer, part
 from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
@@ -34,7 +34,7 @@ def against_distribution(
         with np.errstate(divide="ignore"):
             chances = np.nansum(np.log(score(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()
         said = refuse_repeats(file, chances)
-    reference = sources.reference(pair, settings, ids, watch=quiet)
+    reference = decoders.reference(pair, settings, ids, watch=quiet)
     plan = make_plan(len(drawn), settings.length)
     found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, watch)
     return report(file.name, [found], pair, settings, files=[file.describe()], said=said)

@@ -6,15 +6,15 @@ from functools import partial
 
 from specviz.classroom.records import Room, Task
 from specviz.classroom.tally import ClassSamples
-from specviz.export.classroom import Found, classroom
 from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall, settings_of
+from specviz.web.classroom.package import Found, classroom
 from specviz.web.classroom.state import Lesson
 from specviz.web.common.download import Offer
-from specviz.web.samples.verdict import RULE
-from specviz.web.work import cache
+from specviz.web.jobs import cache
+from specviz.web.sampling.verdict import RULE
 
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
 

@@ -27,12 +27,12 @@ from specviz.settings import Settings
 from specviz.web.hosting import limits
 from specviz.web.hosting.messages import Pace
 from specviz.web.hosting.options import options
-from specviz.web.work import cache, model_loading, placement
-from specviz.web.work.queue import Ticket, shared
+from specviz.web.jobs import cache, model_loading, placement
+from specviz.web.jobs.queue import Ticket, shared
 
 if TYPE_CHECKING:
     from specviz.classroom.cells import Tally
-    from specviz.figures.exactness.evidence import CellShares
+    from specviz.figures.cell_shares import CellShares
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted
@@ -401,7 +401,7 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
 
 def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
     from specviz.classroom.cells import Cells
-    from specviz.web.samples.sampling import exact_cells
+    from specviz.web.sampling.sampling import exact_cells
 
     exact = exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": Cells(exact.shown, exact.looks).to_record()}
@@ -410,7 +410,7 @@ def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) ->
 def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
     """A decoder that may make a mistake: what it writes, and what it may be. The choice is this server's, by no seed that anyone sees."""
     from specviz.classroom import drawing
-    from specviz.evidence.mutants.mistakes import MISTAKES
+    from specviz.evidence.bugs.published import MISTAKES
     from specviz.web.mistakes.state import GAME, HIDEABLE
 
     luck = secrets.SystemRandom()
@@ -418,7 +418,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     answer = luck.randrange(len(offered) + 1)
     mistake = offered[answer] if answer < len(offered) else None
     under = replace(settings, **GAME)
-    from specviz.web.samples.sampling import exact_cells
+    from specviz.web.sampling.sampling import exact_cells
 
     exact = exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids

@@ -27,7 +27,7 @@ from specviz.errors import Busy, SettingsError, SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
 from specviz.web.hosting.messages import Pace
-from specviz.web.work.queue import shared
+from specviz.web.jobs.queue import shared
 
 FOLDER = "room"
 LONGEST = 4_000  # bytes of a request

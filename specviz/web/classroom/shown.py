@@ -7,8 +7,8 @@ from typing import Any
 
 from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
-from specviz.figures.exactness.evidence import CellShares, axis_end
-from specviz.measure.methods import ENTRIES
+from specviz.figures.cell_shares import CellShares, axis_end
+from specviz.speed.methods import ENTRIES
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall
 

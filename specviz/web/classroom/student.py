@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from html import escape
 
-from specviz.figures.common.components import linked, styles
+from specviz.figures.components import linked, styles
 from specviz.static_site.document import ICON, digest, policy
 
 

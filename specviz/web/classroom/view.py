@@ -15,11 +15,11 @@ from specviz.classroom.codes import LONGEST
 from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
-from specviz.figures.classroom import wall as figures
-from specviz.figures.common.components import styles
-from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures import cell_shares
+from specviz.figures.cell_shares import CellShares
+from specviz.figures.components import styles
 from specviz.web.classroom import export as exports
+from specviz.web.classroom import wall as figures
 from specviz.web.classroom import words, work
 from specviz.web.classroom.host import Hall, host, next_number
 from specviz.web.classroom.lessons import MINUTES, plan
@@ -31,7 +31,7 @@ from specviz.web.common.links import unknown_keys
 from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.samples.recorded_samples import recorded_samples
+from specviz.web.sampling.recorded_samples import recorded_samples
 
 LEDE = (
     "Let a class test with its own samples whether speculative decoding is exact: every student draws some on a phone, and together they are "
@@ -121,7 +121,7 @@ def recorded(kind: str) -> None:
     one, said = example()
     if one is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
-        picture = drawn(evidence.cell_bars, one, evidence.rows_end(one), kind)
+        picture = drawn(cell_shares.cell_bars, one, cell_shares.rows_end(one), kind)
         elements.picture(picture, "classroom", "recorded", one.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(said)
 

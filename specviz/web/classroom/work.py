@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from specviz.classroom.records import Room, Task
 from specviz.web.classroom.host import Hall, begun, pair_of, settings_of
-from specviz.web.work import placement
+from specviz.web.jobs import placement
 
 if TYPE_CHECKING:
     from specviz.web.classroom.state import Desk
-    from specviz.web.work.queue import Ticket
+    from specviz.web.jobs.queue import Ticket
 
 
 def begin(desk: Desk, ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
@@ -34,6 +34,6 @@ def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
 def sheet(seed: int, key: bool) -> bytes:
     """The worksheet of a seed as PDF, or its answers."""
     from specviz.classroom.worksheet import worksheet
-    from specviz.export.worksheet import pdf
+    from specviz.web.classroom.worksheet_pdf import pdf
 
     return pdf([worksheet(seed)], key=key)

@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.web.common.elements import notes
 from specviz.web.common.page import PageState
 from specviz.web.hosting.limits import checked_text
-from specviz.web.work import cache
+from specviz.web.jobs import cache
 
 ABOUT = "Written with the model’s own chat template, into the field above. What stands there is what the model reads."
 HELP = "One message, or several, each beginning at a line with system:, user: or assistant:. The last one is the user’s."

@@ -15,7 +15,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.export.package import Package
 from specviz.web.common import session
-from specviz.web.work.queue import Ticket, shared
+from specviz.web.jobs.queue import Ticket, shared
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for

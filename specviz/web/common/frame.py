@@ -9,12 +9,12 @@ from typing import Any
 import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not meet it half imported by another
 import streamlit as st
 
-from specviz.figures.common.components import component, styles
-from specviz.figures.common.notes import ASK, INSTEAD
-from specviz.figures.common.pages import ALL, TITLES, following
+from specviz.figures.components import component, styles
+from specviz.figures.notes import ASK, INSTEAD
+from specviz.figures.pages import ALL, TITLES, following
 from specviz.web.common import comeback, untrusted
 from specviz.web.hosting import metrics
-from specviz.web.work import warmup
+from specviz.web.jobs import warmup
 
 PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.web.work.queue import Queue, Stopped, Ticket, shared
+from specviz.web.jobs.queue import Queue, Stopped, Ticket, shared
 
 A_LOOK = 0.01  # seconds between two looks at work that is waited for
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick

@@ -1,7 +1,7 @@
 """Which pair of models a visitor may have: those of the catalog, and on a machine of one's own those that were used there before.
 
 A link is clicked unread: one must not make this machine look for a folder or fetch a model. So a pair of one's own that a link names is
-taken only where somebody has used it on this machine before, in the panel Models (web/models). The list of those is a small file.
+taken only where somebody has used it on this machine before, in the panel Models (web/pair_picker). The list of those is a small file.
 No torch and no Streamlit here.
 """
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from specviz.figures.common.still import still
+from specviz.figures.still import still
 
 KEPT = 128  # pictures: those of all recorded pages in both palettes, and some visitors' own; the one shown longest ago goes first
 

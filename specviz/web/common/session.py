@@ -16,7 +16,7 @@ from specviz.web.common import pairs
 from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
-from specviz.web.work import cache, warmup
+from specviz.web.jobs import cache, warmup
 
 State = TypeVar("State", bound=PageState)
 _looks = itertools.count()

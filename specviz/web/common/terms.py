@@ -7,7 +7,7 @@ from html import escape
 
 import streamlit as st
 
-from specviz.figures.common.glossary import define
+from specviz.figures.glossary import define
 
 TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
     "one_round": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.web.models import panel
+from specviz.web.pair_picker import panel
 
 
 def head(name: str, title: str, lede: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from specviz.export.drafting_methods import drafting_methods
 from specviz.export.manifest import facts
-from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.methods import MethodComparison
 from specviz.models.pairs.names import as_options
+from specviz.speed.methods import MethodComparison
 from specviz.web.common.download import Offer, ready
+from specviz.web.drafting_methods import methods as figures
+from specviz.web.drafting_methods.package import drafting_methods
 from specviz.web.drafting_methods.state import MethodsState, block_gain, recorded_matrix
 
 

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.figures.drafting_methods import matrix
-from specviz.measure.methods import ENTRIES, MethodComparison, chosen, from_json
-from specviz.prediction.plan import SpeedPlan
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
+from specviz.speed.methods import ENTRIES, MethodComparison, chosen, from_json
+from specviz.speed.prediction.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.page import Findings
+from specviz.web.drafting_methods import matrix
 
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
 FALLBACK = Settings(prompt="Once upon a time")

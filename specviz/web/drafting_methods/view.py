@@ -6,22 +6,21 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.figures.common.components import component
-from specviz.figures.drafting_methods import block_gain as gain_words
-from specviz.figures.drafting_methods import matrix
-from specviz.figures.drafting_methods import methods as figures
-from specviz.figures.drafting_methods.overview import overview_payload
-from specviz.figures.drafting_methods.tree import tree_payload
-from specviz.measure.methods import ENTRIES, MethodComparison, MethodRow
+from specviz.figures.components import component
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.proposers.trees import node_count
+from specviz.speed.methods import ENTRIES, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
 from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said
 from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.drafting_methods import export, work
+from specviz.web.drafting_methods import block_gain as gain_words
+from specviz.web.drafting_methods import export, matrix, work
+from specviz.web.drafting_methods import methods as figures
+from specviz.web.drafting_methods.overview import overview_payload
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
+from specviz.web.drafting_methods.tree import tree_payload
 from specviz.web.speed.state import recorded as recorded_plans
 
 LEDE = "Anything may draft. Under an exact rule a bad draft costs speed, never correctness."

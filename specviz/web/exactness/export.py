@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from specviz.export import exactness
 from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
-from specviz.web.exactness import words
+from specviz.web.exactness import package, words
 from specviz.web.exactness.state import Exam
-from specviz.web.samples.verdict import RULE, as_row
+from specviz.web.sampling.verdict import RULE, as_row
 
 
 def offer(exam: Exam) -> Offer:
@@ -28,4 +27,4 @@ def exact_package(exam: Exam) -> Package:
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
-    return exactness.exact(question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.seen}", said)
+    return package.exact(question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.seen}", said)

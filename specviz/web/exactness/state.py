@@ -8,15 +8,15 @@ from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.tally import SIZES
-from specviz.figures.exactness.samples import DECODERS, ExactnessResult
 from specviz.figures.recorded_samples import OfADecoder, same_samples
+from specviz.figures.sampling_results import DECODERS, ExactnessResult
 from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
 from specviz.web.common.pairs import known_pair
 from specviz.web.hosting.options import options
-from specviz.web.samples.recorded_samples import recorded_samples
-from specviz.web.samples.sampling import CHOSEN, MOST_SLOW, SamplingState
+from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.sampling import CHOSEN, MOST_SLOW, SamplingState
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses

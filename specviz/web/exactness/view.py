@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS
+from specviz.figures import cell_shares
+from specviz.figures.cell_shares import SEED_SAMPLES, SEEDS
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
@@ -30,7 +30,7 @@ from specviz.web.exactness.state import (
     offered,
 )  # fmt: skip
 from specviz.web.hosting.options import options
-from specviz.web.samples.verdict import RULE, conditions, counted, tail, told
+from specviz.web.sampling.verdict import RULE, conditions, counted, tail, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
@@ -164,7 +164,7 @@ def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
 
 def pictures(exam: Exam, kind: str) -> None:
     result = exam.shown
-    end = evidence.rows_end(*result.arms)
+    end = cell_shares.rows_end(*result.arms)
     asked = exam.question.settings
     tokens = "token" if asked.length == 1 else f"{asked.length} tokens"
     typed = escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
@@ -172,7 +172,7 @@ def pictures(exam: Exam, kind: str) -> None:
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
             st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control: no draft' * (arm == 1)}")
-            picture(drawn(evidence.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+            picture(drawn(cell_shares.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
     with st.container(key="exactness-said"):
         st.markdown(words.bars_sentence(result))
 
@@ -218,7 +218,7 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
         if found:
             left.markdown(words.runs_sentence(found))
             with right:
-                picture(evidence.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False)
+                picture(cell_shares.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False)
 
 
 def folds(exam: Exam) -> None:
@@ -228,7 +228,7 @@ def folds(exam: Exam) -> None:
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
     if not fold.open:
         return
-    from specviz.evidence.looks import rule  # torch comes with it, which a recorded page does without
+    from specviz.evidence.sequential import rule  # torch comes with it, which a recorded page does without
 
     with fold:
         st.markdown(words.more(exam))
@@ -256,8 +256,10 @@ def of_files(exam: Exam, kind: str) -> None:
     if report["note"]:
         notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
-        shown = evidence.CellShares.of_report(report)
-        picture(evidence.cell_bars(shown, evidence.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False)
+        shown = cell_shares.CellShares.of_report(report)
+        picture(
+            cell_shares.cell_bars(shown, cell_shares.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False
+        )
         st.markdown(
             "The most likely texts, by the exact distribution alone; a name that ends in … stands for all other texts that begin like this. "
             "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specviz.export.manifest import proposer_options
-from specviz.figures.exactness.evidence import SEEDS, SeedPValues
-from specviz.figures.exactness.samples import ExactnessResult
+from specviz.figures.cell_shares import SEEDS, SeedPValues
+from specviz.figures.sampling_results import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
-from specviz.web.samples.verdict import (
+from specviz.web.sampling.verdict import (
     Verdict,
     counted,
     detectable,

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import EvidenceError
 from specviz.evidence.tally import SIZES
 from specviz.export.manifest import proposing, sampling_options
-from specviz.figures.exactness.evidence import SEED_SAMPLES, SEEDS, SeedPValues
-from specviz.figures.exactness.samples import ExactnessResult, latest_difference
+from specviz.figures.cell_shares import SEED_SAMPLES, SEEDS, SeedPValues
+from specviz.figures.sampling_results import ExactnessResult, latest_difference
 from specviz.models.pairs.names import as_options
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
-from specviz.web.samples import sampling
-from specviz.web.samples.sampling import SHARD, Bench, as_key
-from specviz.web.work import cache, model_loading, placement
-from specviz.web.work.queue import Ticket
+from specviz.web.jobs import cache, model_loading, placement
+from specviz.web.jobs.queue import Ticket
+from specviz.web.sampling import sampling
+from specviz.web.sampling.sampling import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -54,20 +54,20 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
 def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
     bench = prepared(exam, ticket)
-    from specviz.evidence import shards, sources
+    from specviz.evidence import decoders, shards
 
     settings, source = exam.question.settings, exam.question.source
-    only_engine, few = bool(sources.engine_alone(source, settings)), count <= THROUGH_ENGINE
+    only_engine, few = bool(decoders.engine_alone(source, settings)), count <= THROUGH_ENGINE
     most = SLOW_SHARD if source == "assisted" else ENGINE_SHARD if only_engine else SHARD
-    modes = [sources.ENGINE if engine else sources.SHARED for engine in (few or only_engine, few)]
+    modes = [decoders.ENGINE if engine else decoders.SHARED for engine in (few or only_engine, few)]
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
 
     def both(size: int, watch: Watch) -> list[Samples]:
-        if source == "assisted" or sources.ENGINE in modes:
+        if source == "assisted" or decoders.ENGINE in modes:
             return [arm(number, size, lambda share, number=number: watch((number + share) / 2.0)) for number in (0, 1)]
         asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
         words = str(shards.Cut(bench.n, size))
-        return placement.do(sources.draw_each, bench.pair, settings, asked, watch, words)
+        return placement.do(decoders.draw_each, bench.pair, settings, asked, watch, words)
 
     def arm(number: int, size: int, watch: Watch) -> Samples:
         if number == 1:
@@ -77,12 +77,12 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         while not _global_generator.acquire(timeout=0.1):
             watch(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
-            return sources.draw(source, "", bench.pair, settings, bench.ids, bench.n, size)
+            return decoders.draw(source, "", bench.pair, settings, bench.ids, bench.n, size)
         finally:
             _global_generator.release()
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
-        through = len(arms[0]) if source != "assisted" and modes[0] == sources.ENGINE else 0
+        through = len(arms[0]) if source != "assisted" and modes[0] == decoders.ENGINE else 0
         return {"texts": latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
 
     sampling.draw(exam, ticket, count, most, SIZES, both, more)
@@ -98,11 +98,11 @@ def drawn(bench: Bench, work: Any, cut: Any, watch: Watch) -> Samples:
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepared(exam, ticket)
-    from specviz.evidence import shards, sources
+    from specviz.evidence import decoders, shards
     from specviz.evidence.many_seeds import p_values
 
     settings, source = exam.question.settings, exam.question.source
-    mode = sources.ENGINE if sources.engine_alone(source, settings) else sources.SHARED
+    mode = decoders.ENGINE if decoders.engine_alone(source, settings) else decoders.SHARED
     values: list[float] = []
 
     def draw(own: Settings) -> Samples:

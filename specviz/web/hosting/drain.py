@@ -12,7 +12,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from specviz.web.work.queue import shared
+from specviz.web.jobs.queue import shared
 
 PATIENCE = 10.0  # seconds that work may take to end
 LAST_LOOK = (

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from specviz.settings import Settings
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, options
-from specviz.web.work import cache, model_loading, placement, warmup
-from specviz.web.work.queue import shared
+from specviz.web.jobs import cache, model_loading, placement, warmup
+from specviz.web.jobs.queue import shared
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 

@@ -27,7 +27,7 @@ from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.messages import Messages
 from specviz.web.hosting.options import check_address, options
 from specviz.web.hosting.uploads import Uploads
-from specviz.web.work import placement
+from specviz.web.jobs import placement
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
 SWEEP = 600.0  # seconds between two looks for classrooms that are over

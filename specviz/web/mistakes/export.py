@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from specviz.export import exactness
 from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
+from specviz.web.exactness import package
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import Trial
-from specviz.web.samples.verdict import RULE, as_row, decisive, verify_command
+from specviz.web.sampling.verdict import RULE, as_row, decisive, verify_command
 
 
 def offer(trial: Trial) -> Offer:
@@ -30,4 +30,4 @@ def broken_package(trial: Trial) -> Package:
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
     curve = result.picture(case.wrong_arm)
-    return exactness.break_it(case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said)
+    return package.break_it(case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said)

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
-from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
+from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures.mistakes import RULES, MistakeResult
 from specviz.figures.recorded_samples import OfAMistake, same_samples
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import known_pair
-from specviz.web.samples.recorded_samples import recorded_samples
-from specviz.web.samples.sampling import CHOSEN, MOST_SLOW, SamplingState
+from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.sampling import CHOSEN, MOST_SLOW, SamplingState
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one

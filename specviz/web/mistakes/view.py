@@ -17,7 +17,7 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
-from specviz.web.samples.verdict import RULE, conditions, continued, told, verify_command
+from specviz.web.sampling.verdict import RULE, conditions, continued, told, verify_command
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 

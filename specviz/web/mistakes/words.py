@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
+from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES
 from specviz.figures.mistakes import Curve, TextPair, raised
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import two_texts
 from specviz.web.common.two_texts import Line
 from specviz.web.mistakes.state import Case, Trial
-from specviz.web.samples.verdict import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
+from specviz.web.sampling.verdict import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.figures.mistakes import LONG, POINTS, TEXTS, Curve, MistakeResult, Speed, first_differences
+from specviz.web.jobs import placement
+from specviz.web.jobs.cache import Answers
+from specviz.web.jobs.queue import Ticket
 from specviz.web.mistakes.state import Case, Trial
-from specviz.web.samples import sampling
-from specviz.web.samples.sampling import SHARD, Bench, as_key
-from specviz.web.work import placement
-from specviz.web.work.cache import Answers
-from specviz.web.work.queue import Ticket
+from specviz.web.sampling import sampling
+from specviz.web.sampling.sampling import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
-    from specviz.evidence.mutants.side_by_side import Side
+    from specviz.evidence.bugs.side_by_side import Side
 
 SLOW_SHARD = 250  # samples through the engine between two pictures
 WRITTEN = Answers(64)
@@ -39,8 +39,8 @@ def prepared(trial: Trial, ticket: Ticket) -> Bench:
 
 def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
-    from specviz.evidence.mutants import side_by_side
-    from specviz.evidence.mutants.catalog import MUTANTS
+    from specviz.evidence.bugs import side_by_side
+    from specviz.evidence.bugs.registry import MUTANTS
 
     texts, speeds = [], []
     for arm, name in enumerate(case.names):
@@ -66,7 +66,7 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
 def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, case = prepared(trial, ticket), trial.question
-    from specviz.evidence.mutants import side_by_side
+    from specviz.evidence.bugs import side_by_side
 
     def sample(size: int, watch: Watch) -> list[Samples]:
         return [of_arm(arm, size, lambda share, arm=arm: watch((arm + share) / 2.0)) for arm in (0, 1)]
@@ -99,7 +99,7 @@ def until_detected(trial: Trial, ticket: Ticket) -> None:
 
 def _side(case: Case, arm: int) -> Side:
     """One of the two decoders. Both share their random numbers, except where a mistake is hidden: that would tell."""
-    from specviz.evidence.mutants.side_by_side import Side
+    from specviz.evidence.bugs.side_by_side import Side
 
     mistake, wrong = case.wrong
     makes = "mistake" if arm == wrong and mistake else "honest" if case.hidden else "nothing"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specviz.decoding.run import run
-from specviz.figures.one_round.stage import stage_payload
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
+from specviz.web.one_round.stage import stage_payload
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair

@@ -8,15 +8,15 @@ from typing import Any
 from specviz.errors import SpecvizError
 from specviz.export.manifest import EDITED, facts
 from specviz.export.package import PRINTS, Package
-from specviz.export.rounds import one_round, one_token
-from specviz.figures.one_token.link import write_distribution
-from specviz.figures.one_token.token import GRID, PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
 from specviz.static_site.document import document
 from specviz.static_site.pages import one_round as recorded
 from specviz.trace import Trace
 from specviz.web.common.download import Offer
-from specviz.web.work import cache, warmup
+from specviz.web.jobs import cache, warmup
+from specviz.web.one_round.package import one_round, one_token
+from specviz.web.one_token.link import write_distribution
+from specviz.web.one_token.token import GRID, PRESETS, RULE_NAMES, WORDS
 
 TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
                for ending in PRINTS), "figures.html")  # fmt: skip

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
@@ -21,7 +20,8 @@ from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.pairs import gone, known_pair
-from specviz.web.work.queue import Queue
+from specviz.web.jobs.queue import Queue
+from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
 
 AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text

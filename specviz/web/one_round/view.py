@@ -7,17 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.common.components import component
-from specviz.figures.common.narration import HEADLINE, OPENING
-from specviz.figures.one_round.stage import read_cursor
-from specviz.figures.one_round.tour import stops
+from specviz.figures.components import component
+from specviz.figures.narration import HEADLINE, OPENING
 from specviz.web.common import chat, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
-from specviz.web.models import panel
+from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
+from specviz.web.one_round.stage import read_cursor
 from specviz.web.one_round.state import OneRoundState
-from specviz.web.work import cache
+from specviz.web.one_round.tour import stops
+from specviz.web.pair_picker import panel
 
 _component = st.components.v2.component("specviz_stage", **component("stage"))
 
@@ -48,7 +48,7 @@ def stage(state: OneRoundState) -> None:
     """Draw the run and take what a person asks of the server: {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or
     {"kind": "uniform", "position", "purpose", "u"}, each with "at", the cursor at that moment.
 
-    The component gets the payload of figures/one_round/stage.py, where to stand in it when it is another one, the mode, a line that
+    The component gets the payload of web/one_round/stage.py, where to stand in it when it is another one, the mode, a line that
     switches asking off while there is work, and sentences to show above.
     """
     data = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 
 from specviz.errors import SpecvizError, out_of_memory
-from specviz.figures.one_round.stage import open_ended
 from specviz.web.hosting import metrics
+from specviz.web.jobs import cache, model_loading, placement
+from specviz.web.jobs.queue import NO_MEMORY, Stopped, Ticket
+from specviz.web.one_round.stage import open_ended
 from specviz.web.one_round.state import OneRoundState, RunRequest
-from specviz.web.work import cache, model_loading, placement
-from specviz.web.work.queue import NO_MEMORY, Stopped, Ticket
 
 CHUNK = 3  # rounds between two ticks
 

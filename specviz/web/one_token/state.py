@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.figures.one_token.link import read_state, write_distribution
-from specviz.figures.one_token.token import GRID
+from specviz.web.one_token.link import read_state, write_distribution
+from specviz.web.one_token.token import GRID
 
 
 def shown(said: Any, state: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:

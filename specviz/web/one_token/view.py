@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from specviz.figures.common.components import component
-from specviz.figures.one_token.link import read_state
-from specviz.figures.one_token.token import token_payload
+from specviz.figures.components import component
 from specviz.settings import Settings
 from specviz.web.common import download, session
 from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import recorded_with
-from specviz.web.models import panel
+from specviz.web.jobs import cache
 from specviz.web.one_round import export
+from specviz.web.one_token.link import read_state
 from specviz.web.one_token.state import shown
-from specviz.web.work import cache
+from specviz.web.one_token.token import token_payload
+from specviz.web.pair_picker import panel
 
 ASKED = "one_token-asked"
 _component = st.components.v2.component("specviz_token", **component("token"))

@@ -8,13 +8,13 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import TraceError
-from specviz.figures.common.components import component
-from specviz.figures.questions.questions import payload, shipped
+from specviz.figures.components import component
 from specviz.web.common import session
 from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import recorded_with
-from specviz.web.models import panel
+from specviz.web.pair_picker import panel
+from specviz.web.questions.questions import payload, shipped
 
 _component = st.components.v2.component("specviz_questions", **component("questions"))
 

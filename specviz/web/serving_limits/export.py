@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+from specviz.evidence.serving_setups.setups import SetupComparison
 from specviz.export.manifest import facts
-from specviz.export.serving_limits import serving_limits
-from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
-from specviz.serving.setups import SetupComparison
 from specviz.web.common.download import Offer, ready
+from specviz.web.serving_limits import setups as figures
+from specviz.web.serving_limits.package import serving_limits
 from specviz.web.serving_limits.state import SetupsState
 
 

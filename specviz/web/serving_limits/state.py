@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
+from specviz.evidence.serving_setups.near_ties import COMPARISONS
+from specviz.evidence.serving_setups.setups import SetupComparison, from_json
 from specviz.records import ASSETS, of_file
-from specviz.serving.near_ties import COMPARISONS
-from specviz.serving.setups import SetupComparison, from_json
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
 from specviz.web.common.page import Findings

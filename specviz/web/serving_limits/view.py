@@ -8,11 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.serving_limits import near_ties as ties
-from specviz.figures.serving_limits import setups as figures
+from specviz.evidence.serving_setups.near_ties import COMPARISONS
+from specviz.evidence.serving_setups.setups import SetupComparison
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.serving.near_ties import COMPARISONS
-from specviz.serving.setups import SetupComparison
 from specviz.web.common import measurement_page, pairs, plain_table, session, two_texts
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import PLOT, dataframe, machine, notes, picture, said, tables
@@ -21,6 +19,8 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.common.two_texts import Line
 from specviz.web.serving_limits import export, work
+from specviz.web.serving_limits import near_ties as ties
+from specviz.web.serving_limits import setups as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
 from specviz.web.speed.state import recorded as recorded_plans
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 
 from specviz.export.manifest import facts
-from specviz.export.speed import how_fast
 from specviz.models.pairs.names import as_options
-from specviz.prediction.plan import SpeedPlan
+from specviz.speed.prediction.plan import SpeedPlan
 from specviz.web.common.download import Offer, ready
+from specviz.web.speed.package import how_fast
 from specviz.web.speed.sections import of_batches, running, what_if
 from specviz.web.speed.state import SpeedState, batches, study
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.figures.speed.surface import Spot
-from specviz.prediction.batches import BatchSpeeds
-from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import DRAFTS, OWN, Choice
+from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.prediction.plans import DRAFTS, OWN, Choice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
+from specviz.web.speed.surface import Spot
 
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 

@@ -8,12 +8,12 @@ from functools import lru_cache, partial
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.prediction.batches import BatchSpeeds
-from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import DRAFTS, OWN, TEXT, Choice, from_json
-from specviz.prediction.study import Study
 from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
+from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.prediction.plans import DRAFTS, OWN, TEXT, Choice, from_json
+from specviz.speed.prediction.study import Study
 from specviz.web.common import links
 from specviz.web.common.page import Findings
 from specviz.web.hosting.limits import checked_text

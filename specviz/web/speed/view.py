@@ -9,17 +9,14 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SettingsError
-from specviz.figures.speed import batch, positions, surface, timeline
-from specviz.figures.speed import plan as figures
-from specviz.figures.speed import study as study_figures
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.prediction.batches import BatchSpeeds
-from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import TEMPERATURES, Choice
-from specviz.prediction.published_speeds import SOURCE
-from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
+from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.prediction.plans import TEMPERATURES, Choice
+from specviz.speed.prediction.published_speeds import SOURCE
+from specviz.speed.prediction.study import Study
 from specviz.web.common import measurement_page, plain_table, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables
@@ -28,7 +25,9 @@ from specviz.web.common.pairs import named, recorded_with
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.hosting.options import options
-from specviz.web.speed import export, sections, work
+from specviz.web.speed import batch, export, positions, sections, surface, timeline, work
+from specviz.web.speed import plan as figures
+from specviz.web.speed import study as study_figures
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, recorded, shown_text, study
 
 LEDE = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.prompts import lines_of
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.prediction.prompts import lines_of
+from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
-from specviz.web.work import cache, model_loading
-from specviz.web.work.queue import Ticket
 
 TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes
 PROMPTS = 64  # of a visitor, at most
@@ -19,7 +19,7 @@ def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], length=LENGTH)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.prediction.plan_run import PlanEffort, make_plan
+    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
 
     def show(plan: SpeedPlan) -> None:
         state.keep(ticket, question, plan)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from specviz.export.manifest import decode_command, facts
 from specviz.export.package import Package
-from specviz.export.whole_text import whole_text
-from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import Passage
+from specviz.speed.passage import Passage
 from specviz.web.common.download import Offer, ready
+from specviz.web.whole_text import lanes as words
+from specviz.web.whole_text.package import whole_text
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.measure.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
-from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
+from specviz.speed.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
+from specviz.speed.passage import LENGTHS, Passage, from_json
 from specviz.web.common.links import linked
 from specviz.web.common.page import Findings
 from specviz.web.common.pairs import known_pair

@@ -8,22 +8,22 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.figures.common.components import component
-from specviz.figures.whole_text import divergence as figures
-from specviz.figures.whole_text import lanes as words
-from specviz.figures.whole_text import tables as rows
-from specviz.measure.divergence_profile import ScoredText
-from specviz.measure.passage import LENGTHS, Passage
+from specviz.figures.components import component
 from specviz.models.pairs.sharing import draftable_in_words
+from specviz.speed.divergence_profile import ScoredText
+from specviz.speed.passage import LENGTHS, Passage
 from specviz.web.common import chat, download, measurement_page, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, said, tables
 from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
+from specviz.web.jobs import warmup
+from specviz.web.whole_text import divergence as figures
 from specviz.web.whole_text import export, work
+from specviz.web.whole_text import lanes as words
+from specviz.web.whole_text import tables as rows
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
-from specviz.web.work import warmup
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
 _component = st.components.v2.component("specviz_lanes", **component("lanes"))

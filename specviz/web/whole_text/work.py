@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.measure.passage import Passage, TimedRound
+from specviz.speed.passage import Passage, TimedRound
+from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
-from specviz.web.work import cache, model_loading
-from specviz.web.work.queue import Ticket
 
 RUNS = 3
 
@@ -16,7 +16,7 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.measure import passage_run
+    from specviz.speed import passage_run
 
     seen = 0  # rounds that the page was last given
 

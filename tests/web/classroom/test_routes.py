@@ -17,8 +17,8 @@ from specviz.web.classroom import routes
 from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
 from specviz.web.hosting import messages
 from specviz.web.hosting.messages import AT_ONCE
-from specviz.web.work import placement
-from specviz.web.work.queue import shared
+from specviz.web.jobs import placement
+from specviz.web.jobs.queue import shared
 from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")

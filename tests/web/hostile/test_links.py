@@ -9,8 +9,8 @@ import pytest
 from specviz.export.package import table
 from specviz.web.common import frame, links, session
 from specviz.web.common import page as page_state
-from specviz.web.work import cache
-from specviz.web.work.queue import Queue
+from specviz.web.jobs import cache
+from specviz.web.jobs.queue import Queue
 from tests.web.hostile.corpus import LINKS, TEXTS
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 

@@ -10,7 +10,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reading import LINE, parse
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, Exam, Question
-from specviz.web.work.queue import Queue
+from specviz.web.jobs.queue import Queue
 from tests.web.hostile.corpus import FILES, TEXTS, line
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 from tests.web.test_upload import took, upload

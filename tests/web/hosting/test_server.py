@@ -36,7 +36,7 @@ from specviz.web.hosting.drain import SENTENCE
 from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
 from specviz.web.hosting.logs import JsonLines
 from specviz.web.hosting.options import Options
-from specviz.web.work.queue import Queue
+from specviz.web.jobs.queue import Queue
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "a prompt that nobody else may read"

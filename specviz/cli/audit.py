@@ -1,0 +1,257 @@
+"""``audit``: is a server that runs right now exact? Its samples are collected, its traps told, and its distribution is tested."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from specviz.cli.common.options import cut_options, load, pair_name, seed_option
+from specviz.cli.common.output import NO_VERDICT, format_option, show
+from specviz.cli.common.progress import Progress, told
+from specviz.errors import EndpointError, EvidenceError, SettingsError
+from specviz.settings import Settings, whole
+
+if TYPE_CHECKING:
+    from specviz.audit.arms import Arm
+    from specviz.models.pairs.loading import LoadedPair
+
+CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
+SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --tv
+KEPT = "what was collected is kept in '{}'; the same command goes on from there"
+LENGTHS = (1, 4)  # tokens of a sample that are tested
+EPILOG = (
+    "Exit codes: 0 consistent; 1 rejected; 2 bad arguments or input, a server that fails, or a trap that makes samples worthless; "
+    "3 too few samples to detect --tv."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog, add = EPILOG, parser.add_argument
+    add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
+    add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
+    add("--prompt", default="", help="text to continue; with --chat the message of the user")
+    add(
+        "--chat",
+        action="store_true",
+        help="ask the chat endpoint; with --target the tokenizer's chat template is what the model reads",
+    )
+    add("--length", type=int, default=4, metavar="N", help="tokens of a sample that are tested, 1 to 4 (default: 4)")
+    add(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that are asked for, where a server drafts only in longer requests (default: --length)",
+    )
+    add("--samples", type=int, default=SAMPLES, metavar="N", help=f"samples of each server (default: {SAMPLES:,})")
+    add("--tv", type=float, default=TV, help=f"total variation that the tests must detect (default: {TV:g})")
+    group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
+    group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
+    group("--target", metavar="T", help="folder or hub name of the model that the server runs")
+    group("--draft", metavar="D", help="folder or hub name of its draft model, which a diagnosis needs (default: none)")
+    group("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
+    group(
+        "--dtype",
+        default="auto",
+        help="auto (default: bfloat16 on cuda, else float32) or a float type; the server's, if you know it",
+    )
+    group("--against", metavar="URL2", help="compare with a second server, such as the same one without speculation")
+    group("--against-model", metavar="NAME", help="the model's name on the second server (default: --model)")
+    group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
+    cut_options(parser)
+    add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
+    add("--concurrency", type=int, default=8, metavar="N", help="requests at a time, 1 to 256 (default: 8)")
+    add(
+        "--choices",
+        type=int,
+        default=1,
+        metavar="N",
+        help="samples of a request, 1 to 128, where the server gives several (default: 1)",
+    )
+    add("--rate", type=float, metavar="R", help="most requests per second (default: as many as the server answers)")
+    add("--timeout", type=float, default=120.0, metavar="S", help="seconds for an answer (default: 120)")
+    add(
+        "--api-key-variable",
+        default="",
+        metavar="NAME",
+        help="environment variable that holds the server's key; the key is never stored or shown",
+    )
+    add("--go-on", action="store_true", help="collect even where a trap says that the samples will show nothing")
+    seed_option(parser)
+    format_option(parser, "the report as JSON")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the samples, who answered, and the certificate; the same command continues there (default: audit-HOST-PORT)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.audit import judging
+    from specviz.audit.arms import described
+    from specviz.evidence.sample_files.reading import read
+    from specviz.export.folder import writable, write
+    from specviz.export.report import package
+
+    settings = settings_of(options)
+    folder = options.out or Path(folder_of(options.url))
+    writable(folder / "certificate" if folder.is_dir() else folder)
+    pair = load(settings) if local(options) else None
+    arms = arms_of(options, settings, pair)
+    try:
+        records = collected(arms, options, folder, pair)
+    finally:
+        for arm in arms:
+            arm.endpoint.close()
+    files = [read(folder / arm.file) for arm in arms]
+    report = judging.judge(
+        files[0],
+        settings=settings,
+        pair=pair,
+        against=files[1] if len(files) > 1 else None,
+        tv=options.tv,
+        seed=settings.seed,
+        drafted=[record.drafted for record in records],
+        command=command_line(options),
+        watch=Progress("testing"),
+        request=arms[0].request,
+        against_request=arms[1].request if len(arms) > 1 else None,
+    )
+    report = described(report, records)
+    write(folder / "certificate", package(report).files())
+    show(report, options, judging.text)
+    told(f"samples, who answered, and the certificate: {folder}")
+    return CODES[report["verdict"]]
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
+    whole("length", options.length, *LENGTHS)
+    if options.max_tokens is not None and options.max_tokens < options.length:
+        raise SettingsError("max-tokens", options.max_tokens, f"at least --length, {options.length}")
+    if not 0.0 < options.tv <= 1.0:
+        raise SettingsError("tv", options.tv, "above 0 and at most 1")
+    if not 0.0 < options.timeout <= 3600.0:
+        raise SettingsError("timeout", options.timeout, "above 0 and at most 3600 seconds")
+    second = options.against is not None or options.against_body is not None
+    if local(options) == second:
+        raise SettingsError(
+            "reference", "both" if second else "none",
+            "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
+        )  # fmt: skip
+    names = ("prompt", "temperature", "top_k", "top_p", "min_p", "seed", "length", "device", "dtype")
+    return Settings(**{name: getattr(options, name) for name in names}, **({"pair": pair_of(options)} if local(options) else {}))
+
+
+def local(options: argparse.Namespace) -> bool:
+    return any(getattr(options, name) is not None for name in ("pair", "target", "draft"))
+
+
+def pair_of(options: argparse.Namespace) -> str:
+    """The name of the pair; a target alone is its own draft."""
+    if options.target is not None and options.draft is None and options.pair is None:
+        return f"{options.target}|{options.target}"
+    return pair_name(options)
+
+
+def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[Arm]:
+    """Whom to ask for what: one server, or two. Whatever is wrong with an option is said here, before anything is asked."""
+    from specviz.audit.arms import Arm
+    from specviz.audit.collect import Asked
+    from specviz.audit.endpoint import Endpoint, base, key_of
+    from specviz.audit.manner import Manner
+
+    written = ""
+    if options.chat and pair is not None:
+        from specviz.models.pairs.chat import templated
+
+        written = templated(pair.tokenizer, [{"role": "user", "content": options.prompt}])
+    asked = {"model": options.model, "chat": options.chat, "written": written, "max_tokens": options.max_tokens or options.length}
+    asked |= {name: getattr(options, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
+    bodies = [fields(options.body, "body")]
+    urls, names = [base(options.url)], ["samples"]
+    if pair is None:
+        bodies.append(bodies[0] | fields(options.against_body or "", "against-body"))
+        urls, names = [*urls, base(options.against or options.url)], [*names, "against"]
+        if urls[0] == urls[1] and bodies[0] == bodies[1] and options.against_model in (None, options.model):
+            raise SettingsError("against", options.against, "another server, or the same one with other fields (--against-body)")
+    key, arms = key_of(options.api_key_variable), []
+    for number, (url, body, name) in enumerate(zip(urls, bodies, names, strict=True)):
+        model = options.against_model if number and options.against_model is not None else options.model
+        manner = Manner(**asked | {"model": model, "extra": body})
+        how = Asked(options.samples, options.concurrency, options.choices, settings.seed, number)
+        # The key is the first server's; a second one elsewhere must not learn it.
+        mine = urlsplit(url).netloc == urlsplit(urls[0]).netloc
+        own, variable = (key, options.api_key_variable) if mine else ("", "")
+        arms.append(
+            Arm(Endpoint(url, own, options.concurrency, options.timeout, options.rate), manner, how, f"{name}.jsonl", variable)
+        )
+    return arms
+
+
+def fields(text: str, name: str) -> dict[str, Any]:
+    """An object of an option. Raises SettingsError."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise SettingsError(name, text, 'a JSON object such as {"top_k": 0}')
+    if taken := sorted({"prompt", "messages", "seed", "sampling_seed", "n", "stream"} & found.keys()):
+        raise SettingsError(name, taken[0], "without what other options say, or what every request has of its own (the seed)")
+    return found
+
+
+def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
+    """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
+    from specviz.audit.arms import look
+    from specviz.audit.collect import collect
+    from specviz.audit.planning import needed_in_words
+
+    told(needed_in_words(options.tv, options.length, pair is None))
+    for arm in arms:
+        arm.ready = look(arm, folder, options.tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
+        told(arm.ready.words)
+        if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.length:
+            allowed = f"{options.length}, the --length: this server gives text without token ids, and texts are compared whole"
+            raise SettingsError("max-tokens", options.max_tokens, allowed)
+    if len({arm.ready.ids for arm in arms if arm.ready}) > 1:
+        first, second = ("token ids" if arm.ready and arm.ready.ids else "text" for arm in arms)
+        raise EvidenceError(
+            f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
+        )
+    if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.go_on:
+        raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --go-on collects them all the same.")
+    try:
+        return collect([arm.job(folder) for arm in arms], Progress("samples"))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(KEPT.format(folder)) from stop
+    except EndpointError as error:
+        raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
+
+
+def folder_of(url: str) -> str:
+    """A name for the samples of a server."""
+    return "audit-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")
+
+
+def command_line(options: argparse.Namespace) -> list[str]:
+    """The words that repeat this audit."""
+    plain: Mapping[str, Any] = vars(_defaults())
+    words = ["specviz", "audit", options.url]
+    for name, value in vars(options).items():
+        if name not in plain or name in ("url", "out", "format") or value == plain[name]:
+            continue
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
+
+
+def _defaults() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    return parser.parse_args(["URL"])

@@ -1,0 +1,98 @@
+"""``check``: check a certificate field by field: confirmed, consistent in itself, or altered.
+
+Exit codes: 0 every sample was drawn again and nothing was altered; 1 altered; 4 nothing was redrawn, so the file was only compared
+with itself. Anyone who changes a number can make the rest agree with it, so 4 is not a confirmation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specviz.cli.common.options import pair_name
+from specviz.cli.common.output import format_option, show
+from specviz.cli.common.progress import Progress
+
+if TYPE_CHECKING:
+    from specviz.evidence.certificate.check import Line
+
+
+CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
+EPILOG = (
+    "Exit codes: 0 samples redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
+    "4 not redrawn: the file was only compared with itself."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog, add = EPILOG, parser.add_argument
+    add("certificate", type=Path, help="the report.json written by verify --out")
+    add("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
+    add("--pair", help="name of the pair on this machine (default: as in the certificate)")
+    add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
+    add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
+    add("--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
+    format_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.evidence.certificate.check import ALTERED, check, read
+
+    record = read(options.certificate)
+    lines, missing = check(record), ""
+    if options.no_redraw:
+        missing = "--no-redraw was given"
+    elif any(line.state == ALTERED for line in lines):
+        missing = "the file contradicts itself, or was changed"
+    else:
+        lines, missing = redrawn(record, lines, options)
+    found = outcome(lines, missing)
+    show(found, options, as_text)
+    return CODES[found["outcome"]]
+
+
+def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
+    """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
+    from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
+
+    try:
+        pair = models(record, pair_name(options) if options.pair or options.target or options.draft else None)
+        found = {line.field: line for line in lines} | {line.field: line for line in redraw(record, pair, Progress)}
+    except NotAtHand as error:
+        return lines, str(error).rstrip(".")
+    return list(found.values()), ""
+
+
+def outcome(lines: list[Line], missing: str) -> dict[str, Any]:
+    """Every field, a name of CODES, a sentence that claims no more than was checked, and its basis, JSON-ready.
+
+    missing: why nothing was redrawn; '' if it was
+    """
+    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF
+
+    states = [line.state for line in lines]
+    counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(ITSELF)} {ITSELF}"
+    if ALTERED in states:
+        found, summary = "altered", f"Altered: {', '.join(line.field for line in lines if line.state == ALTERED)}."
+    elif missing:
+        found, summary = "not redrawn", f"Not redrawn: {missing}."
+    else:
+        found, summary = "redrawn", "Nothing was altered."
+    if not missing:
+        note = f"Redrawn with the stored seed on the same models: {counts}."
+    elif found == "altered":
+        note = f"Not redrawn: {missing}."
+    else:
+        note = f"The file agrees with itself, but a forged file can do so too: {counts}."
+    return {"fields": [asdict(line) for line in lines], "outcome": found, "summary": summary, "note": note}
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """One line for each field, altered ones last; then the summary and its basis."""
+    from specviz.evidence.certificate.check import ALTERED
+
+    fields = sorted(found["fields"], key=lambda line: line["state"] == ALTERED)
+    rows = [f"{line['state']:<37} {line['field']:<55} {line['why']}" for line in fields]
+    return "\n".join([*rows, "", found["summary"], found["note"]])

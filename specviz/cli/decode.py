@@ -1,0 +1,154 @@
+"""``decode``: decode one text and print it as colored text or as a JSON trace. ``--probs`` also stores the full distributions."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from specviz.cli.common.options import (
+    check_cluster,
+    cluster_option,
+    in_words,
+    load,
+    pair_options,
+    proposer_options,
+    refuse_unknown,
+    run_options,
+    sampling_options,
+    settings_of,
+)
+from specviz.cli.common.output import format_option, in_color
+from specviz.cli.common.somewhere import somewhere
+from specviz.errors import SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
+from specviz.records import write
+from specviz.settings import Settings
+from specviz.trace import Round, Trace
+
+DISTRIBUTIONS_LIMIT = 256 * 2**20
+ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
+PLAIN = "\x1b[0m"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    run_options(parser)
+    sampling_options(parser)
+    proposer_options(parser)
+    cluster_option(parser)
+    format_option(parser, "the trace as JSON")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="color tokens by their origin (default: auto)"
+    )
+    parser.add_argument(
+        "--probs",
+        type=Path,
+        metavar="FILE.npz",
+        help="also store the full target and draft distributions of every round, at most 256 MB",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    if options.probs and options.cluster is not None:
+        raise SettingsError("cluster", options.cluster, "left out with --probs: only the trace comes back from there")
+    check_cluster(options)
+    folder = DistributionsFile(options.probs) if options.probs else None
+    if folder and settings.engine == "auto":
+        settings = replace(settings, engine="reference")  # only it keeps distributions
+    refuse_unknown(settings)
+    trace = somewhere(options, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
+    if folder:
+        folder.write()
+    color = in_color() if options.color == "auto" else options.color == "always"
+    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, color))
+    return 0
+
+
+def decoded(settings: Settings, bars: int, watch: Callable[[Round], None] | None) -> Trace:
+    """The trace of one text, decoded where this is called."""
+    from specviz.decoding.run import run as decode_run
+
+    return decode_run(load(settings), settings, bars=bars, watch=watch)
+
+
+class DistributionsFile:
+    """Collects the distributions of each round and writes them at the end, completely or not at all.
+
+    Arrays: ``r0_p`` (N + 1, V) float64, the target distributions after the prefix and after each draft token; ``r0_q`` (N, V)
+    float64, the distribution that each draft token was drawn from; then ``r1_p``, ``r1_q`` and so on.
+    """
+
+    def __init__(self, path: Path):
+        if path.suffix != ".npz":
+            raise SettingsError("probs", str(path), "a file ending in .npz")
+        if not path.parent.is_dir():
+            raise SettingsError("probs", str(path), "in a folder that exists")
+        self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
+
+    def add(self, round_: Round) -> None:
+        if round_.full is None:
+            raise SettingsError(
+                "probs", str(self.path), "left out with --engine device and compiled, which keep no distributions"
+            )
+        p = round_.full.p.cpu().numpy()
+        q = np.zeros((0, p.shape[1])) if round_.full.q is None else round_.full.q.cpu().numpy()
+        self.bytes += p.nbytes + q.nbytes
+        if self.bytes > DISTRIBUTIONS_LIMIT:
+            raise SettingsError(
+                "probs",
+                f"more than {DISTRIBUTIONS_LIMIT >> 20} MB",
+                f"at most {DISTRIBUTIONS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit",
+            )
+        self.arrays[f"r{self.rounds}_p"], self.arrays[f"r{self.rounds}_q"] = p, q
+        self.rounds += 1
+
+    def write(self) -> None:
+        buffer = io.BytesIO()
+        np.savez(buffer, **self.arrays)
+        write(self.path, (buffer.getbuffer(),), over=True, name="probs")
+
+
+def as_text(trace: Trace, color: bool) -> str:
+    """Prompt and continuation with each token colored by its origin, and a summary below."""
+    parts: list[tuple[str, bytes]] = []
+    for round_ in trace.rounds:
+        for node in round_.accepted_path:
+            parts.append(("accepted", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
+        if round_.ending.token is not None:
+            parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
+    body = _paint(parts) if color else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
+    between = "\n\n" if trace.encoder_ids else ""  # the decoder's text does not continue the encoder's prompt
+    return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, color)}"
+
+
+def _paint(parts: list[tuple[str, bytes]]) -> str:
+    """Color runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
+    runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
+    return "".join(f"{ORIGINS[origin]}{run.decode('utf-8', 'replace')}{PLAIN}" for origin, run in runs)
+
+
+def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
+    words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
+    for kind, word in words.items():
+        said = f"{sum(origin == kind for origin, _ in parts)} {word}"
+        counts.append(f"{ORIGINS[kind]}{said}{PLAIN}" if color else said)
+    passes = len(trace.rounds)
+    rate = f"{len(parts) / passes:.2f}" if passes else "0"
+    models = trace.models
+    edited = "  (some random numbers were chosen by hand: this run is not a sample)" if trace.settings["uniforms"] else ""
+    sharing = f"{said}\n" if (said := draftable_in_words(models)) else ""
+    began = "the encoder read" if trace.encoder_ids else "started from"
+    start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
+    return (
+        f"{start}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
+        f"{in_words(Settings.from_record(trace.settings))}"
+        f"{sharing}"
+        f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
+    )

@@ -1,0 +1,120 @@
+"""``verify --all``: test every proposer under every rule, at temperature 0, at temperature 1 and with top-p 0.9, in one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from specviz.cli.common.options import check_cluster, load, proposer_fields, settings_from
+from specviz.cli.common.output import in_color, show
+from specviz.cli.common.progress import Progress
+from specviz.errors import SettingsError
+
+TV = 0.02  # default of --tv: total variation that exact cells must detect
+LEAST_TV = 0.005  # a smaller one takes hours
+PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
+WORKERS = 2  # processes on a CPU
+OWN = {  # options that apply to a matrix
+    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format", "cluster"),
+    *("heads", "eagle", "exit", "exit_layer", "engine"),
+}
+MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
+COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
+LEGEND = (
+    "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",
+    "WRONG: not the expected result   .: the combination makes no sense, see below",
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
+    add(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="with --all: test only these proposers, lines of the table, or rules",
+    )
+
+
+def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
+    """The whole matrix. usual: every option of ``verify`` with its default."""
+    if not options.all:
+        raise SettingsError("only", " ".join(options.only), "given with --all")
+    for name, default in usual.items():
+        if name not in OWN and (value := getattr(options, name)) != default:
+            raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
+    tv = TV if options.tv is None else options.tv
+    if not LEAST_TV <= tv <= 1.0:
+        raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
+    check_cluster(options)
+    settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
+    from specviz.evidence.matrix.table import chosen, examine
+    from specviz.jobs.crews import crew
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.records import versions
+
+    only = [name for part in options.only for name in part.split(",") if name]
+    chosen(only)  # refuses unknown names before any weights are read
+    pair = load(settings)
+    device = pair.target.device.type
+    with crew(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as elsewhere:
+        matrix = examine(pair, settings, tv, only, Progress("matrix"), elsewhere)
+    record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
+    show(record, options, lambda record: as_text(record, in_color()))
+    return 0 if matrix.right else 1
+
+
+def as_text(record: dict[str, Any], color: bool = False) -> str:
+    """The table, then explanations of its entries."""
+    cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
+    names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
+    rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
+    wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
+    columns = list(record["columns"])
+    head = " " * wide + "".join(_title(record, column).ljust(narrow * len(rules) + 2) for column in columns)
+    below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
+
+    def shown(name: str, column: str, rule: str) -> str:
+        cell = cells[name, column, rule]
+        mark = MARKS[cell["verdict"]] if cell["right"] else "WRONG"
+        return f"{COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in COLORS else mark.ljust(narrow)
+
+    table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
+    return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
+
+
+def _title(record: dict[str, Any], column: str) -> str:
+    """Heading of a column: its settings."""
+    changes = record["columns"][column]
+    return f"top-p {changes['top_p']}" if "top_p" in changes else f"T = {changes.get('temperature', 1.0):g}"
+
+
+def _meaning(record: dict[str, Any]) -> list[str]:
+    """The samples and the distance that they can show; what a lossy rule never writes; every unexpected cell."""
+    tested = [cell for cell in record["cells"] if cell["seen"] is not None and record["rules"][cell["rule"]]["exact"]]
+    said = []
+    if tested:
+        samples, seen = max(cell["n"] for cell in tested), max(cell["seen"] for cell in tested)
+        said.append(
+            f"{len(tested)} exact cells with {samples:,} samples of {record['length']} tokens each would have shown a total variation of "
+            f"{seen:.2g} with power {record['power']:.0%}; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
+        )
+    lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
+    said += [
+        f"{_title(record, column)}: {rule} never writes texts with total probability {mass:.3f} under the target."
+        for (column, rule), mass in lost.items()
+    ]
+    wrong = [cell for cell in record["cells"] if not cell["right"]]
+    return said + [f"WRONG {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}" for cell in wrong]
+
+
+def _blanks(record: dict[str, Any]) -> list[str]:
+    """Each reason once, with the blank cells that it explains."""
+    blank = sorted((cell["said"], f"{cell['line']} / {cell['rule']}") for cell in record["cells"] if cell["verdict"] == "blank")
+    grouped = ((why, list(dict.fromkeys(name for _, name in some))) for why, some in groupby(blank, key=lambda pair: pair[0]))
+    return [f". {why.rstrip('.')}: {', '.join(names)}" for why, names in grouped]

@@ -1,0 +1,221 @@
+"""``plan``: tokens per target pass, speed-up and best gamma on a text of yours, predicted before anything is decoded speculatively."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from specviz.cli.common.options import cut_options, load, pair_options, seed_option, settings_from
+from specviz.cli.common.output import NO_VERDICT, format_option, machine_line
+from specviz.cli.common.progress import Progress
+from specviz.errors import SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
+from specviz.settings import GAMMA_MAX, whole
+from specviz.speed.prediction.prompts import lines_of
+
+if TYPE_CHECKING:
+    from specviz.speed.prediction.plan import PlanRow, SpeedPlan
+
+GAMMAS = "1-8"
+SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+PROMPTS = 4096  # of a file, at most
+RANGES = {"texts": (2, 4096), "opening": (1, 4096), "max-new-tokens": (8, 1024), "runs": (2, 100), "probes": (2, 1000)}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    cut_options(parser)
+    add = parser.add_argument
+    add("--text", type=Path, metavar="FILE", help="a text like those that will be written, UTF-8; or give --prompts")
+    add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
+    add(
+        "--proposer",
+        default="draft",
+        metavar="NAME",
+        help="a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial",
+    )
+    add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
+    add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
+    add(
+        "--texts",
+        type=int,
+        default=64,
+        metavar="N",
+        help="continuations, from as many places of the text, 2 to 4096 (default: 64)",
+    )
+    add("--opening", type=int, default=64, metavar="N", help="tokens of the text before each, 1 to 4096 (default: 64)")
+    add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
+    seed_option(parser)
+    add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
+    add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
+    add("--probes", type=int, metavar="N", help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
+    add(
+        "--runs",
+        type=int,
+        default=6,
+        help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
+    )
+    format_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    gammas = lengths(options.gammas)
+    for name, (least, most) in RANGES.items():
+        if (value := getattr(options, name.replace("-", "_"))) is not None:
+            whole(name, value, least, most)
+    settings = settings_from(
+        options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], length=options.max_new_tokens
+    )
+    if (options.text is None) == (options.prompts is None):
+        raise SettingsError(
+            "text or prompts", "both" if options.text else "neither", "exactly one of them: --text FILE or --prompts FILE"
+        )
+    file = options.text or options.prompts
+    text: str | tuple[str, ...] = read(file)
+    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
+    from specviz.speed.prediction.predict import refuse_unplanned
+
+    refuse_unplanned(settings)
+    if options.prompts is not None:
+        text = lines_of(read(file), PROMPTS)
+    effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
+    probes = 0 if options.tokens_only else options.probes
+    effort = effort if probes is None else replace(effort, probes=probes)
+    try:
+        plan = make_plan(load(settings), settings, text, gammas, effort, file.name, Progress("plan"))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
+    print(plan.to_json() if options.format == "json" else as_text(plan))
+    told = plan.verdict != "no verdict" and plan.believed
+    return 0 if told or options.tokens_only else NO_VERDICT
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """``1-8`` or ``4`` -> every gamma in it, ascending. Raises SettingsError for a range that is reversed, empty or out of bounds."""
+    match = SPAN.fullmatch(text.strip())
+    if not match:
+        raise SettingsError("gammas", text, "a range such as 1-8, or one number")
+    low, high = int(match[1]), int(match[2] or match[1])
+    if high < low:
+        raise SettingsError("gammas", text, f"a range from the smaller number to the larger, such as {high}-{low}")
+    if low < 1 or high > GAMMA_MAX:
+        raise SettingsError("gammas", text, f"within 1 to {GAMMA_MAX}")
+    return tuple(range(low, high + 1))
+
+
+def read(path: Path) -> str:
+    """The user's text. Raises SettingsError with a sentence."""
+    if not path.is_file():
+        raise SettingsError("text", str(path), "a file with a text like those that will be written")
+    from specviz.proposers.source_texts import read as read_text
+
+    return read_text(str(path), path)
+
+
+def as_text(plan: SpeedPlan) -> str:
+    """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
+    settings = plan.settings
+    cuts = [f", {name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
+    lines = [
+        machine_line(plan.machine),
+        f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
+        *filter(None, (draftable_in_words(plan.models),)),
+        _continued(plan),
+        "",
+        f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
+        + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
+        *(_line(row) for row in plan.rows),
+        "",
+        "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas."
+        + ("" if plan.of_prompts else " Own text: counted on the text as it is read."),
+        *_positions(plan),
+        *_gains(plan),
+    ]
+    if plan.costs:
+        lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
+    if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
+        lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
+    return "\n".join([*lines, "", plan.in_words, *(_check(plan) if plan.checked else []), *_lines(plan)])
+
+
+def _continued(plan: SpeedPlan) -> str:
+    """What was continued."""
+    name, size = plan.text["name"], plan.text["tokens"]
+    if plan.of_prompts:
+        return f"prompts {name}: {plan.openings} of them, {size:,} tokens in all; each continued by {plan.length} tokens"
+    return f"text {name}: {size:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}"
+
+
+def _positions(plan: SpeedPlan) -> list[str]:
+    """How often a draft token is accepted, by its position in a round, among those that are checked."""
+    if not plan.positions:
+        return []
+    rows = (f"{number:>8}  {one.said('.3f')}" for number, one in enumerate(plan.positions, 1))
+    return ["", f"{'position':>8}  accepted, of the draft tokens checked there (gamma {plan.rows[-1].gamma})", *rows]
+
+
+def _lines(plan: SpeedPlan) -> list[str]:
+    """How servers are started with the best gamma."""
+    found = plan.lines
+    if not found:
+        return []
+    lines = ["", f"To start servers with gamma {plan.best.value:g}:"]
+    for one in found:
+        lines += ["", f"# {one.server}. {one.note}", one.text]
+    return lines
+
+
+def _gains(plan: SpeedPlan) -> list[str]:
+    """What another rule than the token rule adds to it, as counted and, where it was checked, as measured."""
+    if all(row.gain is None for row in plan.rows):
+        return []
+    measured = {one.gamma: one.gain for one in plan.checked}
+    lines = ["", f"{'gamma':>5}  {'above the token rule':<28}" + ("measured" if measured else "")]
+    for row in plan.rows:
+        seen = measured.get(row.gamma)
+        lines.append((f"{row.gamma:>5}  {row.gain.said('+.3f'):<28}" + (seen.said("+.3f") if seen else "")).rstrip())
+    return lines
+
+
+def _line(row: PlanRow) -> str:
+    line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
+    line += f"{row.own_text:>9.3f}" if row.own_text is not None else f"{'':>9}"
+    line += f"{row.alpha:>7.3f}"
+    if row.factor is None:
+        return line
+    return f"{line}   {row.factor.said('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
+
+
+def _costs(plan: SpeedPlan) -> str:
+    rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
+    return (
+        f"ms: a token of target-only sampling {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
+        + " ".join(f"{ms:.2f}" for ms in rounds)
+        + f"; middle half of a probe at most {plan.costs.spread:.0%} wide"
+    )
+
+
+def _check(plan: SpeedPlan) -> list[str]:
+    head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
+    head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.alone else ""
+    lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]
+    for one in plan.checked:
+        tokens, accepted = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
+        others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}"
+        others += f"{own.value:>+9.1%}" if (own := one.gaps.get("own text")) is not None else f"{'':>9}"
+        line = f"{one.gamma:>5}  {tokens:<24}{accepted:<26}{others}"
+        if one.factor is not None:
+            line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
+            line += f"{one.noise:>+9.1%}" if one.noise is not None else ""
+        lines.append(line)
+    if plan.alone:
+        lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")
+    if not plan.believed:
+        lines.append(f"No verdict on these speeds: {plan.unsure}")
+    elif plan.lost is not None:
+        lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")
+    return lines

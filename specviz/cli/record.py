@@ -1,0 +1,263 @@
+"""``record WHAT``: measure on this machine what a page shows first, and store it, so that the page opens without torch or weights."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from specviz.cli.common.options import (
+    load,
+    pair_options,
+    proposer_options,
+    refuse_proposer,
+    run_options,
+    sampling_options,
+    settings_of,
+)
+from specviz.cli.common.output import NO_VERDICT
+from specviz.cli.common.progress import Progress, told
+from specviz.errors import SettingsError
+from specviz.records import ASSETS, Schema, read_text
+from specviz.settings import FASTEST_GAMMA, Settings
+from specviz.trace import SCHEMA, Trace
+
+PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
+SURVEY_LENGTH = 96  # tokens of each other text of the passage
+OPENING, LENGTH = 48, 64  # plans, batches, setups: tokens before and after each place of a text
+PROBES = 15  # plans: runs of the cost probes
+DRAFTS = ("storybook", "storybook-plain")  # batches: of one shape, so that one set of passes is true of both
+BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
+TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
+SAMPLED = 2  # samples: tokens of each
+TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
+LEAST = {"rounds": 1, "seeds": 1, "runs": 1, "samples": 1, "positions": 1, "texts": 0}  # smallest value of these options
+
+
+class Recorded(NamedTuple):
+    """A record as JSON, what it holds in a few words, and the exit code."""
+
+    text: str
+    said: str
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a name on the command line records, with the defaults of its options. least: where more is needed than LEAST."""
+
+    said: str
+    record: Callable[[Settings, argparse.Namespace, Progress], Recorded]
+    gamma: int = Settings().gamma
+    length: int = Settings().length
+    texts: int = 24
+    samples: int = 2000
+    least: dict[str, int] = field(default_factory=dict)
+
+
+def opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    from specviz.decoding.run import run as decode_run
+    from specviz.models.pairs.fingerprint import fingerprints
+
+    pair = load(settings)
+    decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
+    settings, said = (settings, "") if options.seeds == 1 else worth_reading(pair, settings, options, progress)
+    trace = decode_run(pair, settings, rounds=options.rounds)
+    trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
+    return Recorded(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
+
+
+def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
+    """The settings with the seed whose run is to be shown, by the rule of speed/opening.py, and how it was chosen. Raises SettingsError if no run fits."""
+    from specviz.decoding.run import run as decode_run
+    from specviz.speed.opening import fluency, lacking
+
+    found: dict[int, float] = {}
+    for n in range(options.seeds):
+        progress(n / options.seeds, f"seed {settings.seed + n}, {len(found)} fit")
+        tried = replace(settings, seed=settings.seed + n)
+        if not lacking(decode_run(pair, tried, rounds=options.rounds, bars=0)):
+            found[tried.seed] = fluency(decode_run(pair, tried, rounds=options.rounds))
+    if not found:
+        raise SettingsError("seeds", options.seeds, "more of them, or another prompt: no run fits the rule")
+    best = max(found, key=lambda seed: found[seed])
+    return replace(settings, seed=best), f"; seed {best}, the most fluent of {len(found)} that fit among {options.seeds}"
+
+
+def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
+    from specviz.speed.methods import CHOICES, chosen, to_json
+    from specviz.speed.methods_run import compare_methods
+
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    for number, choice in enumerate(CHOICES):
+        watch = progress.part(number, len(CHOICES))
+        found[choice] = compare_methods(pair, chosen(base, choice), options.runs, options.samples, watch)
+    rows = sum(not row.reason for one in found.values() for row in one.rows)
+    return Recorded(to_json(found), f"{len(found)} distributions, {rows} rows")
+
+
+def passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.speed.passage import DISTRIBUTIONS, to_json
+    from specviz.speed.passage_run import survey, write
+    from specviz.web.whole_text.lanes import speed
+
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
+        writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
+        one = write(pair, replace(base, **probs), options.runs, writing)
+        texts = survey(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
+        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        told(f"{name}: {speed(one)}")
+    return Recorded(to_json(found), f"{len(found)} distributions, {base.length} tokens each way")
+
+
+def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Plan and measure every draft at every temperature of the page, on its text."""
+    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
+    from specviz.speed.prediction.plans import CHOICES, GAMMAS, TEXT, to_json
+    from specviz.speed.prediction.study_run import TEXTS_FOLDER
+
+    text, found = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
+    effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
+    for number, choice in enumerate(CHOICES):
+        asked = replace(choice.under(settings), gamma=GAMMAS[-1], length=LENGTH)
+        watch = progress.part(number, len(CHOICES))
+        found[choice.key] = make_plan(load(asked), asked, text, GAMMAS, effort, f"{TEXT}.txt", watch)
+        told(f"{choice.key}: {found[choice.key].in_words}")
+    return Recorded(to_json(found), f"{len(found)} plans")
+
+
+def batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
+    from specviz.speed.prediction.batches_run import measure_batches
+    from specviz.speed.prediction.plans import TEMPERATURES, TEXT, Choice
+    from specviz.speed.prediction.study_run import TEXTS_FOLDER
+
+    choices = [Choice(draft, temperature) for draft in DRAFTS for temperature in sorted(TEMPERATURES, reverse=True)]
+    asked = {choice.key: replace(choice.under(settings), length=LENGTH) for choice in choices}
+    pairs = {key: (load(one), one) for key, one in asked.items()}
+    text = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8")
+    found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, watch=progress)
+    print(found.in_words(choices[0].key))
+    said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
+    return Recorded(found.to_json(), said, 0 if found.steady else NO_VERDICT)
+
+
+def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
+    from specviz.evidence.serving_setups.setups import to_json
+    from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.speed.prediction.predict import openings
+
+    pair = load(settings)
+    asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
+    places = openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
+    effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
+    found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
+    if not found.steady:
+        told(f"The speeds are no verdict: {found.unsteady}")
+    text = to_json(replace(found, models=found.models | fingerprints(pair)))
+    return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
+
+
+def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Measure trees of several sizes as ``bench --curve`` does."""
+    from specviz.proposers.trees.node_count import Paying, Point, key_of
+    from specviz.speed.bench import machine
+    from specviz.speed.curves import measure
+
+    pair, points = load(settings), {}
+    found = measure(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)
+    for temperature in (0.0, 1.0):
+        for proposer, name in TREES.items():
+            if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
+                points[key_of(proposer, temperature)] = tuple(Point(b.nodes, b.tokens_per_pass, b.speed) for b in budgets)
+    best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
+    return Recorded(Paying(points, pair.name, machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
+
+
+def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
+    from specviz.cli.record_samples import of_a_decoder, of_a_mistake
+    from specviz.figures.recorded_samples import RecordedSamples
+
+    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
+    asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
+    pair = load(asked)
+    exact = of_a_decoder(pair, replace(asked, length=SAMPLED), options.samples, progress.part(0, 2))
+    found = RecordedSamples(exact, of_a_mistake(pair, asked, progress.part(1, 2)))
+    return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
+
+
+RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
+    "opening": Recording("the run of One round", opening),
+    "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
+    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=FASTEST_GAMMA, length=128),
+    "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
+    "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
+    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=FASTEST_GAMMA, least={"texts": 2}),
+    "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
+    "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add, names = parser.add_argument, "; ".join(f"{name}: {one.said}" for name, one in RECORDINGS.items())
+    add("what", nargs="?", choices=RECORDINGS, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
+    pair_options(parser)
+    run_options(parser)
+    sampling_options(parser)
+    proposer_options(parser)
+    parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
+    parser.epilog = (
+        f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+    )
+    add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
+    add(
+        "--seeds",
+        type=int,
+        default=1,
+        help="opening: seeds to try from --seed on; the run that is worth reading is kept (default: 1)",
+    )
+    add("--runs", type=int, default=6, help="how often each is timed (default: 6); batches, trees: three times as often")
+    add(
+        "--samples",
+        type=int,
+        help="methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
+    )
+    add("--texts", type=int, help="passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)")
+    add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
+    add("--positions", type=int, default=300, help="setups: prefixes of each check (default: 300)")
+    add("--out", type=Path, help="file to write (default: the one that the page opens with)")
+
+
+def run(options: argparse.Namespace) -> int:
+    name, what = options.what, RECORDINGS[options.what]
+    for option, default in (
+        ("gamma", what.gamma),
+        ("max_new_tokens", what.length),
+        ("texts", what.texts),
+        ("samples", what.samples),
+    ):
+        if getattr(options, option) is None:
+            setattr(options, option, default)
+    settings = settings_of(options)
+    for option, least in (LEAST | what.least).items():
+        if (value := getattr(options, option)) < least:
+            raise SettingsError(option, value, f"{least} or more")
+    if name != "opening":
+        refuse_proposer(options, f"record {name}")
+    schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
+    out = options.out or ASSETS / "traces" / f"{name}.json"
+    schema.refuse_other(out)  # before minutes of work, not after
+    text, said, code = what.record(settings, options, Progress(name))
+    print(f"{said} -> {schema.save(out, text)}")
+    return code

@@ -1,0 +1,115 @@
+"""``study``: which simple statistic of target and draft predicts the acceptance rate, over kinds of text that the fit has not seen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specviz.cli.common.options import check_cluster, cluster_option, seed_option
+from specviz.cli.common.output import format_option
+from specviz.cli.common.progress import Progress
+from specviz.errors import SettingsError
+from specviz.settings import whole
+
+if TYPE_CHECKING:
+    from specviz.speed.prediction.study import Study, StudyCell
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--texts", type=int, default=16, metavar="N", help="continuations of each kind of text, 2 to 1024 (default: 16)")
+    seed_option(parser)
+    add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
+    add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    add(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)",
+    )
+    cluster_option(parser)
+    format_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    whole("texts", options.texts, 2, 1024)
+    for name in ("resume", "cluster"):
+        if options.read and (value := getattr(options, name)) is not None:
+            raise SettingsError(name, str(value), "left out with --read: nothing is measured")
+    check_cluster(options)
+    if options.out and options.out.is_dir():
+        raise SettingsError("out", str(options.out), "a file, and this is a folder")
+    from specviz.records import read_text
+    from specviz.speed.prediction.study import SCHEMA, Study
+
+    if options.out:
+        SCHEMA.refuse_other(options.out)  # before minutes of work, not after
+        options.out.parent.mkdir(parents=True, exist_ok=True)  # finished cells are saved there meanwhile
+    if options.read:
+        if not options.read.is_file():
+            raise SettingsError("read", str(options.read), "a file that study --out has written")
+        study, cells = Study.from_json(read_text(options.read, "The study")), None
+    else:
+        cells = options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))
+        study = measured(options, cells)
+    if options.out:
+        SCHEMA.save(options.out, study.to_json())
+    if cells:
+        cells.unlink(missing_ok=True)
+    print(study.to_json() if options.format == "json" else as_text(study))
+    return 0
+
+
+def measured(options: argparse.Namespace, cells: Path | None) -> Study:
+    """The whole study of the shipped drafts; minutes. An interruption says how to resume.
+
+    cells: file of the finished cells
+    """
+    from specviz.jobs.crews import crew
+    from specviz.models.pairs.loading import pick_device
+    from specviz.speed.prediction.study_run import StudySize, run_study
+
+    try:
+        with crew(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
+            size = StudySize(openings=options.texts)
+            return run_study(size, options.seed, watch=Progress("study"), resume=cells, elsewhere=elsewhere)
+    except KeyboardInterrupt as stop:
+        said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
+        if cells is None:
+            said = "nothing was saved; with --out FILE or --resume FILE the same command can resume where it stopped"
+        elif not cells.exists():
+            said = "no cell was finished; the same command begins anew"
+        raise KeyboardInterrupt(said) from stop
+
+
+def as_text(study: Study) -> str:
+    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and distribution."""
+    from specviz.speed.prediction.study import DRAFTS, NETWORKS, STATISTICS
+
+    lines = []
+    for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORKS)):
+        cells = study.measured(drafts)
+        if len({cell.kind for cell in cells}) < 2:
+            continue
+        noise = sum(cell.noise for cell in cells) / len(cells)
+        lines += [
+            f"{title}: {len(cells)} cells; one measured share is known to {noise:.3f}",
+            f"  {'predictor':<52}{'mean error (middle 95% over kinds)':<38}{'explained':>9}",
+        ]
+        for score in study.scores(drafts):
+            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{score.error.said('.3f'):<38}{score.explained:>9.2f}")
+        lines.append("")
+    lines.append("acceptance rate by kind of text, over temperature, and over top-p at temperature 1")
+    for draft in dict.fromkeys(cell.draft for cell in study.cells):
+        cells = [cell for cell in study.cells if cell.draft == draft]
+        lines.append(f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_probs(cell) for cell in cells)))
+        for kind in dict.fromkeys(cell.kind for cell in cells):
+            shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
+            lines.append(f"    {kind:<18}" + "".join(shares))
+    said = "Accepted draft tokens and the overlap itself are not fitted; the others are fitted to all kinds of text but the predicted one."
+    return "\n".join([*lines, "", said])
+
+
+def _probs(cell: StudyCell) -> str:
+    return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"

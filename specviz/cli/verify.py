@@ -1,0 +1,245 @@
+"""``verify``: do a decoder's samples follow the target's distribution? Draws samples, tests them, and says what the tests can detect."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specviz.cli import matrix
+from specviz.cli.common.options import (
+    check_cluster,
+    cluster_option,
+    in_words,
+    load,
+    pair_options,
+    proposer_fields,
+    proposer_options,
+    refuse_proposer,
+    refuse_unknown,
+    sampling_options,
+    seed_option,
+    settings_from,
+)
+from specviz.cli.common.output import NO_VERDICT, format_option, show
+from specviz.cli.common.progress import Progress
+from specviz.errors import EvidenceError, SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
+from specviz.settings import Settings, whole
+
+if TYPE_CHECKING:
+    from specviz.evidence.saved import SavedSamples
+    from specviz.models.pairs.loading import LoadedPair
+
+MODES = ("both", "shared-distributions", "engine")
+DEFAULT_SAMPLES = 200_000
+CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
+TV = 0.01  # default of --tv
+BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
+NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
+EPILOG = (
+    "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
+    "3 too few samples to detect --tv."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog, add = EPILOG, parser.add_argument
+    pair_options(parser)
+    sampling_options(parser)
+    proposer_options(parser)
+    add(
+        "--decoder",
+        default="speculative",
+        metavar="NAME",
+        help="what to test: speculative (default), target (target-only sampling), assisted (transformers' assisted generation), or "
+        "the id of a published mistake, such as R5, which brings its own settings",
+    )
+    add("--prompt", default="", help="text to continue (default: empty, only the start token)")
+    add(
+        "--length",
+        type=int,
+        default=3,
+        metavar="N",
+        help="tokens per sample, 1 to 4; their joint distribution is tested (default: 3)",
+    )
+    add(
+        "--samples",
+        type=int,
+        default=DEFAULT_SAMPLES,
+        metavar="N",
+        help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
+    )
+    seed_option(parser)
+    add(
+        "--mode",
+        type=lambda text: text.replace(" ", "-"),
+        choices=MODES,
+        default="both",
+        help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
+    )
+    add("--tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
+    matrix.arguments(parser)
+    add("--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)")
+    add(
+        "--sample-file",
+        type=Path,
+        metavar="FILE",
+        help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
+    )
+    add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
+    cluster_option(parser)
+    format_option(parser, "the report as JSON")
+    add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
+    add(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="save the samples to FILE every few seconds; the same command resumes from it (default with --out: DIR.draws)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.all or options.only:
+        parser = argparse.ArgumentParser()
+        arguments(parser)
+        return matrix.run(options, vars(parser.parse_args([])))
+    options.tv = TV if options.tv is None else options.tv
+    settings, saved = settings_of(options), None
+    if options.sample_file or options.against:
+        record = from_files(settings, options)
+    else:
+        refuse_unknown(settings)
+        record, saved = sampled_and_tested(load(settings), settings, options)
+    if options.out:
+        from specviz.export.folder import write
+        from specviz.export.report import package
+
+        write(options.out, package(record).files())
+    if saved is not None:
+        saved.forget()
+    show(record, options, as_text)
+    return CODES[record["verdict"]]
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
+    whole("length", options.length, 1, 4)
+    whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
+    if not 0.0 < options.tv <= 1.0:
+        raise SettingsError("tv", options.tv, "above 0 and at most 1")
+    if not options.seconds > 0:
+        raise SettingsError("seconds", options.seconds, "above 0")
+    if options.decoder.lower() != "speculative":
+        refuse_proposer(options, f"--decoder {options.decoder}")
+    if options.sample_file or options.against:
+        for name, usual in (
+            ("resume", None),
+            ("cluster", None),
+            ("decoder", "speculative"),
+            ("samples", DEFAULT_SAMPLES),
+            ("mode", "both"),
+        ):
+            if (value := getattr(options, name)) != usual:
+                raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
+    check_cluster(options)
+    if options.out:
+        from specviz.export.folder import writable
+
+        writable(options.out)
+    return settings_from(options, length=options.length, **proposer_fields(options))
+
+
+def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """The report of one sample file against the target's distribution, or of two files. The prompt comes from the file."""
+    from specviz.evidence.sample_files.reading import read
+    from specviz.evidence.sample_files.two_files import compare
+
+    if options.sample_file is None:
+        raise EvidenceError("--against needs --sample-file: the two files are compared with each other.")
+    file = read(options.sample_file)
+    if settings.prompt not in ("", file.prompt):
+        raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
+    if options.against is not None:
+        return compare(file, read(options.against), options.tv, settings.seed, Progress("comparing"))
+    from specviz.evidence.sample_files.against_weights import against_distribution
+    from specviz.evidence.tests import Plan
+
+    plan, pair = partial(Plan.of, tv=options.tv), load(settings)
+    return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
+
+
+def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
+    """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterward.
+
+    An interrupt raises KeyboardInterrupt with a sentence on how to resume.
+    """
+    from specviz.evidence import decoders, sampled
+    from specviz.evidence.saved import SavedSamples
+    from specviz.evidence.shards import asked
+    from specviz.jobs.crews import crew
+
+    name = decoders.known(options.decoder)
+    settings = decoders.under(name, settings)
+    path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
+    saved = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    effort = sampled.SampleEffort(options.mode, options.samples, options.tv, options.seconds)
+    try:
+        with crew(options.cluster, pair.target.device.type) as elsewhere:
+            return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, elsewhere), saved
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(how_to_resume(saved)) from stop
+
+
+def how_to_resume(saved: SavedSamples) -> str:
+    """What an interrupted verification leaves, in words."""
+    if saved.path is None:
+        return "nothing was saved; with --out DIR or --resume FILE the same command can resume where it stopped"
+    return f"all samples but those of the last {saved.age:.0f} s are saved in '{saved.path}'; the same command resumes from there"
+
+
+def as_text(record: dict[str, Any]) -> str:
+    """The verdicts first, then every test with the total variation that it can detect."""
+    from specviz.evidence.decoders import engine_alone
+
+    lines = []
+    if record["decoder"] == "speculative":
+        settings = Settings.from_record(record["settings"])
+        lines += in_words(settings).splitlines()
+        if why := engine_alone("speculative", settings):
+            lines.append(f"sampled only through the engine: {why}")
+    lines += filter(None, (draftable_in_words(record["models"]),))
+    for one in record["answers"]:
+        first, here = record["answers"][0]["plan"]["tv"], one["plan"]["tv"]
+        fewer = f" (This mode has fewer samples, so it was only asked to detect {here:.2g}.)" if here > first else ""
+        lines.append(f"{one['mode']}: {one['sentence']}{fewer}")
+    if record["note"]:
+        lines.append(record["note"])
+    if record["analytic_tv"] is not None:
+        lines.append(
+            "computed without samples: at each prefix the distribution of the decoder with its caches lies within TV "
+            f"{record['analytic_tv']:.1e} of an uncached pass of the target (float32 rounding: about 1e-6)"
+        )
+    for one in record["answers"]:
+        lines += ["", *_distance(one)]
+        for test in one["tests"]:
+            seen = "" if test["detectable_tv"] is None else f"detects {test['detectable_tv']:.2g}"
+            lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
+        lines += [f"  {note}" for note in dict.fromkeys(test["note"] for test in one["tests"] if test["name"] in NOTED) if note]
+    return "\n".join(lines)
+
+
+def _distance(one: dict[str, Any]) -> list[str]:
+    from specviz.statistics.finding import plural
+
+    if not one["cells"]:
+        return [f"{one['mode']}, {one['n']:,} samples"]
+    band = one["tv_null_band"]
+    return [
+        f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
+        "of several texts",
+        f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
+        f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
+    ]

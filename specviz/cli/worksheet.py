@@ -1,0 +1,44 @@
+"""``worksheet``: one round by hand, with its key, as two PDF files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+EPILOG = (
+    "Each sheet has two pages: the laws of a small draft and target and random digits, then why the result is exact. The key is worked out by the "
+    "production decoder. FILE.pdf gets the sheets, FILE-key.pdf the answers; another seed gives other tables and digits."
+)
+MOST = 100
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="number of the first sheet, 0 to 999999 (default: 1)")
+    parser.add_argument(
+        "--count", type=int, default=1, metavar="N", help=f"sheets, seeds S to S + N - 1; 1 to {MOST} (default: 1)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("worksheet.pdf"), metavar="FILE", help="file to write (default: worksheet.pdf)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.classroom.worksheet import worksheet
+    from specviz.errors import SettingsError
+    from specviz.records import write
+    from specviz.web.classroom.worksheet_pdf import pdf
+
+    if not 1 <= options.count <= MOST:
+        raise SettingsError("count", options.count, f"a whole number from 1 to {MOST}")
+    if options.out.suffix.lower() != ".pdf":
+        raise SettingsError("out", str(options.out), "the name of a file that ends in .pdf")
+    sheets = [worksheet(options.seed + place) for place in range(options.count)]
+    key = options.out.with_name(f"{options.out.stem}-key.pdf")
+    for path in (options.out, key):
+        if path.exists():
+            raise SettingsError("out", str(path), "a new file")
+    write(options.out, pdf(sheets))
+    write(key, pdf(sheets, key=True))
+    print(f"{options.out} has {options.count} {'sheet' if options.count == 1 else 'sheets'}, and {key} the answers.")
+    return 0

@@ -1,0 +1,152 @@
+"""Rules with one mistake each: a decision of the token rule made otherwise, or what it decided committed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specviz.evidence.bugs.distributions import certain, reheated
+from specviz.randomness import Prefix, Purpose, Randomness
+from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.comparison_log import judged
+from specviz.verification.draft_tree import DraftTree
+from specviz.verification.draw import draw
+from specviz.verification.token import EmptyResidual, TokenRule
+
+
+class FromTarget(TokenRule):
+    """The replacement is drawn from p itself."""
+
+    name, exact = "replacement from p", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return p
+
+
+class ByListPlace(TokenRule):
+    """The residual is subtracted between two shortened lists, place by place, whatever tokens stand there."""
+
+    name, exact = "residual by place in a list", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        possible, other = p.nonzero().flatten(), q.nonzero().flatten()
+        shared = min(len(possible), len(other))
+        left = p[possible]
+        left[:shared] -= q[other[:shared]]
+        left.clamp_(min=0.0)
+        if not bool(left.sum() > 0.0):
+            raise EmptyResidual
+        return torch.zeros_like(p).scatter_(0, possible, left / left.sum())
+
+
+class NotStrict(TokenRule):
+    """u * q <= p: a random number of 0 accepts a token that the target excludes."""
+
+    name, exact = "not strict", False
+
+    def accepts(self, u, p, q):
+        return judged(u * q <= p, u, p, q)
+
+
+class DrawPerPath(TokenRule):
+    """Each sibling is compared with a target draw of its own: accepted with probability p(x), and p stays p for the next one."""
+
+    name, exact = "one target draw per path", False
+
+    def threshold(self, p: float, q: float) -> float:
+        return p
+
+    def accepts(self, u, p, q):
+        return judged(u < p, u, p)
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return p
+
+
+class Greedy(TokenRule):
+    """The softmax comparison stays; what is drawn after it is an argmax."""
+
+    name, exact = "argmax after a softmax comparison", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return certain(super().replacement(p, q))
+
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, tree, p, randomness)
+        return tuple(self._ended(outcome, p[index]) for index, outcome in enumerate(outcomes))
+
+    def _ended(self, outcome: Outcome, p: Tensor) -> Outcome:
+        if outcome.ending.kind != "bonus":
+            return outcome
+        probs = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
+        return replace(outcome, ending=replace(outcome.ending, token=int(certain(probs).argmax())))
+
+
+class OtherTemperature(TokenRule):
+    """Draft tokens are judged, and replaced, by the target at another temperature. The bonus token has the right one.
+
+    factor  that temperature over the one asked for, above 0
+    scale   p'(x) = scale * p(x)^(1 / factor); known once a distribution is given (``at``)
+    """
+
+    name, exact = "other temperature in the verifying pass", False
+
+    def __init__(self, factor: float, scale: float | None = None):
+        self.factor, self.scale = factor, scale
+
+    def at(self, p: Tensor) -> OtherTemperature:
+        return OtherTemperature(self.factor, float(reheated(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
+
+    def threshold(self, p: float, q: float) -> float:
+        return super().threshold(self._reheated(p), q)
+
+    def accepts(self, u, p, q):
+        return super().accepts(u, self._reheated(p), q)
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return super().replacement(reheated(p, self.factor), q)
+
+    def _reheated(self, p):
+        assert self.scale is not None, "at() says which distribution is looked at"
+        return self.scale * p ** (1.0 / self.factor)
+
+
+class NoBonus(TokenRule):
+    """No bonus token is added after a fully accepted draft."""
+
+    name, exact = "no bonus", True
+
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, tree, p, randomness)
+        none = Ending("length", None, None)
+        return tuple(replace(o, ending=none) if o.ending.kind == "bonus" and o.accepted_path else o for o in outcomes)
+
+
+class KeepsTheRest(TokenRule):
+    """A rejected draft token is replaced where it stands, and the draft tokens after it stay: they are tested as if they followed
+    the replacement. Chains only."""
+
+    name, exact = "tokens after a rejection kept", False
+
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        return tuple(self._row(row, tree, index, p[index], randomness) for index, row in enumerate(rows))
+
+    def _row(self, row: Prefix, tree: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
+        decisions = []
+        for node, token in enumerate(tree.tokens[index]):
+            q = tree.q[index][node]
+            p_token, q_token = float(p[node, token]), float(q[token])
+            u = float(randomness.take(Purpose.ACCEPT, [row], node, node)[0])
+            if not self.accepts(u, p_token, q_token):
+                token = int(
+                    draw(self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0])
+                )
+            edge = self.threshold(p_token, q_token)
+            decisions.append(Decision(token, node - 1, tree.source, q_token, p_token, tree.u_draft[index][node], u, edge, True))
+        count = len(decisions)
+        u = randomness.take(Purpose.BONUS, [row], count, count)
+        bonus = int(draw(p[count], torch.from_numpy(u)[0]))
+        return Outcome(tuple(decisions), tuple(range(count)), Ending("bonus", bonus, float(u[0])))

@@ -1,0 +1,86 @@
+"""Fills the record of near ties: greedy texts by the engine, with the margin of the two largest logits before each token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from torch import Tensor
+
+from specviz.decoding.engine import decode
+from specviz.evidence.serving_setups.near_ties import COMPARISONS, DIGITS, GreedyPair, GreedyText, NearTies
+from specviz.evidence.serving_setups.served import Ids, ServedTarget, Source
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import Watch
+from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.token import TokenRule
+
+SHOWN = 12  # tokens of the prompt's end that are kept
+_SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
+
+
+def near_ties(
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
+) -> NearTies:
+    """Continue every prompt in every comparison whose targets are served.
+
+    settings  gamma of the comparisons with draft tokens; length  tokens of each text
+    """
+    greedy = replace(settings, temperature=0.0, length=length)
+    known = {key: one for key, one in COMPARISONS.items() if set(_SERVED[key]) <= ways.keys()}
+    found: dict[str, list[GreedyPair]] = {key: [] for key in known}
+
+    @cache
+    def alone(way: str, prompt: Ids) -> GreedyText:
+        return written(ways[way].open(greedy), Nothing(), greedy, prompt)
+
+    for number, prompt in enumerate(prompts):
+        for key, one in known.items():
+            watch(number / len(prompts), f"greedy texts: {one.name}")
+            reference, other = _SERVED[key]
+            first = alone(reference, prompt)
+            if one.draft_tokens:
+                second = written(ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt)
+            else:
+                second = alone(other, prompt)
+            begins = prompt[-SHOWN:]
+            found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
+    return NearTies({key: tuple(pairings) for key, pairings in found.items()})
+
+
+def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
+    """One greedy text, each token with the margin in the pass that decided it."""
+    recorder = MarginRecorder(source)
+    rounds = decode(recorder, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
+    tokens = tuple(token for one in rounds for token in one.committed)
+    margins = [recorder.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
+    return GreedyText(tokens, tuple(round(margin, DIGITS) for margin in margins))
+
+
+@dataclass(slots=True)
+class MarginRecorder:
+    """A target that records the difference of its two largest logits after each text, as of its last pass over that text."""
+
+    source: Source
+    margins: dict[Ids, float] = field(default_factory=dict)
+
+    @property
+    def vocabulary(self) -> int:
+        return self.source.vocabulary
+
+    @property
+    def context(self) -> int | None:
+        return self.source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        logits = self.source.logits(rows, tree)
+        for index, row in enumerate(rows):
+            for place, ids in enumerate(texts(row.ids, tree, index)):
+                first, second = logits[index, place].double().topk(2).values.tolist()
+                self.margins[ids] = first - second
+        return self.source.warped(logits)

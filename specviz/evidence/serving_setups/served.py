@@ -1,0 +1,101 @@
+"""Serving setups, opened: each entry of setups.py as the arguments of ``decode``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+import torch
+from transformers import (
+    PreTrainedModel,
+    RepetitionPenaltyLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+)
+
+from specviz.errors import ModelError, UnsupportedModel
+from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
+from specviz.evidence.serving_setups.setups import PENALTY, TOP_K, WORD
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.fast_llama.int8 import quantized
+from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
+from specviz.models.processed import Processed
+from specviz.settings import Settings
+from specviz.verification.token import Rule, TokenRule
+
+Source = CachedModel | Processed
+Ids = tuple[int, ...]
+Place = tuple[Ids, Ids]  # a text: its opening and its continuation
+Places = Sequence[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTarget:
+    """One way to serve a target. open: the target of one request under settings, with empty caches; rule: verifies draft tokens."""
+
+    open: Callable[[Settings], Source]
+    rule: Rule = field(default_factory=TokenRule)
+
+
+def served(pair: LoadedPair, key: str) -> ServedTarget:
+    """The setup of that key on a pair. The draft is not changed.
+
+    Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
+    """
+
+    def network(model: PreTrainedModel) -> ServedTarget:
+        return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
+
+    def behind(processor: Callable, kind: type[Processed] = Processed) -> ServedTarget:
+        return ServedTarget(lambda settings: kind(network(pair.target).open(settings), processor))
+
+    match key:
+        case "fp32":
+            return network(pair.target)
+        case "bf16":
+            return network(in_bfloat16(pair.target))
+        case "int8":
+            return network(quantized(pair.target))
+        case "int8-pass":
+            return network(quantized(pair.target, OneScalePerPass))
+        case "top-k":
+            return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
+        case "ban":
+            return behind(SuppressTokensLogitsProcessor(banned(pair)))
+        case "ban-draws":
+            return replace(network(pair.target), rule=OnDrawsAlone(without(banned(pair))))
+        case "penalty":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
+        case "penalty-once":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRound)
+        case _:
+            raise KeyError(key)
+
+
+def refuse_uncompared(pair: LoadedPair) -> None:
+    """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
+    if isinstance(pair, EncoderDecoderPair):
+        raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
+    if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":
+        where = f"{str(pair.target.dtype).removeprefix('torch.')} on {pair.target.device.type}"
+        raise UnsupportedModel(f"The measurement needs a target in float32 on a CPU, and this one is {where}.")
+
+
+def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy with every weight rounded to bfloat16, as if loaded in that type: buffers stay in float32."""
+    copy = deepcopy(model)
+    for weight in copy.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    return copy
+
+
+def banned(pair: LoadedPair) -> list[int]:
+    """Every token that is WORD alone, with or without a space before it, in any case.
+
+    Raises ModelError if the tokenizer has no such token.
+    """
+    pieces = pair.pieces(range(len(pair.tokenizer)))
+    found = [token for token, raw in pieces.items() if bytes.fromhex(raw).strip().lower() == WORD.encode()]
+    if not found:
+        raise ModelError(f"No token of this pair is the word “{WORD}”.")
+    return found

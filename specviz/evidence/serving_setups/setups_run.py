@@ -1,0 +1,277 @@
+"""Fills the records of serving setups: each reads the same texts, is checked against itself with draft tokens, and is timed.
+
+Distances are between distributions of passes over one token, as each target serves them alone. Whether draft tokens keep such a
+distribution is shown by the analytic check (evidence/analytic/along_text.py): the distribution of what the decoder writes, caches
+included, against the same target's passes over one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.engine import decode, target_only
+from specviz.errors import SettingsError, SpecvizError
+from specviz.evidence.analytic.along_text import Analytic, analytic
+from specviz.evidence.analytic.fresh import Alone, fresh_draft
+from specviz.evidence.serving_setups.near_ties import NearTies
+from specviz.evidence.serving_setups.near_ties_run import near_ties
+from specviz.evidence.serving_setups.served import Ids, Place, Places, ServedTarget, refuse_uncompared, served
+from specviz.evidence.serving_setups.setups import ENTRIES, LOSSY, REFERENCE, OwnCheck, SetupComparison, SetupRow
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import Expect, Watch, stages, unwatched
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from specviz.speed.bench import measured_on
+from specviz.speed.clock import Clock, Lap, middle_half
+from specviz.speed.duration import Pace, paced
+from specviz.speed.estimate import Estimate
+from specviz.speed.prediction.predict import written
+from specviz.speed.text_passes import described_along, distributions_along
+from specviz.trace import Round
+from specviz.verification.overlap import overlap
+
+ALONE, SPECULATIVE = "alone", "drafted"
+READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
+GREEDY_TEXTS = (
+    ("fp32", ALONE),
+    ("bf16", ALONE),
+    ("int8", ALONE),
+    ("bf16", SPECULATIVE),
+    ("fp32", SPECULATIVE),
+)  # near_ties_run.py
+
+
+@dataclass(frozen=True, slots=True)
+class SetupEffort:
+    """How much is done for each setup.
+
+    positions  prefixes of its check; runs  timed ones; tokens  of a timed text; prompts, greedy  greedy texts, and tokens of each
+    """
+
+    positions: int
+    runs: int
+    tokens: int
+    prompts: int
+    greedy: int
+
+
+def compare_setups(
+    pair: LoadedPair,
+    settings: Settings,
+    places: Places,
+    effort: SetupEffort,
+    name: str,
+    watch: Watch = unwatched,
+    keys: Sequence[str] = tuple(ENTRIES),
+    expect: Expect = unwatched,
+    show: Callable[[SetupComparison], None] = unwatched,
+) -> SetupComparison:
+    """Run every setup, the reference among them.
+
+    settings  seed, gamma and temperature; places  at least one text, all of one length; name  of what they were cut from
+    expect    told after a probe of each setup how long the rest will take
+    show      told what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
+
+    Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that the context does not hold.
+    """
+    refuse_uncompared(pair)
+    assert places and places[0][1], "there is nothing to read"
+    refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
+    ways, rows = _opened(pair, keys)
+    where, timed_settings = measured_on(pair), replace(settings, length=effort.tokens)
+    where["models"] = described_along(pair, settings, places)
+    weights = stage_seconds(probed(pair, ways, timed_settings, places[0], watch), places, settings.gamma, effort)
+    expect(sum(weights.values()))
+    tell = stages(watch, weights)
+
+    def found(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
+        size = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
+        return SetupComparison(settings, tuple(rows.values()), ties, text=name, runs=runs, spread=spread, **size, **where)
+
+    read, done = reading(pair, ways, settings, places, tell[READING]), {}
+    for key, row in rows.items():
+        if key in ways:
+
+            def told(share: float, key: str = key) -> None:
+                number = list(ways).index(key)
+                tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {ENTRIES[key].name}")
+
+            seen = checked(pair, key, ways, ways[key], settings, places, effort.positions, told)
+            own = OwnCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
+            row = replace(row, **read.get(ENTRIES[key].of, {}), own=own)
+        done[key] = row
+        show(found(done, NearTies({})))
+    prompts = [opening for opening, _ in places[: effort.prompts]]
+    ties = near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY])
+    show(found(done, ties))
+    for run, timed, spread in timing(pair, ways, timed_settings, places, effort.runs, tell[TIMING]):
+        done = {key: replace(row, **timed.get(key, {})) for key, row in done.items()}
+        one = found(done, ties, run, spread)
+        if run < effort.runs:
+            show(one)
+    return one
+
+
+def probed(
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, watch: Watch
+) -> dict[tuple[str, str], Pace]:
+    """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
+    paces = {}
+    for key, way in ways.items():
+        watch(0.0, f"how long it takes: {ENTRIES[key].name}")
+        for kind in (SPECULATIVE,) if ENTRIES[key].kind == LOSSY else (ALONE, SPECULATIVE):
+            paces[key, kind] = paced(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
+    return paces
+
+
+def stage_seconds(paces: dict[tuple[str, str], Pace], places: Places, gamma: int, effort: SetupEffort) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each setup.
+
+    Reading is a pass of one token for each token of each text; a checked position is a round with draft tokens, and such a pass for each
+    token that the round may write.
+    """
+    each = {key: pace.each for key, pace in paces.items()}
+    meant = [each[ENTRIES[key].of, ALONE] for key, kind in paces if kind == SPECULATIVE and (ENTRIES[key].of, ALONE) in each]
+    drafted = [one for (_, kind), one in each.items() if kind == SPECULATIVE]
+    tokens = sum(len(text) for _, text in places)
+    return {
+        READING: tokens * sum(one for (_, kind), one in each.items() if kind == ALONE),
+        CHECKING: effort.positions * (sum(drafted) + (gamma + 1) * sum(meant)),
+        GREEDY: effort.prompts * sum(paces[one].text(effort.greedy) for one in GREEDY_TEXTS if one in paces),
+        TIMING: (effort.runs + 1) * sum(pace.text(effort.tokens) for pace in paces.values()),
+    }
+
+
+def _opened(pair: LoadedPair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
+    ways, rows = {}, {}
+    for key in keys:
+        try:
+            ways[key], rows[key] = served(pair, key), SetupRow(key)
+        except SpecvizError as error:
+            rows[key] = SetupRow(key, str(error))
+    return ways, rows
+
+
+def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
+    """Raises SettingsError where a context does not hold a text and what is written after it."""
+    contexts = [source.context for source in pair.open(Settings()) if source.context is not None]
+    if contexts and opening + length > min(contexts):
+        raise SettingsError(
+            "prompt", f"{opening} tokens", f"at most {min(contexts) - length} tokens here: {length} more are written"
+        )
+
+
+def reading(
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, watch: Watch
+) -> dict[str, dict[str, Estimate]]:
+    """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
+
+    returns  ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes
+    """
+    keys = [key for key in ways if ENTRIES[key].kind != LOSSY]
+    apart: dict[str, list[float]] = {key: [] for key in keys}
+    overlaps: dict[str, list[float]] = {key: [] for key in keys}
+    for number, place in enumerate(places):
+        q = torch.cat([probs for _, probs in distributions_along(pair.open(settings)[1], *place, at_once=1)])
+        reference = _distributions(ways[REFERENCE].open(settings), place)
+        for key in keys:
+            watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
+            p = reference if key == REFERENCE else _distributions(ways[key].open(settings), place)
+            apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
+            overlaps[key].append(float(overlap(p, q).mean()))
+    return {
+        key: {"overlap": Estimate.of_mean(overlaps[key])} | ({} if key == REFERENCE else {"apart": Estimate.of_mean(apart[key])})
+        for key in keys
+    }
+
+
+def _distributions(source, place: Place) -> Tensor:
+    """(L, V): the distribution before each token of a continuation, token by token."""
+    opening, text = place
+    return Alone(source).distributions(opening + text[:-1], len(text))[0]
+
+
+def checked(
+    pair: LoadedPair,
+    key: str,
+    ways: dict[str, ServedTarget],
+    way: ServedTarget,
+    settings: Settings,
+    places: Places,
+    positions: int,
+    watch: Callable[[float], None],
+) -> Analytic:
+    """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
+    meant = ways[ENTRIES[key].of].open(settings)
+    ids = tuple(token for opening, text in places for token in opening + text)
+    draft, fresh = pair.open(settings)[1], fresh_draft(pair, settings)
+    proposer = DraftModel(draft, settings.gamma)
+    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, watch)
+
+
+def timing(
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
+) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
+    """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
+
+    yields  after each run its number, fields of each row, and the middle half of the reference's seconds as a share of their median
+    """
+    contestants = {}
+    for key, way in ways.items():
+        if ENTRIES[key].kind != LOSSY:
+            contestants[key, ALONE] = partial(_write, pair, way, settings, False)
+        contestants[key, SPECULATIVE] = partial(_write, pair, way, settings, True)
+    clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
+    for number in range(1, runs + 1):
+
+        def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
+            watch((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
+
+        clock.until(number, told)
+        timed = {key: _timed(clock, key, settings.length) for key in ways}
+        yield number, timed, middle_half(clock.seconds((REFERENCE, ALONE)))
+
+
+def _write(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
+    """One text; the end-of-text token does not end it."""
+    own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
+    for one in _rounds(pair, way, own, drafting, lap.item):
+        lap.keep(replace(one, full=None))
+
+
+def _rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
+    """The rounds of a text, with draft tokens or without."""
+    target, randomness = way.open(settings), PhiloxRandomness(settings.seed)
+    if drafting:
+        yield from decode(target, DraftModel(pair.open(settings)[1], settings.gamma), way.rule, randomness, settings, prompt)
+    else:
+        yield from target_only(target, randomness, settings, prompt)
+
+
+def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
+    made, alone = clock.kept((key, SPECULATIVE)), (key, ALONE) if (key, ALONE) in clock.contestants else None
+    decided = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
+    reference = (REFERENCE, ALONE)
+    return {
+        "tokens": sum(len(one.committed) for one in made),
+        "passes": len(made),
+        "checked": len(decided),
+        "accepted": sum(map(bool, decided)),
+        "alone": clock.ratio(reference, alone) if alone else None,
+        "drafted": clock.ratio(reference, (key, SPECULATIVE)),
+        "ms": (1e3 * clock.median(alone, tokens).value if alone else None, 1e3 * clock.median((key, SPECULATIVE), tokens).value),
+    }
+
+
+def written_from(pair: LoadedPair, settings: Settings, prompt: str, length: int, count: int) -> Places:
+    """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
+    ids = pair.encode(prompt)
+    refuse_too_long(pair, len(ids), length)
+    tokens, _, _ = written(pair, replace(settings, length=length), [ids] * count)
+    return [(ids, tuple(row)) for row in tokens.tolist()]

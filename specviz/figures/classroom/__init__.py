@@ -1,1 +1,0 @@
-"""Classroom: the pictures of the wall, and the charts that leave the app."""

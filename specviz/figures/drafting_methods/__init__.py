@@ -1,1 +1,0 @@
-"""Drafting methods: the comparison, a round as a tree, the matrix."""

@@ -1,1 +1,0 @@
-"""Is it exact? Samples over the exact distribution, p-values."""

@@ -1,0 +1,255 @@
+"""A round told in plain sentences, one per motion: caption, screen-reader text and transcript at once.
+
+Letters as in Leviathan et al. 2023: p target, q draft. Nothing is decided here: thresholds, verdicts and sums come from the
+trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isclose
+
+from specviz.figures.glyphs import name, piece, whole
+from specviz.trace import Decision, Distribution, Round, Trace
+
+HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
+OPENING = (  # what a first visitor reads before the first step
+    ("Why", "Most of a large model’s time goes into reading weights. A pass over several tokens reads them once."),
+    ("What", "A small draft model suggests tokens. A large target model reads all in one pass; a rule checks each."),
+    ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
+)
+BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """One step of the stage.
+
+    kind      draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop, tally
+    node      index of the draft token it is about, None where it is about the whole round
+    sentence  what happens, for a reader who does not see the picture
+    label     name on the scrubber of this motion and those after it; empty where the name before it still holds
+    """
+
+    kind: str
+    node: int | None
+    sentence: str
+    label: str = ""
+
+
+def number(x: float, digits: int = 2) -> str:
+    """A probability for a reader: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. At least two digits count, so that p/q can be checked."""
+    if x <= 0.0 or x >= 1.0:
+        return f"{x:.0f}"
+    if x < 0.0001:
+        head, exponent = f"{x:.1e}".split("e")
+        return f"{head}×10{str(int(exponent)).translate(RAISED)}"
+    if round(x, digits) == 1.0:
+        digits = max(3, digits)
+    if round(x, digits) == 1.0:
+        return f">0.{'9' * digits}"
+    while x * 10**digits < 10.0:
+        digits += 1
+    return f"{x:.{digits}f}"
+
+
+def remaining(probs: Distribution) -> float:
+    """What is left of the target's distribution without the overlap, in [0, 1]: how often a draft token there is rejected."""
+    return sum(probs.residual) + probs.rest["residual"]
+
+
+def apart(u: float, threshold: float) -> tuple[str, str]:
+    """A random number and what it is compared with, with as many digits as it takes to tell them apart."""
+    for digits in (2, 3, 4, 6, 9):
+        pair = number(u, digits), number(threshold, digits)
+        if pair[0] != pair[1] or u == threshold:
+            return pair
+    return pair
+
+
+def quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
+    """p, q and the acceptance probability p/q, with as many digits as it takes that whoever divides the first two gets the third."""
+    wanted = number(rate)
+    if 0.0 < rate < 1.0 and isclose(p / q, rate):
+        for digits in (2, 3, 4):
+            written = number(p, digits), number(q, digits)
+            if (
+                all(one.replace(".", "").isdecimal() for one in written)
+                and number(float(written[0]) / float(written[1])) == wanted
+            ):
+                return *written, wanted
+    return number(p), number(q), wanted
+
+
+def _multiplies(decision: Decision) -> bool:
+    """Whether the numbers as they are written show that q times p/q is p."""
+    if not 0.0 < decision.threshold < 1.0:
+        return False
+    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    written = all(one.replace(".", "").isdecimal() for one in (p, q, rate))
+    return written and f"{float(q) * float(rate):.{len(p.partition('.')[2])}f}" == p
+
+
+def ordinal(index: int) -> str:
+    """0 -> "first"."""
+    return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
+
+
+def checked(round_: Round) -> list[int]:
+    """Draft tokens that were checked, in order: none after a token that ended the text or gave it its full length."""
+    found = [i for i, decision in enumerate(round_.proposals) if decision.accepted is not None]
+    if round_.ending.kind in ("eos", "length"):
+        last = max(round_.accepted_path, default=-1)
+        found = [i for i in found if i <= last]
+    return found
+
+
+def rejected_at(round_: Round) -> int | None:
+    """The draft token that the replacement replaces; None where the round did not end with one."""
+    if round_.ending.kind != "residual":
+        return None
+    return max(i for i, decision in enumerate(round_.proposals) if decision.accepted is False)
+
+
+def motions(trace: Trace, round_: Round) -> list[Motion]:
+    """The motions of one round, in order. At least two: the pass and the tally."""
+    return list(_Teller(trace, round_).tell())
+
+
+class _Teller:
+    def __init__(self, trace: Trace, round_: Round):
+        self.trace, self.round = trace, round_
+        self.many = len(round_.proposals)
+
+    def name(self, token: int) -> str:
+        return name(piece(self.trace.pieces, token), token)
+
+    def tell(self) -> Iterator[Motion]:
+        for i, decision in enumerate(self.round.proposals):
+            yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
+        yield Motion("pass", None, self.one_pass(), "pass")
+        chosen = checked(self.round)
+        told = next((i for i in chosen if _multiplies(self.round.proposals[i])), None)  # once a round is enough
+        for place, i in enumerate(chosen):
+            yield Motion("look", i, self.look(self.round.proposals[i], i == told), f"check {i + 1}")
+            yield Motion("uniform", i, self.uniform(self.round.proposals[i], place == 0))
+        yield from self.ending()
+        yield Motion("tally", None, self.tally(), "result")
+
+    def draft_token(self, i: int, decision: Decision) -> str:
+        start = f"The {ordinal(i)} draft token" if self.many > 1 else "The only draft token"
+        said = f"{start} is {self.name(decision.token)}: the draft model gives it probability {number(decision.q)}."
+        if decision.u_draft is None:
+            return said
+        if i == 0:
+            also = (
+                "so it need not be the likeliest token" if self.likelier(i, decision) else "and is here the likeliest token, too"
+            )
+            return f"{said} It was drawn at random from the draft’s distribution, {also}."
+        return f"{said} Others were likelier; the draw decides." if self.likelier(i, decision) else said
+
+    def likelier(self, i: int, decision: Decision) -> bool:
+        """Whether the draft gives another token more than the one that was drawn."""
+        probs = self.round.distributions[i] if i < len(self.round.distributions) else None
+        return probs is not None and probs.q is not None and max(probs.q) > decision.q
+
+    def one_pass(self) -> str:
+        if self.many == 0:
+            return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
+        where, last = ("the draft token", "it") if self.many == 1 else ("each draft token", "the last")
+        then = "it" if self.many == 1 else "the tokens in order, up to the first rejection"
+        return (
+            f"For the place of {where}, one target pass gives the target’s own distribution, and one more for the place after {last}, in far less time "
+            f"than a pass for each. The rule then checks {then}."
+        )
+
+    def look(self, decision: Decision, reason: bool) -> str:
+        """reason: whether it says why p/q is the right probability."""
+        word, (p, q, rate) = self.name(decision.token), quotient(decision.p, decision.q, decision.threshold)
+        word = word[0].upper() + word[1:]
+        if decision.threshold >= 1.0:
+            more = "just as much" if decision.p == decision.q else f"{p}, no less"
+            return f"{word}: the draft gives it {q}, the target {more}, so it is accepted whatever the random number is."
+        if decision.threshold <= 0.0:
+            return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
+        less = "slightly less" if p == q else f"only {p}"
+        said = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
+        if reason:
+            said += f" Drafted {q} of the time and kept {rate} of those times, it comes {q} × {rate} = {p} of the time: as often as the target says."
+        return said
+
+    def uniform(self, decision: Decision, first: bool) -> str:
+        u, threshold = apart(decision.u, decision.threshold)
+        word = self.name(decision.token)
+        drawn = f"The random number u{', uniform between 0 and 1,' if first else ''} is {u}"
+        if not 0.0 < decision.threshold < 1.0:
+            return f"{drawn}: {word} is {'accepted' if decision.accepted else 'rejected'}, as with any other u."
+        if decision.accepted:
+            return f"{drawn}, below {threshold}: {word} is accepted."
+        return f"{drawn}, not below {threshold}: {word} is rejected."
+
+    def ending(self) -> Iterator[Motion]:
+        kind, rejected = self.round.ending.kind, rejected_at(self.round)
+        if kind == "residual":
+            probs = self.round.distributions[rejected] if self.round.distributions else None
+            if probs is not None and probs.residual is not None:
+                yield Motion("lift", rejected, self.lift(probs), "residual")
+                yield Motion("residual", rejected, self.residual(probs))
+            yield Motion("draw", rejected, self.draw(rejected), "" if probs else "draw")
+        elif kind == "bonus":
+            yield Motion("bonus", None, self.bonus(), "bonus" if self.many else "draw")
+        else:
+            yield Motion("stop", None, self.stop(), "end")
+
+    def lift(self, probs: Distribution) -> str:
+        return (
+            f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. Green, {number(remaining(probs))}, is what the target "
+            "gives more; pale orange, as much, is what the draft gives more, and is rejected."
+        )
+
+    def residual(self, probs: Distribution) -> str:
+        left, token = remaining(probs), self.round.ending.token
+        share = probs.residual[probs.tokens.index(token)] / left
+        return (
+            f"The green part, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. A draft token "
+            f"here is rejected with probability {number(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
+        )
+
+    def draw(self, rejected: int) -> str:
+        ending, bad = self.round.ending, self.round.proposals[rejected]
+        unchecked = sum(decision.accepted is None for decision in self.round.proposals)
+        what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
+        behind = f" The {what} after it {are} not checked: {was} suggested to follow {self.name(bad.token)}." if unchecked else ""
+        draw = f"One draw from the residual, with random number {number(ending.u)}, gives {self.name(ending.token)}"
+        return f"{draw}: it replaces {self.name(bad.token)}.{behind}"
+
+    def bonus(self) -> str:
+        word, u = self.name(self.round.ending.token), number(self.round.ending.u)
+        draw = f"One draw from the target’s distribution, with random number {u}, gives {word}"
+        if self.many == 0:
+            return f"{draw}."
+        accepted = "The draft token was accepted" if self.many == 1 else f"All {self.many} draft tokens were accepted"
+        return f"{accepted}, so the target’s last distribution, after them all, gives one more token. {draw}, the bonus token."
+
+    def stop(self) -> str:
+        if self.round.ending.kind == "length":
+            return "The text has the length that was asked for, so nothing is added."
+        last = self.name(self.round.proposals[self.round.accepted_path[-1]].token)
+        return f"{last[0].upper()}{last[1:]} was accepted and ends the text, so nothing is added."
+
+    def tally(self) -> str:
+        count, accepted = len(self.round.committed), len(self.round.accepted_path)
+        parts = [f"{accepted} accepted"] if self.many else []
+        if self.round.ending.token is not None and self.many:
+            parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
+        made_of = f": {' and '.join(parts)}" if parts else ""
+        if count > 1 and (written := whole(b"".join(piece(self.trace.pieces, token) for token in self.round.committed)).strip()):
+            made_of += f", “{written}”"
+        alone = "1 pass too" if count == 1 else f"{count} passes"
+        said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
+        if not self.many:
+            return said
+        return f"{said} Drafting took time, too." if count > 1 else f"{said} Nothing was gained here, and drafting took time."

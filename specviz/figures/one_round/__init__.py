@@ -1,1 +1,0 @@
-"""One round: a trace as the stage draws it."""

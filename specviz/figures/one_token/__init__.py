@@ -1,1 +1,0 @@
-"""Why it is exact: two distributions over one token."""

@@ -1,1 +1,0 @@
-"""Serving limits: how far each serving setup is from the target, near ties."""

@@ -1,1 +1,0 @@
-"""How fast? Plans, acceptance, cost surfaces, batches."""

@@ -1,1 +1,0 @@
-"""Whole text: a passage as two lanes, and where the models differ."""

@@ -1,0 +1,94 @@
+"""A function of a pair, called in a worker: what the pages have done outside their process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.decoding.sampler import Watch
+from specviz.errors import SpecvizError
+from specviz.evidence.pieces import PairThere
+from specviz.jobs.dispatch import Crew
+from specviz.models.pairs.loading import LoadedPair
+from specviz.settings import Settings
+
+Function = Callable[..., Any]  # (pair, *arguments, watch) -> anything that can be sent; of a module, and pure
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """The calls of a function, as a task. A worker reads no files that settings name: a link could name them."""
+
+    pair: PairThere
+    function: Function
+
+    def begin(self) -> Callable[[Arguments, Watch], tuple[Any, SpecvizError | None]]:
+        pair = self.pair.read()
+
+        def call(given: Arguments, watch: Watch) -> tuple[Any, SpecvizError | None]:
+            try:
+                return self.function(pair, *given.all, watch), None
+            except SpecvizError as error:  # goes back as it is: the caller knows what to do with it
+                return None, error
+
+        return call
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Of one call. words: what it is for, for a sentence about it."""
+
+    words: str
+    all: tuple[Any, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class Calls:
+    """Calls functions in the workers of a crew, for any number of threads at once.
+
+    pair_of  settings -> the pair as this process has it; a worker with another one is refused
+    """
+
+    def __init__(self, crew: Crew, pair_of: Callable[[Settings], LoadedPair]):
+        self.crew, self.pair_of = crew, pair_of
+        self.started = False
+        self.known: dict[tuple[str, str, str], PairThere] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether a worker is there. None may be: they start, or have come to an end that they do not come back from."""
+        return self.started and self.crew.ready > 0 and self.crew.broken is None
+
+    def do(
+        self,
+        function: Function,
+        settings: Settings,
+        given: tuple[Any, ...],
+        watch: Watch = lambda share: None,
+        words: str = "work",
+        first: bool = False,
+    ) -> Any:
+        """What ``function(pair, *given, watch)`` returns. watch: told the share that is done; what it raises stops the call.
+
+        settings  name the pair; first  whether it goes before all others that wait for a worker. Raises the function's
+                  SpecvizError, and ClusterError if there are no workers, or the call is lost again and again.
+        """
+        found, error = self.crew.do(Calling(self._there(settings), function), Arguments(words, given), watch, first)
+        if error is not None:
+            raise error
+        return found
+
+    def start(self, function: Function, settings: Settings, given: tuple[Any, ...]) -> None:
+        """Call a function once for each worker, which starts them all and has them read the pair. Only then they are ready."""
+        for _ in self.crew.done(Calling(self._there(settings), function), [Arguments("a first call", given)] * self.crew.width):
+            pass
+        self.started = True
+
+    def _there(self, settings: Settings) -> PairThere:
+        key = settings.pair, settings.device, settings.dtype
+        if key not in self.known:  # two threads may find the same out: hashing the weights takes a moment
+            self.known[key] = PairThere.of(self.pair_of(settings), settings)
+        return self.known[key]

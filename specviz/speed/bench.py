@@ -1,0 +1,270 @@
+"""Measured speed: every contestant on the same pair, prompts and settings, by one interleaved clock, with 95% intervals.
+
+Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, and transformers' assisted generation
+(same draft, same gamma, its confidence stop switched off; left out where the tokenizers differ, because there it drafts in another
+way). The baseline is the faster of the first two.
+
+Costs are measured on passes of their own at the same cache length, between the contestants' texts. With another proposer or rule than the
+draft's chain and the token rule, rounds differ, and costs are means over the rounds of the runs, without each run's first round,
+which reads the prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from specviz.decoding.device.choice import chosen
+from specviz.decoding.engine import decode, target_only
+from specviz.evidence.analytic.fresh import given
+from specviz.models.pairs.lent import quiet
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
+from specviz.proposers.registry import opened
+from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.costs import Costs, measure_costs, median_costs, timeline
+from specviz.speed.estimate import Estimate
+from specviz.speed.text_passes import draftable_along
+from specviz.theory import wall_clock_factor
+from specviz.trace import Round
+from specviz.verification.registry import rule_of
+
+PROMPTS = {
+    "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
+    "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
+    "after a full stop": "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining.",
+}
+PLAIN = Settings()
+PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
+TOKENS_A_SECOND = "tokens/s"
+ASSISTED = "assisted"
+CONTESTANTS = ("target only", "generate", "speculative", ASSISTED)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """The figures of one temperature. Rates in tokens per second; ratios are taken run by run.
+
+    draft_tokens         drafted per round, mean
+    accepted_per_tested  acceptance rate of the draft tokens that were checked
+    allowed, share       speed-up that the measured costs allow, and the part of it that was reached
+    leviathan            their formula; None where rounds are not chains of fixed length from a draft model
+    timeline             seconds per round of the speculative runs, by part
+    draftable            mean mass of the draft's distribution that can be proposed; None where both models have one tokenizer
+    """
+
+    temperature: float
+    gamma: int
+    runs: int
+    rates: dict[str, Estimate]
+    ratio: dict[str, Estimate]
+    baseline: str
+    tokens_per_pass: float
+    draft_tokens: float
+    accepted_per_tested: float
+    costs: Costs
+    allowed: float
+    leviathan: float | None
+    share: float
+    timeline: dict[str, float]
+    draftable: float | None = None
+
+
+def bench(
+    pair: LoadedPair,
+    gamma: int = 4,
+    length: int = 96,
+    runs: int = 6,
+    temperatures: tuple[float, ...] = (0.0, 1.0),
+    say: Callable = print,
+    base: Settings = PLAIN,
+) -> list[BenchResult]:
+    """One result for each temperature.
+
+    length  tokens after each prompt, the end-of-text token switched off for all; runs  interleaved runs that count
+    base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
+    """
+    settings = replace(base, gamma=gamma, length=length)
+    return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, say) for t in temperatures]
+
+
+def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> BenchResult:
+    costs: list[Costs] = []
+
+    def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
+        return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
+
+    def write(name: str, lap: Lap) -> None:
+        made = _RUNS[name](pair, *asked(lap.item, lap.run))
+        if name == "speculative":
+            lap.keep(made)
+
+    def cost(share: float, run: int, prompt: str) -> None:
+        found = measure_costs(pair, *asked(prompt, run))
+        costs.extend([found] * (run > 0))
+
+    names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
+    clock = Clock({name: partial(write, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
+    told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
+    clock.until(runs, told, cost)
+    result = _result(settings, clock, median_costs(costs))
+    written = [[token for round_ in made for token in round_.committed] for made in clock.kept("speculative")[: len(PROMPTS)]]
+    texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
+    return replace(result, draftable=draftable_along(pair, settings, texts))
+
+
+def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, Any], None]:
+    """A clock's watch that says the number of each run as it begins."""
+    told: set[int] = set()
+
+    def watch(share: float, run: int, key: Any) -> None:
+        if run not in told:
+            told.add(run)
+            say(f"run {run} of {runs}" if run > 0 else "warm-up")
+
+    return watch
+
+
+def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
+    rounds = [round_ for made in clock.kept("speculative") for round_ in made]
+    tokens = settings.length * len(PROMPTS)
+    rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
+    baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
+    ratio = {"speculative / baseline": clock.ratio(baseline, "speculative")}
+    if ASSISTED in rates:
+        ratio |= {
+            "speculative / assisted": clock.ratio(ASSISTED, "speculative"),
+            "assisted / baseline": clock.ratio(baseline, ASSISTED),
+        }
+    tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
+    alpha = sum(d.accepted for d in tested) / max(1, len(tested))
+    per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
+    plain = (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
+    timed_whole = "round" in rounds[0].timing  # a round that stays on the device has no parts that the host could time
+    if not plain and not timed_whole:
+        costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
+    one, block, draft, rule = (getattr(costs, name).value for name in ("one", "block", "draft", "rule"))
+    whole = _mean(rounds, "round").value if timed_whole else (settings.gamma if plain else 1) * draft + block + rule
+    allowed = per_pass / (whole / one)
+    return BenchResult(
+        temperature=settings.temperature,
+        gamma=settings.gamma,
+        runs=clock.runs,
+        rates=rates,
+        ratio=ratio,
+        baseline=baseline,
+        tokens_per_pass=per_pass,
+        draft_tokens=sum(len(r.proposals) for r in rounds) / len(rounds),
+        accepted_per_tested=alpha,
+        costs=costs,
+        allowed=allowed,
+        leviathan=wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
+        share=ratio["speculative / baseline"].value / allowed,
+        timeline=timeline(rounds, sum(clock.seconds("speculative"))),
+    )
+
+
+def _mean(rounds: list[Round], part: str) -> Estimate:
+    """Mean seconds of one part of a round, without the first round of each text."""
+    later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
+    return Estimate.of_mean([round_.timing[part] for round_ in later or rounds], "s")
+
+
+def speculative(
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
+    """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
+    target, proposer = opened(pair, settings)
+    arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
+    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.length)
+    rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
+    yield from (replace(round_, full=None) for round_ in rounds)
+
+
+def alone(
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
+    """The same by target-only sampling."""
+    target = pair.source(pair.target, settings, pair.vocabulary)
+    rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    yield from (replace(round_, full=None) for round_ in rounds)
+
+
+def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+    torch.manual_seed(settings.seed)
+    sampling = {"do_sample": settings.temperature > 0}
+    if settings.temperature > 0:
+        sampling |= {"temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
+    model = pair.target
+    before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
+    try:
+        text = given(model, ids, pair.encoder_ids(settings.prompt))
+        with quiet():
+            return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
+    finally:
+        model.generation_config.eos_token_id = before
+
+
+def _assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
+    options = pair.draft.generation_config
+    before = options.eos_token_id
+    options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
+    options.assistant_confidence_threshold, options.eos_token_id = 0, None
+    try:
+        return _generate(pair, settings, ids, assistant_model=pair.draft)
+    finally:
+        options.eos_token_id = before
+
+
+_RUNS: dict[str, Callable] = {
+    "target only": lambda *asked: list(alone(*asked)),
+    "generate": _generate,
+    "speculative": lambda *asked: list(speculative(*asked)),
+    "assisted": _assisted,
+}
+
+
+def measured_on(pair: LoadedPair) -> dict[str, Any]:
+    """Fields of a record: the machine, the models and the date that its numbers come from."""
+    return {"machine": machine(pair), "models": pair.describe(), "date": today()}
+
+
+def today() -> str:
+    """The date of a record, in UTC: 22 November 2026."""
+    return datetime.now(UTC).strftime("%-d %B %Y")
+
+
+def machine(pair: LoadedPair) -> dict[str, Any]:
+    """What the numbers were measured on."""
+    cuda = pair.target.device.type == "cuda"
+    return {
+        "processor": torch.cuda.get_device_name() if cuda else _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "dtype": pair.describe()["dtype"],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,209 @@
+"""The clock: contestants timed side by side in one process, so that other work of the machine affects all of them alike.
+
+In a *run* every contestant works once, or once for each item of the run, such as a prompt. Who goes first moves on by one from item to
+item and from run to run. The first runs warm up caches and are not counted. Ratios are taken run by run, so a machine that is slower
+for a whole run changes none. How far the runs of one contestant lie apart shows what another program took, and whether the medians
+support a verdict. No torch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import geometric_mean
+from typing import Any, Generic, TypeVar
+
+from specviz.speed.estimate import LEAST, Estimate
+
+UNSTEADY = 0.25  # widest middle half of a contestant's runs, as a share of their median, with which there is a verdict
+WIDEST = 0.4  # widest interval of a compared number, as a share of it; with six runs on a quiet machine it is below 0.2
+
+Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Lap:
+    """One contestant's work in one run, and what it reports about it.
+
+    run      1, 2, .. of the runs that count; 0 and below for those that warm up
+    item     of the run that is being worked on, None where runs have none
+    seconds  of all its items so far
+    """
+
+    run: int
+    item: Any = None
+    seconds: float = 0.0
+    kept: list[Any] = field(default_factory=list)
+    splits: dict[str, float] = field(default_factory=dict)
+    _last: float = 0.0
+
+    def keep(self, value: Any) -> None:
+        """Something that ``Clock.kept`` returns, if the run counts."""
+        self.kept.append(value)
+
+    def split(self, name: str) -> None:
+        """The seconds since the last split, or since the item began, under a name."""
+        here = time.perf_counter()
+        self.splits[name] = self.splits.get(name, 0.0) + here - self._last
+        self._last = here
+
+    def leave_out(self, seconds: float) -> None:
+        """Seconds that are not the contestant's."""
+        self.seconds -= seconds
+
+
+Contestant = Callable[[Lap], object]
+
+
+def nothing() -> None:
+    """The default of a hook."""
+
+
+class Clock(Generic[Key]):
+    """Runs of contestants by name, interleaved.
+
+    warm    runs at the beginning that are not counted
+    items   run -> what every contestant works on in it, one after the other
+    settle  waits for a device that works on its own; called before and after the work on each item
+    """
+
+    def __init__(
+        self,
+        contestants: Mapping[Key, Contestant],
+        warm: int = 1,
+        items: Callable[[int], Sequence[Any]] = lambda run: (None,),
+        settle: Callable[[], None] = nothing,
+    ):
+        self.contestants, self.items, self.settle = dict(contestants), items, settle
+        self._names = list(self.contestants)
+        self._run = -warm  # the last one that was made
+        self._laps: dict[Key, list[Lap]] = {key: [] for key in self._names}
+
+    @property
+    def runs(self) -> int:
+        """Runs that counted so far."""
+        return max(0, self._run)
+
+    def until(
+        self,
+        runs: int,
+        watch: Callable[[float, int, Key], None] = lambda share, run, key: None,
+        between: Callable[[float, int, Any], None] = lambda share, run, item: None,
+    ) -> Clock[Key]:
+        """Go on until so many runs counted.
+
+        watch    called before each item of each contestant (share done, run, contestant); what it raises ends the work
+        between  called after each item of each run (share done, run, item); not timed
+        """
+        first = self._run
+        while self._run < runs:
+            self._one_run(lambda inside: (self._run - first - 1 + inside) / (runs - first), watch, between)
+        return self
+
+    def _one_run(self, share: Callable[[float], float], watch: Callable, between: Callable) -> None:
+        self._run += 1
+        items, count, laps = self.items(self._run), len(self._names), {key: Lap(self._run) for key in self._names}
+        for number, item in enumerate(items):
+            begin = (self._run + number) % count
+            for place, key in enumerate((*self._names[begin:], *self._names[:begin])):
+                watch(share((number + place / count) / len(items)), self._run, key)
+                laps[key].item = item
+                self._time(key, laps[key])
+            between(share((number + 1) / len(items)), self._run, item)
+        for key in self._names if self._run > 0 else ():
+            self._laps[key].append(laps[key])
+
+    def _time(self, key: Key, lap: Lap) -> None:
+        self.settle()
+        began = lap._last = time.perf_counter()
+        self.contestants[key](lap)
+        self.settle()
+        lap.seconds += time.perf_counter() - began
+
+    def seconds(self, key: Key) -> tuple[float, ...]:
+        """Of each run that counted."""
+        return tuple(lap.seconds for lap in self._laps[key])
+
+    def splits(self, key: Key, name: str) -> tuple[float, ...]:
+        """Seconds of a part, of each run that counted."""
+        return tuple(lap.splits[name] for lap in self._laps[key])
+
+    def kept(self, key: Key) -> list[Any]:
+        """What a contestant kept in the runs that counted, in order."""
+        return [value for lap in self._laps[key] for value in lap.kept]
+
+    def median(self, key: Key, pieces: float = 1.0) -> Estimate:
+        """Seconds per piece of work, of which a run has so many."""
+        return Estimate.of_runs([spent / pieces for spent in self.seconds(key)], "s")
+
+    def rate(self, key: Key, amount: float, unit: str) -> Estimate:
+        """Amount per second, of which a run makes so much."""
+        return Estimate.of_runs([amount / spent for spent in self.seconds(key)], unit)
+
+    def ratio(self, slow: Key, fast: Key) -> Estimate:
+        """How many times as fast the second is as the first, run by run."""
+        return ratio(self.seconds(slow), self.seconds(fast))
+
+
+def ratio(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
+    """Seconds over seconds of the same runs: above 1, ``fast`` is the faster."""
+    return Estimate.of_runs([a / b for a, b in zip(slow, fast, strict=True)], "times")
+
+
+def taking_turns(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key, T, float]]:
+    """The steps of streams of work as they end. The stream that has worked for the least time makes the next step.
+
+    So other work of the machine affects all alike, and at every moment all have had the same time, up to a step.
+    yields  name, what the step made, and the seconds that this stream has worked so far
+    """
+    streams, spent = dict(streams), dict.fromkeys(streams, 0.0)
+    while streams:
+        key = min(streams, key=spent.get)
+        began = time.perf_counter()
+        try:
+            made = next(streams[key])
+        except StopIteration:
+            del streams[key]
+            continue
+        spent[key] += time.perf_counter() - began
+        yield key, made, spent[key]
+
+
+def middle_half(values: Sequence[float]) -> float:
+    """The width of the middle half of the runs of one contestant, as a share of their median."""
+    ordered = sorted(values)
+    count = len(ordered)
+    return (ordered[3 * count // 4] - ordered[count // 4]) / ordered[count // 2]
+
+
+def spread(contestants: Sequence[Sequence[float]]) -> float:
+    """The widest middle half of any contestant (contestants, runs), after dividing each run by its geometric mean.
+
+    Speed-ups are ratios, which do not change if a whole run is slower; neither does this.
+    """
+    beside = [[seconds / geometric_mean(run) for seconds in run] for run in zip(*contestants, strict=True)]
+    return max(middle_half(column) for column in zip(*beside, strict=True))
+
+
+def busy(found: float, what: str) -> str:
+    """A sentence if a spread is too wide for a verdict, else empty. what: whose runs, such as "one probe’s runs"."""
+    if found <= UNSTEADY:
+        return ""
+    return (
+        f"the middle half of {what} spans {found:.0%} of their median; at most {UNSTEADY:.0%} is allowed. "
+        "Another program may keep this machine busy: run it again alone."
+    )
+
+
+def unsure(found: Estimate, what: str) -> str:
+    """A sentence if the runs of a compared number are too few or too far apart for a verdict, else empty."""
+    if found.n < LEAST:
+        return f"{what} was measured in {found.n} runs; fewer than {LEAST} give no 95% interval of a median."
+    if found.width <= WIDEST:
+        return ""
+    return (
+        f"the 95% interval of {what} spans {found.width:.0%} of it; at most {WIDEST:.0%} is allowed. "
+        "Another program may keep this machine busy: run it again alone, or with more --runs."
+    )

@@ -1,0 +1,154 @@
+"""Where the target and the draft differ along a text: how the divergence is shared out among its tokens. Numpy; no torch.
+
+At each token a draft token is accepted with probability beta = 1 - TV(p, q) (Leviathan et al. 2023, theorem 3.5). So 1 - beta is both the
+distance of the two distributions and the probability of a rejection there. The curve is Lorenz's (1905), largest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from specviz.records import digits
+from specviz.speed.estimate import Estimate
+from specviz.speed.word_kinds import KINDS
+from specviz.statistics.random_streams import Use, generator
+from specviz.trace import Distribution
+
+TOPS = (0.01, 0.05, 0.10)  # of the tokens
+FORKS = 12  # places whose distributions are kept
+MANY = 8  # texts from which on whole texts are resampled, not tokens
+AGAIN = 1000  # resamples
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredText:
+    """A text scored by both models: one entry for each of its N tokens.
+
+    tokens  (N,) ids; p, q  (N,) probability of each under the target and the draft; beta  (N,) sum of min(p, q) over the vocabulary
+    kinds   (N,) of KINDS
+    forks   place -> both distributions there, at the FORKS places where beta is least; each includes the token of the text
+    pieces  id -> bytes as hex, of every token that it mentions; empty where single tokens are not shown
+
+    Raises ValueError for columns of different lengths, a beta outside [0, 1], and kinds that are not known.
+    """
+
+    tokens: tuple[int, ...]
+    p: tuple[float, ...] = field(metadata=digits(6))
+    q: tuple[float, ...] = field(metadata=digits(6))
+    beta: tuple[float, ...] = field(metadata=digits(6))
+    kinds: tuple[str, ...]
+    forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
+    pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if len({len(column) for column in (self.tokens, self.p, self.q, self.beta, self.kinds)}) != 1:
+            raise ValueError("the columns of a scored text differ in length")
+        if not all(0.0 <= beta <= 1.0 + 1e-9 for beta in self.beta) or not set(self.kinds) <= set(KINDS):
+            raise ValueError("a beta of a scored text is no probability, or a kind is not known")
+
+    @property
+    def apart(self) -> np.ndarray:
+        """(N,) 1 - beta in [0, 1]: total variation distance of the two distributions, and probability of a rejection."""
+        return 1.0 - np.asarray(self.beta)
+
+    @property
+    def deepest(self) -> tuple[int, ...]:
+        """The places whose distributions are kept, furthest apart first."""
+        return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
+
+
+@dataclass(frozen=True, slots=True)
+class WordKind:
+    """One kind of word.
+
+    count   its tokens; tokens  its share of all tokens; apart  mean of 1 - beta over it; divergence  its share of the sum of 1 - beta
+    """
+
+    name: str
+    count: int
+    tokens: float
+    apart: Estimate
+    divergence: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceProfile:
+    """How the divergence of some texts is shared out among their tokens.
+
+    count    tokens; total  sum of 1 - beta over them
+    x, y     Lorenz's curve, from (0, 0); tops  share held by each of TOPS of the tokens
+    by_text  whether whole texts were resampled for the intervals; else single tokens, as if they were independent
+    """
+
+    count: int
+    texts: int
+    total: float
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    tops: tuple[Estimate, ...]
+    kinds: tuple[WordKind, ...]
+    by_text: bool
+
+
+def lorenz(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the tokens, furthest apart first, against the share of all divergence that they hold: (N + 1,) each, from 0 to 1.
+
+    Without any divergence y stays 0.
+    """
+    held = np.concatenate([[0.0], np.cumsum(np.sort(apart)[::-1])])
+    return np.linspace(0.0, 1.0, held.size), held / held[-1] if held[-1] > 0.0 else held
+
+
+@lru_cache(maxsize=32)
+def divergence_profile(texts: tuple[ScoredText, ...]) -> DivergenceProfile:
+    """What all these texts say together; at least one token in all."""
+    apart = np.concatenate([one.apart for one in texts])
+    kinds = np.concatenate([[KINDS.index(kind) for kind in one.kinds] for one in texts])
+    tops, means, held = [], [], []
+    for places in _resamples([len(one.beta) for one in texts]):
+        top, mean, share, _ = _measured(apart[places], kinds[places])
+        tops.append(top)
+        means.append(mean)
+        held.append(share)
+    top, mean, share, counts = _measured(apart, kinds)
+    x, y = lorenz(apart)
+    rows = tuple(
+        WordKind(name, int(counts[k]), float(counts[k] / apart.size), _share(mean[k], means, k, counts[k]), _share(share[k], held, k, counts[k]))
+        for k, name in enumerate(KINDS)
+        if counts[k]
+    )  # fmt: skip
+    shares = tuple(_share(value, tops, place, apart.size) for place, value in enumerate(top))
+    return DivergenceProfile(
+        apart.size, len(texts), float(apart.sum()), tuple(x.tolist()), tuple(y.tolist()), shares, rows, len(texts) >= MANY
+    )
+
+
+def _measured(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of some tokens: the shares that TOPS hold, and for each kind the mean of 1 - beta, its share of the sum, and its count."""
+    sums, counts = np.bincount(kinds, apart, len(KINDS)), np.bincount(kinds, minlength=len(KINDS))
+    with np.errstate(invalid="ignore"):
+        return np.interp(TOPS, *lorenz(apart)), sums / counts, sums / sums.sum(), counts
+
+
+def _share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Estimate:
+    """A number with the middle 95% of its resamples. A single token has no interval."""
+    found = np.array([row[place] for row in again])
+    found = found[np.isfinite(found)]
+    value = float(value) if np.isfinite(value) else 0.0
+    if count < 2 or not found.size:
+        return Estimate(value, value, value, 1)
+    return Estimate.of_resamples(value, found, int(count))
+
+
+def _resamples(sizes: Sequence[int]) -> Iterator[np.ndarray]:
+    """Places of AGAIN resamples, drawn with replacement (Efron 1979): of whole texts if there are MANY, since a text's tokens depend on each other."""
+    rng, edges = generator(0, Use.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
+    for _ in range(AGAIN):
+        if len(sizes) >= MANY:
+            yield np.concatenate([np.arange(edges[one], edges[one + 1]) for one in rng.integers(0, len(sizes), len(sizes))])
+        else:
+            yield rng.integers(0, edges[-1], edges[-1])

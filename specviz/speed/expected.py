@@ -1,0 +1,139 @@
+"""What a pass of a pair will take on this machine, measured before its weights are there.
+
+Models of the same configurations with meaningless weights are timed side by side through the decoder's own passes. Where all L layers
+would be too much, one model has k of them and one has a single layer. Layers are alike, so T(L) = T(k) + (L - k) (T(k) - T(1)) / (k - 1),
+run by run; what is beside the layers counts once: embedding, output matrix, distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.encoder_decoder import ConditionedModel
+from specviz.models.fast_llama.stepping import SteppingModel
+from specviz.models.pairs.fit import parameters
+from specviz.models.pairs.shallow import cut, depth, shallow
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.estimate import LEAST, Estimate
+from specviz.speed.text_passes import chain_of
+from specviz.verification.draft_tree import empty_tree
+
+GAMMA = 4  # draft tokens of the verifying pass and of a drafting
+HELD = 64  # tokens before the pass
+BYTES = 512_000_000  # of layers: beyond a processor's cache, where the layers that are left out would be read from memory too
+SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
+RUNS = 25  # at most
+OFF = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Seconds, each an estimate with the interval of its runs. The real pair's may lie off by a share of OFF more.
+
+    one    target pass over one token
+    block  target pass over gamma + 1 tokens
+    draft  one draft step: a pass over one token, its distribution and the draw
+    """
+
+    one: Estimate
+    block: Estimate
+    draft: Estimate
+    gamma: int = GAMMA
+    off: float = OFF
+
+    def factor(self, tokens_per_pass: float) -> float:
+        """How many times as fast as the target alone speculation would be with these costs."""
+        return tokens_per_pass * self.one.value / (self.block.value + self.gamma * self.draft.value)
+
+
+def measure_expected(
+    target: PretrainedConfig,
+    draft: PretrainedConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    watch: Callable[[float], None] = lambda share: None,
+    layer_bytes: int = BYTES,
+) -> Expected:
+    """Time a pair that is known by its configurations alone.
+
+    watch        called with the share that is done; what it raises ends the work
+    layer_bytes  about how many bytes of layers the deeper of two models has, at least two layers
+
+    Raises MemoryError or RuntimeError where the machine has no room for it.
+    """
+    rows, settings, vocabulary = [_row(target, draft)], Settings(), max(_vocabularies(target, draft))
+    depths = {name: _depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
+    contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
+    targets = [_opened(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]]
+    for name, tree in (("one", empty_tree(1)), ("block", chain_of((0,) * GAMMA))):
+        for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
+            contestants[name, layers] = lambda lap, source=source, tree=tree: source.distributions(rows, tree)
+    for layers in depths["draft"]:
+        source = _opened(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
+        proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
+        contestants["draft", layers] = lambda lap, proposer=proposer, randomness=randomness: proposer.propose(rows, randomness)
+    clock = Clock(contestants, settle=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
+    clock.until(1, lambda share, run, key: watch(0.3 * share))
+    spent = sum(sum(clock.seconds(key)) for key in contestants)
+    clock.until(max(LEAST, min(RUNS, int(SECONDS / spent))), lambda share, run, key: watch(0.3 + 0.7 * share))
+    parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
+    return Expected(
+        *(
+            Estimate.of_runs(
+                _extended(
+                    {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
+                ),
+                "s",
+            )
+            for name, config, pieces in parts
+        )
+    )
+
+
+def _extended(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:
+    """Seconds of each run with all layers, from those of fewer (layers -> seconds of each run).
+
+    A disturbed run in which the deeper model was the faster gives what the deeper one took.
+    """
+    few, more = min(shown), max(shown)
+    if more == whole:
+        return [seconds / pieces for seconds in shown[more]]
+    return [
+        max(deep, deep + (whole - more) * (deep - flat) / (more - few)) / pieces
+        for flat, deep in zip(shown[few], shown[more], strict=True)
+    ]
+
+
+def _depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
+    """Numbers of layers to time: all where they are few or small, else one and some more."""
+    whole = depth(config)
+    if whole <= 2:
+        return (whole,)
+    each = (parameters(cut(config, 2)) - parameters(cut(config, 1))) * dtype.itemsize
+    layers = min(whole, max(2, layer_bytes // max(each, 1)))
+    return (whole,) if layers == whole else (1, layers)
+
+
+def _opened(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
+    if model.config.is_encoder_decoder:
+        return ConditionedModel(model, settings, vocabulary, (1,) * HELD)
+    return kind(model, settings, vocabulary)
+
+
+def _row(*configs: PretrainedConfig) -> Prefix:
+    """A text that both models can read and that leaves room for the draft tokens."""
+    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * HELD for config in configs]
+    held = max(1, min(HELD, min(contexts) - 2 * GAMMA - 2))
+    return Prefix(tuple(place % min(_vocabularies(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
+
+
+def _vocabularies(*configs: PretrainedConfig) -> list[int]:
+    return [config.get_text_config().vocab_size for config in configs]

@@ -1,0 +1,222 @@
+"""Fills the records of drafting methods: each decodes the same prompt on one clock, keeps a round to be drawn, and samples its first token.
+
+In each run of the clock all methods write the same number of tokens under the same seed. A first run is not timed: it warms up, and the
+round that is kept is one of its.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from specviz.decoding.run import run, written
+from specviz.decoding.sampler import Shard, decoded
+from specviz.errors import SpecvizError
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.remembered import RememberingPair
+from specviz.progress import Expect, Watch, stages, unwatched
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.speed.bench import measured_on, speculative
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.duration import Pace, paced
+from specviz.speed.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
+from specviz.speed.text_passes import described_along
+from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
+from specviz.trace import Round, Trace
+from specviz.verification.draft_tree import depth, empty_tree
+from specviz.verification.registry import rule_of
+from specviz.verification.typical import TypicalRule
+
+BARS = 7  # largest tokens per distribution that a kept round holds
+SHOWN = 12  # tokens of the first one's distribution that get a bar
+LEVELS = 3  # tokens of a sample: enough for two draft tokens, one below the other
+CHUNK = 100  # samples between two calls of the watch
+KEPT, CHUNKED = (
+    1.2,
+    4.0,
+)  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
+WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
+MS = "ms/token"
+BAND = 0.99  # of all bars together
+
+
+def compare_methods(
+    pair: LoadedPair,
+    settings: Settings,
+    runs: int = 6,
+    draws: int = 2000,
+    watch: Watch = unwatched,
+    keys: Sequence[str] = tuple(ENTRIES),
+    expect: Expect = unwatched,
+    show: Callable[[MethodComparison], None] = unwatched,
+) -> MethodComparison:
+    """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
+
+    runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
+    expect  told after a probe of each method how long the rest will take
+    show    told what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
+    """
+    rows, where = {key: _opened(pair, ENTRIES[key], settings) for key in keys}, measured_on(pair)
+    under = {key: ENTRIES[key].under(settings) for key, row in rows.items() if not row.reason}
+    ids, paces = pair.encode(settings.prompt), []
+    for key, own in under.items():
+        watch(0.0, f"{ENTRIES[key].name}: how long it takes")
+        paces.append(paced(speculative(pair, own, ids)))
+    weights = stage_seconds(paces, settings.length, runs, draws)
+    expect(sum(weights.values()))
+    tell = stages(watch, weights)
+    for number, (key, own) in enumerate(under.items()):
+        tell[WARMING](number / len(under), f"{ENTRIES[key].name}: a first run")
+        rows[key] = replace(rows[key], trace=last_round(pair, own))
+    if drafted := next((rows[key].trace for key in under), None):
+        where["models"] = described_along(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
+    remembering = RememberingPair(pair, len(ids) + 1)
+    for number, (key, own) in enumerate(under.items()):
+
+        def told(done: float, number: int = number, key: str = key) -> None:
+            tell[SAMPLING]((number + done) / len(under), f"First tokens: {ENTRIES[key].name}")
+
+        rows[key] = replace(rows[key], first=first_token(remembering, own, draws, told))
+        show(MethodComparison(settings, tuple(rows.values()), 0, **where))
+    clock = Clock({key: partial(_write, pair, own) for key, own in under.items()}, warm=0)
+    for number in range(1, runs + 1):
+
+        def timing(share: float, lap: int, key: str) -> None:
+            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {ENTRIES[key].name}")
+
+        clock.until(number, timing)
+        for key in under:
+            ms = clock.median(key, settings.length).times(1e3, MS)
+            rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms)
+        found = MethodComparison(settings, tuple(rows.values()), number, **where)
+        if number < runs:
+            show(found)
+    return found
+
+
+def stage_seconds(paces: Sequence[Pace], length: int, runs: int, draws: int) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
+    texts = sum(pace.text(length) for pace in paces) or 1e-9
+    return {
+        WARMING: KEPT * texts,
+        SAMPLING: -(-draws // CHUNK) * CHUNKED * sum(pace.each for pace in paces),
+        TIMING: runs * texts,
+    }
+
+
+def _opened(pair: LoadedPair, entry: Method, settings: Settings) -> MethodRow:
+    """A row before it has run; blank where the method says nothing or cannot be opened."""
+    rule = rule_of(entry.under(settings))
+    reason = blank_because(entry, settings)
+    try:
+        if not reason:
+            opened(pair, entry.under(settings))
+    except SpecvizError as error:
+        reason = str(error)
+    return MethodRow(entry.key, rule.title, rule.exact, reason)
+
+
+def _write(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
+    """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
+    own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
+    for one in speculative(pair, own, pair.encode(own.prompt)):
+        lap.keep(one)
+
+
+def counted(rounds: Sequence[Round]) -> dict[str, object]:
+    """Fields of a MethodRow: tokens, passes, draft tokens, and how many were checked and accepted, by depth."""
+    tested: dict[int, int] = {}
+    accepted: dict[int, int] = {}
+    for one in rounds:
+        parents = tuple(decision.parent for decision in one.proposals)
+        for node, decision in enumerate(one.proposals):
+            if decision.accepted is not None:
+                level = depth(parents, node)
+                tested[level] = tested.get(level, 0) + 1
+                accepted[level] = accepted.get(level, 0) + bool(decision.accepted)
+    levels = range(max(tested, default=-1) + 1)
+    return {
+        "tokens": sum(len(one.committed) for one in rounds),
+        "passes": len(rounds),
+        "nodes": sum(len(one.proposals) for one in rounds) / len(rounds),
+        "checked": tuple(tested.get(level, 0) for level in levels),
+        "accepted": tuple(accepted.get(level, 0) for level in levels),
+    }
+
+
+def last_round(pair: LoadedPair, settings: Settings) -> Trace:
+    """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
+
+    If there is one with a rejection, the last of these: it shows more.
+    """
+    whole = run(pair, settings, bars=BARS)
+    levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
+    ids, found = whole.prompt_ids, []
+    for one in whole.rounds:
+        remaining = settings.length - (len(ids) - len(whole.prompt_ids))
+        rejected = any(decision.accepted is False for decision in one.proposals)
+        found.append((remaining > levels, rejected, ids, one))
+        ids += one.committed
+    _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
+    return written(pair, settings, before, (kept,))
+
+
+def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> FirstToken:
+    """Samples of the first token by the engine, beside the exact distribution of the target. watch: told the share that is done."""
+    ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
+    target, proposer = opened(pair, own)
+    row = Prefix(ids, 0, LEVELS)
+    probs = target.distributions([row], empty_tree(1))[0, 0]
+    top = probs.topk(min(SHOWN, int((probs > 0).sum()))).indices.tolist()
+    tokens: list[int] = []
+    while len(tokens) < draws:
+        count = min(CHUNK, draws - len(tokens))
+        shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
+        samples = decoded(shard)
+        tokens += samples.tokens[:, 0].tolist()
+        watch(len(tokens) / draws)
+    cells = _cells(probs, top)
+    counts = np.array([tokens.count(token) for token in top])
+    counts = np.append(counts, draws - counts.sum())
+    masses = np.array(cells) / sum(cells)
+    low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND) / len(masses)).tolist()
+    pieces = pair.pieces(top)
+    return FirstToken(
+        labels=(*(pieces[token] for token in top), ""),
+        probs=tuple(cells),
+        counts=tuple(counts.tolist()),
+        low=tuple(low),
+        high=tuple(high),
+        n=draws,
+        tv=total_variation(counts, masses),
+        upper=tv_null_band(masses, draws, BAND).upper,
+        entropy=float(torch.special.entr(probs).sum()),
+        **_written_instead(pair, own, row, probs, top),
+    )
+
+
+def _cells(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
+    """Probabilities of the tokens on show, and of all others together."""
+    shown = probs[top]
+    return (*shown.tolist(), max(0.0, float(probs.sum() - shown.sum())))
+
+
+def _written_instead(
+    pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
+) -> dict[str, object]:
+    """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
+    rule = rule_of(settings)
+    if not isinstance(rule, TypicalRule):
+        return {}
+    target, proposer = opened(pair, settings)
+    tree = proposer.propose([row], PhiloxRandomness(settings.seed))
+    shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
+    total = shown.overlap + shown.left
+    tv = 0.5 * float((total - probs).abs().sum())
+    return {"written": _cells(total, top), "written_tv": tv, "edge": rule.at(probs).bar}

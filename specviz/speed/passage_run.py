@@ -1,0 +1,174 @@
+"""Fills a passage's records: one text both ways, side by side on one machine, then the target's text scored by both models.
+
+The two ways alternate: the one that has worked for less time writes its next round. So both share whatever else the machine does, and
+at every moment both have had the same time, up to a round. Scoring comes afterward and costs neither of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from specviz.decoding.run import written
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import Expect, stages, unwatched
+from specviz.proposers.source_texts import TEXTS
+from specviz.settings import Settings
+from specviz.speed.bench import alone, measured_on, speculative
+from specviz.speed.clock import taking_turns
+from specviz.speed.divergence_profile import FORKS, ScoredText
+from specviz.speed.duration import MANY, Pace
+from specviz.speed.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, TimedRound
+from specviz.speed.text_passes import described_along, distributions_along
+from specviz.speed.word_kinds import kinds
+from specviz.trace import Distribution
+from specviz.verification.overlap import overlap
+from specviz.verification.views import two_distributions
+
+WARM = 8  # tokens that both ways write before anything is timed
+BARS = 6  # largest tokens of a fork's distributions
+AT_ONCE = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
+OPENING = 12  # words of a paragraph that a text of the survey continues
+
+Watch = Callable[[float, str, Sequence[TimedRound]], None]
+
+
+def writing(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
+    """Both ways on one prompt, each with random streams of its own, as their rounds end.
+
+    A lane's seconds are those of its own rounds, with opening its models and reading the prompt. Stopping between two rounds leaves
+    nothing behind.
+    """
+    asked = pair, settings, pair.encode(settings.prompt), pair.eos_token_ids
+    for lane, round_, at in taking_turns({ALONE: alone(*asked), SPECULATIVE: speculative(*asked)}):
+        yield TimedRound(lane, replace(round_, timing={}), at)
+
+
+def write(
+    pair: LoadedPair,
+    settings: Settings,
+    runs: int = 3,
+    watch: Watch = unwatched,
+    expect: Expect = unwatched,
+    show: Callable[[Passage], None] = unwatched,
+) -> Passage:
+    """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
+
+    runs    timed ones, the first among them; watch  (share done, what is done, rounds of the first run so far), after every round;
+            what it raises ends the work
+    expect  told after the warm-up how long the rest will take; show  told the passage after each run but the last, with the rates so far
+    Raises SettingsError for names that are not known and prompts that do not fit.
+    """
+    settings = replace(settings, uniforms={})
+    where = measured_on(pair)
+    warming: list[TimedRound] = []
+    for one in writing(pair, replace(settings, length=min(WARM, settings.length))):
+        warming.append(one)
+        watch(0.0, "Warming up", ())
+    made: list[list[TimedRound]] = [[]]
+    both, reading = stage_seconds(warming, settings.length)
+    first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
+    weights = {first: both, read: reading, again: both * (runs - 1)}
+    expect(sum(weights.values()))
+    tell = stages(lambda share, doing: watch(share, doing, made[0]), weights)
+
+    def run(told: Callable[[float], None]) -> None:
+        done = 0
+        for one in writing(pair, settings):
+            made[-1].append(one)
+            done += len(one.round.committed)
+            told(min(1.0, done / (2 * settings.length)))
+
+    run(tell[first])
+    passage = so_far(pair, settings, made[0])
+    text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    where["models"] = described_along(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
+    spent = {one.lane: one.at for one in warming}
+    passage = replace(passage, read=text, warm=sum(spent.values()), **where)
+    for number in range(1, runs):
+        show(measured(passage, made))
+        made.append([])
+        run(lambda share, number=number: tell[again]((number - 1 + share) / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+    return measured(passage, made)
+
+
+def stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
+    """Seconds that a run of both ways will take, and the reading of a text, by the rounds of the warm-up."""
+    mine = {lane: [one for one in warming if one.lane == lane] for lane in LANES}
+    paces = {lane: Pace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
+    passes = 2 * -(-length // AT_ONCE)
+    return sum(pace.text(length) for pace in paces.values()), passes * MANY * paces[ALONE].each
+
+
+def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
+    """The passage of the first run with the rates of all, and the clocks of the middle run if it wrote the same rounds."""
+    lanes = {lane: [[one for one in rounds if one.lane == lane] for rounds in runs] for lane in LANES}
+    rates = {
+        lane: tuple(sum(len(one.round.committed) for one in mine) / mine[-1].at for mine in found)
+        for lane, found in lanes.items()
+    }
+    passage = replace(passage, **{lane: replace(getattr(passage, lane), rates=rates[lane]) for lane in LANES})
+    middle = {lane: found[passage.middle] for lane, found in lanes.items()}
+    if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
+        clocks = {lane: tuple(one.at for one in middle[lane]) for lane in LANES}
+        passage = replace(passage, **{lane: replace(getattr(passage, lane), clock=clocks[lane]) for lane in LANES})
+    return passage
+
+
+def so_far(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
+    """The passage after these rounds."""
+    ids = pair.encode(settings.prompt)
+    lanes = {}
+    for lane in LANES:
+        mine = [one for one in rounds if one.lane == lane]
+        lanes[lane] = Lane(written(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))
+    return Passage(settings, **lanes, models=pair.describe())
+
+
+def score(
+    pair: LoadedPair, settings: Settings, prompt: Sequence[int], tokens: Sequence[int], watch: Callable[[], None] = lambda: None
+) -> ScoredText:
+    """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
+
+    prompt  at least one id; tokens  of the text after it, at least one
+    """
+    found: list[tuple[float, float, float, Distribution]] = []
+    for (part, p), (_, q) in zip(
+        *(distributions_along(model, prompt, tokens, AT_ONCE) for model in pair.open(settings)), strict=True
+    ):
+        for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
+            probs = two_distributions(p[place], q[place], BARS, (token,))
+            found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
+        watch()
+    p, q, betas, distributions = zip(*found, strict=True)
+    forks = {place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
+    mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
+    words = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
+    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
+
+
+def _raws(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
+    """Each token's bytes; none for one that is no text."""
+    known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
+    return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
+
+
+def survey(
+    pair: LoadedPair, settings: Settings, texts: int, length: int, watch: Callable[[float], None] = lambda share: None
+) -> tuple[ScoredText, ...]:
+    """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
+
+    texts  how many; length  tokens of each. Only their numbers are kept
+    """
+    book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
+    paragraphs = [words[:OPENING] for line in book.splitlines() if len(words := line.split()) > OPENING]
+    found = []
+    for number in range(texts):
+        prompt = " ".join(paragraphs[number * len(paragraphs) // texts])
+        own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, uniforms={})
+        ids = pair.encode(prompt)
+        tokens = [token for round_ in alone(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
+        found.append(replace(score(pair, own, ids, tokens), forks={}, pieces={}))
+        watch((number + 1) / texts)
+    return tuple(found)

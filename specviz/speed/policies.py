@@ -1,0 +1,129 @@
+"""Adaptive draft lengths, timed against the best fixed length.
+
+The best fixed length is chosen first, in runs of its own, and is then timed again beside the policies: the fastest of several noisy
+measurements looks better than it is, and a policy should not be compared with that. Within a run all write the same prompts under the
+same seed. The best fixed length is timed twice, under two names: the ratio of the two shows what the machine's noise alone does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from torch import Tensor
+
+from specviz.decoding.engine import decode
+from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
+from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.speed.bench import PROMPTS, TOKENS_A_SECOND, once_a_run, speculative
+from specviz.speed.clock import Clock, Key, Lap
+from specviz.speed.estimate import Estimate
+from specviz.trace import Round
+from specviz.verification.draft_tree import DraftTree
+from specviz.verification.registry import rule_of
+
+FIXED = tuple(range(1, 9))  # lengths among which the best is chosen
+MOST = 8  # tokens that a policy may draft; the heuristic has a bound of its own and begins with the best fixed length
+BEST, AGAIN, CEILING = "best fixed", "best fixed, again", "ceiling"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """One contestant beside the best fixed length.
+
+    rate             tokens per second; gain  seconds of the best fixed length over its own, run by run: above 1 is faster
+    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; accepted  share of the drafted tokens that were accepted
+    """
+
+    rate: Estimate
+    gain: Estimate
+    tokens_per_pass: float
+    draft_tokens: float
+    accepted: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyComparison:
+    """One temperature: the best fixed length, the rates that it was chosen by, and a row for each contestant."""
+
+    temperature: float
+    best: int
+    fixed: dict[int, Estimate]
+    paired: dict[str, PolicyRow]
+
+
+class UntimedModel:
+    """Another model's distributions; the seconds that computing them takes are left out of a lap."""
+
+    def __init__(self, source: LanguageModel, lap: Lap):
+        self.source, self.vocabulary, self.context, self.lap = source, source.vocabulary, source.context, lap
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        began = time.perf_counter()
+        distributions = self.source.distributions(rows, tree)
+        self.lap.leave_out(time.perf_counter() - began)
+        return distributions
+
+
+def compare(
+    pair: LoadedPair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
+) -> list[PolicyComparison]:
+    """Every policy against the best fixed length, at each temperature.
+
+    length  tokens after each prompt; runs  that count, for choosing and again for comparing
+
+    The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
+    """
+    return [_compared(pair, Settings(length=length, temperature=t), runs, say) for t in temperatures]
+
+
+def _compared(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> PolicyComparison:
+    told = f"temperature {settings.temperature:g}: "
+    tokens = settings.length * len(PROMPTS)
+    lengths = timed(pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED}, runs, lambda s: say(f"{told}fixed, {s}"))
+    fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED}
+    best = max(FIXED, key=lambda gamma: fixed[gamma].value)
+    others = {name: replace(settings, lengths=name, gamma=MOST) for name in LENGTHS if name != "fixed"}
+    others["heuristic"] = replace(others["heuristic"], gamma=best)
+    contestants = {BEST: replace(settings, gamma=best), AGAIN: replace(settings, gamma=best), **others}
+    clock = timed(pair, contestants, runs, lambda s: say(f"{told}policies, {s}"))
+    return PolicyComparison(settings.temperature, best, fixed, {name: _paired(clock, name, tokens) for name in contestants})
+
+
+def timed(pair: LoadedPair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
+    """Runs after one that warms up; the clock keeps the rounds of those that count."""
+
+    def write(settings: Settings, lap: Lap) -> None:
+        lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
+
+    clock = Clock(
+        {key: partial(write, settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values())
+    )
+    return clock.until(runs, once_a_run(runs, say))
+
+
+def _run(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
+    if settings.lengths != CEILING:
+        return list(speculative(pair, settings, ids))
+    target, draft = pair.open(settings)
+    proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
+    rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids)
+    return [replace(round_, full=None) for round_ in rounds]
+
+
+def _paired(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
+    rounds = [round_ for made in clock.kept(name) for round_ in made]
+    drafted = sum(len(round_.proposals) for round_ in rounds)
+    return PolicyRow(
+        rate=clock.rate(name, tokens, TOKENS_A_SECOND),
+        gain=clock.ratio(BEST, name),
+        tokens_per_pass=sum(len(round_.committed) for round_ in rounds) / len(rounds),
+        draft_tokens=drafted / len(rounds),
+        accepted=sum(len(round_.accepted_path) for round_ in rounds) / max(1, drafted),
+    )

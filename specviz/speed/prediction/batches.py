@@ -1,0 +1,193 @@
+"""What speculation gains when many texts are written side by side: a record of measured passes and rounds. No torch; batches_run.py fills it.
+
+With one text the processor waits while weights are read from memory, and more tokens in a pass cost little. Many texts use that idle
+time themselves: a pass over gamma + 1 tokens of each then costs up to gamma + 1 passes over one token of each. Tokens per pass do not
+depend on the number of texts, because rows do not see each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from specviz.records import Schema, build, digits, plain
+from specviz.settings import Settings
+from specviz.speed.clock import busy, middle_half
+from specviz.speed.estimate import LEAST, Estimate
+
+SCHEMA = Schema("batches", 2, "The record of batches")
+RESAMPLES = 400
+PER_PASS, TIMES = "tokens/pass", "times"  # units
+Runs = tuple[tuple[tuple[float, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class BatchSpeeds:
+    """Seconds in one process, by one interleaved clock, and rounds of texts that were decoded speculatively.
+
+    rows      numbers of texts side by side; gammas  draft tokens of a round
+    passes    [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one token at 0
+    drafting  [rows][gamma][run]: all gamma steps of the draft; rule  [rows][gamma][run]: verification
+    rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
+    held      tokens in the caches where passes were timed
+    """
+
+    settings: Settings
+    rows: tuple[int, ...]
+    gammas: tuple[int, ...]
+    passes: Runs = field(metadata=digits(7))
+    drafting: Runs = field(metadata=digits(7))
+    rule: Runs = field(metadata=digits(7))
+    rounds: Mapping[str, tuple[tuple[int, ...], ...]]
+    length: int
+    held: int
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """(rows, 1 + gammas, runs): one token of every text by the target alone, then a round with each gamma."""
+        rounds = np.array(self.passes)
+        rounds[:, 1:] += np.array(self.drafting) + np.array(self.rule)
+        return rounds
+
+    @property
+    def c(self) -> float:
+        """Draft step over target pass on the fewest rows, both over one token: medians at the largest gamma."""
+        return float(np.median(self.drafting[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
+
+    def cost(self, rows: int, gamma: int) -> Estimate:
+        """A pass over gamma + 1 tokens of every text, in passes over one of each."""
+        own = np.array(self.passes)[self.rows.index(rows)]
+        return Estimate.of_resamples(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
+
+    def round_cost(self, rows: int, gamma: int) -> float:
+        """A whole round of every text, in passes over one token of each: medians."""
+        own = self.seconds[self.rows.index(rows)]
+        return float(np.median(own[1 + self.gammas.index(gamma)]) / np.median(own[0]))
+
+    def tokens(self, key: str, gamma: int) -> Estimate:
+        """Tokens per target pass of each text; the interval by resampling texts."""
+        counts = np.array(self.rounds[key][self.gammas.index(gamma)])
+        many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
+        return Estimate.of_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
+
+    def factor(self, key: str, rows: int, gamma: int) -> Estimate:
+        """Tokens per second over those of the target alone on as many rows; the interval by resampling texts and runs."""
+        if (key, rows, gamma) not in self._factors:
+            self._factors[key, rows, gamma] = self._factor(key, rows, gamma)
+        return self._factors[key, rows, gamma]
+
+    @cached_property
+    def _factors(self) -> dict[tuple[str, int, int], Estimate]:
+        """Results so far: a figure and its sentence need the same numbers."""
+        return {}
+
+    def _factor(self, key: str, rows: int, gamma: int) -> Estimate:
+        counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
+        cost, costs = _ratio(own[0], own[1 + self.gammas.index(gamma)], self._picked)
+        tokens, texts = self.length * len(counts), self._texts(len(counts))
+        return Estimate.of_resamples(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs, len(counts), TIMES)
+
+    def best(self, key: str, rows: int) -> tuple[int, Estimate]:
+        """The gamma that is fastest on so many rows, and its factor."""
+        found = {gamma: self.factor(key, rows, gamma) for gamma in self.gammas}
+        chosen = max(found, key=lambda gamma: found[gamma].value)
+        return chosen, found[chosen]
+
+    @property
+    def runs(self) -> int:
+        return len(self.passes[0][0])
+
+    @property
+    def spread(self) -> float:
+        """The widest middle half of the runs of any round, as a share of its median."""
+        return max(middle_half(runs) for rows in self.seconds for runs in rows)
+
+    @property
+    def steady(self) -> bool:
+        """Whether there are enough runs for a verdict, and they lie close enough together."""
+        return not self._unsteady
+
+    @property
+    def _unsteady(self) -> str:
+        if self.runs < LEAST:
+            return f"each pass was timed {self.runs} times; fewer than {LEAST} do not show how far runs lie apart."
+        return busy(self.spread, "one round’s runs")
+
+    def in_words(self, key: str) -> str:
+        """The speed-up of one text, between which values that of several lies, and why it rises on the way where it does."""
+        if why := self._unsteady:
+            return f"No verdict: {why}"
+        (first, (gamma, one)), *others = ((rows, self.best(key, rows)) for rows in self.rows)
+        said = f"With {_texts(first)} the speed-up is {one.said()}, with gamma {gamma}."
+        if not others:
+            return said
+        found = {rows: best for rows, (_, best) in others}
+        low, high = (pick(found, key=lambda rows: found[rows].value) for pick in (min, max))
+        where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _texts(others[0][0])
+        only = " only" if found[high].high < one.low else ""
+        span = f"{_of(found, low)} to {_of(found, high)}" if low != high else found[low].said()
+        said += f" With {where} at once it is{only} {span}, each with its best gamma."
+        slower = [rows for rows in self.rows if self.best(key, rows)[1].high < 1.0]
+        said += f" Below 1, as with {_texts(slower[0])}, drafting costs time." if slower else ""
+        return said + self._rise(key)
+
+    def _rise(self, key: str) -> str:
+        """A sentence where more texts gain more than fewer, beyond both intervals, and the cost of the passes says why; else nothing."""
+        for before, after in pairwise(self.rows):
+            gamma, best = self.best(key, after)
+            cheap, dear = self.cost(after, gamma), self.cost(before, gamma)
+            if best.low > self.best(key, before)[1].high and cheap.high < dear.low:
+                return (
+                    f" It rises from {before} to {after} texts: on this machine, a pass over {gamma + 1} tokens of each costs {cheap.value:.2f} "
+                    f"one-token passes with {after} texts, and {dear.value:.2f} with {before}."
+                )
+        return ""
+
+    @cached_property
+    def _picked(self) -> np.ndarray:
+        """The runs of each resample, (RESAMPLES, runs)."""
+        return np.random.default_rng(0).integers(0, self.runs, (RESAMPLES, self.runs))
+
+    def _texts(self, texts: int) -> np.ndarray:
+        """How often each text is drawn in each resample, (RESAMPLES, texts)."""
+        return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
+
+    def to_json(self) -> str:
+        return SCHEMA.text(plain(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchSpeeds:
+        """Back from to_json. Raises TraceError for anything else."""
+        return SCHEMA.read(text, lambda record: build(cls, record))
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the measured tables do not have the shape that rows, gammas and runs give."""
+        shapes = {"passes": (len(self.rows), len(self.gammas) + 1), "drafting": (len(self.rows), len(self.gammas))}
+        shapes["rule"] = shapes["drafting"]
+        for name, shape in shapes.items():
+            table = np.array(getattr(self, name), dtype=float)
+            if table.shape[:2] != shape or table.shape[2:] != (len(self.passes[0][0]),):
+                raise ValueError(f"{name} must have the shape {shape} by runs")
+
+
+def _ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
+    """Median over median of two kinds of work in the same runs (T,), and the same in each resample of the runs (RESAMPLES, T)."""
+    return float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
+
+
+def _texts(rows: int) -> str:
+    return "one text" if rows == 1 else f"{rows} texts"
+
+
+def _of(found: Mapping[int, Estimate], rows: int) -> str:
+    """An estimate with its interval and its number of texts: 0.96 (64 texts: 0.92 to 0.99)."""
+    one = found[rows]
+    return f"{one.value:.2f} ({_texts(rows)}: {one.low:.2f} to {one.high:.2f})"

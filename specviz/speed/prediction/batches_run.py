@@ -1,0 +1,74 @@
+"""Fills the record of batches: passes over many rows by one interleaved clock, and texts decoded speculatively to count their rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import Watch, stages, unwatched
+from specviz.settings import Settings
+from specviz.speed.bench import measured_on
+from specviz.speed.costs import round_parts, timed
+from specviz.speed.curves import HELD, prefixes
+from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.prediction.predict import openings, written
+from specviz.verification.registry import rule_of
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+GAMMAS = (1, 2, 3, 4, 6, 8)
+Part = tuple[str, int, int]  # of a round: which, rows, draft tokens
+
+
+def measure_batches(
+    pairs: Mapping[str, tuple[LoadedPair, Settings]],
+    text: str,
+    texts: int,
+    opening: int,
+    runs: int,
+    rows: Sequence[int] = ROWS,
+    gammas: Sequence[int] = GAMMAS,
+    watch: Watch = unwatched,
+) -> BatchSpeeds:
+    """Passes of the first pair at its settings, and the rounds that texts take with each pair.
+
+    pairs    name in the record -> pair and settings, whose draft is a model; all of one shape, so that the first one's passes are true of all
+    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; runs  of the clock, at least 1
+    """
+    first, settings = next(iter(pairs.values()))
+    prompts = [prompt for prompt, _ in openings(first, text, opening, settings.length, texts)]
+    tell, rounds = stages(watch, {"counting rounds": 1, "passes": 1}), {}
+    for number, (key, (pair, asked)) in enumerate(pairs.items()):
+        counts = [written(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
+        rounds[key] = tuple(tuple(map(int, count)) for count in counts)
+        tell["counting rounds"]((number + 1) / len(pairs))
+    alone = {("block", count, 0) for count in rows}
+    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, watch=tell["passes"], alike=alone)
+
+    def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)
+
+    return BatchSpeeds(
+        settings,
+        tuple(rows),
+        tuple(gammas),
+        passes=table("block", (0, *gammas)),
+        drafting=table("draft", gammas),
+        rule=table("rule", gammas),
+        rounds=rounds,
+        length=settings.length,
+        held=HELD,
+        **measured_on(first),
+    )
+
+
+def _parts(pair: LoadedPair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]) -> dict[Part, Callable[[], object]]:
+    """What a round on so many rows consists of, with caches of their own for each number of rows."""
+    found: dict[Part, Callable[[], object]] = {}
+    for count in rows:
+        models = pair.open(settings)
+        for gamma in gammas:
+            parts = round_parts(*models, rule_of(settings), replace(settings, gamma=gamma), prefixes(count))
+            found["block", count, 0] = parts.pop("one")
+            found |= {(name, count, gamma): part for name, part in parts.items()}
+    return found

@@ -1,0 +1,226 @@
+"""A plan: what speculation would gain on a text, predicted before anything is decoded speculatively, and how far a measurement was off.
+
+No torch; plan_run.py fills it. Intervals of predicted tokens come from resampled texts, those of predicted speeds from resampled runs of the
+cost probes as well. Those of measured speeds are of a median over runs, each over texts of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from specviz.records import Schema, build_fields, plain, plain_fields
+from specviz.settings import Settings
+from specviz.speed.clock import busy, spread, unsure
+from specviz.speed.estimate import Estimate
+from specviz.speed.prediction.lines_to_paste import ServerLine, server_lines
+from specviz.theory import best_gamma
+
+SCHEMA = Schema("plan", 3, "The plan")
+DERIVED = ("verdict", "in_words", "lost", "lines")  # written to a record for its readers; computed again when a plan is read back
+
+
+@dataclass(frozen=True, slots=True)
+class CostCurve:
+    """Seconds of the probes, run by run, in one process.
+
+    alone   one token by the target alone, a whole round of the loop
+    rounds  per run, a whole round with 0, 1, .. G draft tokens, whether they are accepted or not
+    first   per run, the first round of a text, which opens the models and reads the prompt: the target alone, then with 0, 1, .. G draft
+            tokens
+    parts   of a round with so many draft tokens, medians: drafting, the target's pass, the rule; ``rest`` is what is left of the round
+    """
+
+    alone: tuple[float, ...]
+    rounds: tuple[tuple[float, ...], ...]
+    first: tuple[tuple[float, ...], ...]
+    parts: Mapping[str, tuple[float, ...]]
+
+    @property
+    def c(self) -> float:
+        """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
+        return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
+
+    def cost(self, gamma: int) -> float | None:
+        """A round with so many draft tokens over one token of the target alone, medians; None where none was timed."""
+        return median(run[gamma] for run in self.rounds) / median(self.alone) if gamma < len(self.rounds[0]) else None
+
+    def part(self, name: str, gamma: int) -> float:
+        """The same of one of ``parts``; they add up to the round."""
+        return self.parts[name][gamma] / median(self.alone)
+
+    @property
+    def spread(self) -> float:
+        """As ``measure.clock.spread`` says, over the target alone and all rounds."""
+        return spread([self.alone, *zip(*self.rounds, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One gamma: tokens per target pass, and the factor over the target alone, None where no costs were measured.
+
+    tokens      counted on texts of the target; hazards, independent  by the plainer formulas, at the counted hazards and alpha
+    own_text    counted on the user's text, which needs no text of the target; None where the user gave prompts, which nothing follows
+    leviathan   factor of the independent formula at c, where a verification pass costs one pass; linear  of the hazards at a cost with a
+                fixed part
+    operations  arithmetic for a token over that of the target alone; None where no model drafts
+    gain        tokens per pass above those of the token rule on the same texts; None under the token rule
+    """
+
+    gamma: int
+    tokens: Estimate
+    hazards: float
+    independent: float
+    own_text: float | None
+    alpha: float
+    factor: Estimate | None = None
+    leviathan: float | None = None
+    linear: float | None = None
+    operations: float | None = None
+    gain: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """One gamma, measured.
+
+    gaps  by formula: predicted over measured tokens per pass, minus 1
+    rate  tokens per second by run; None where no speed was measured
+    gain  measured tokens per pass above those of the token rule after the same openings; None under the token rule
+    noise  sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of the speed
+    """
+
+    gamma: int
+    tokens: Estimate
+    gaps: Mapping[str, Estimate]
+    factor: Estimate | None = None
+    rate: tuple[float, ...] | None = None
+    gain: Estimate | None = None
+    noise: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedPlan:
+    """One plan.
+
+    text      its name, its tokens, and the SHA-256 of its bytes; of a list of prompts also their number, ``prompts``
+    openings  number of continuations; opening, length  tokens of each before and after its place; opening is 0 where prompts are continued
+    positions for each position of a round at the largest gamma: how often a draft token there is accepted, among those that are checked
+    best      gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without costs
+    checked   measured rows, empty if nothing was measured; alone  tokens per second of the target alone in that measurement, by run
+    """
+
+    settings: Settings
+    text: Mapping[str, Any]
+    openings: int
+    opening: int
+    length: int
+    rows: tuple[PlanRow, ...]
+    costs: CostCurve | None = None
+    best: Estimate | None = None
+    checked: tuple[MeasuredRow, ...] = ()
+    alone: tuple[float, ...] | None = None
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    positions: tuple[Estimate, ...] = ()
+
+    def row(self, gamma: int) -> PlanRow | None:
+        return next((row for row in self.rows if row.gamma == gamma), None)
+
+    @property
+    def chosen_by(self) -> dict[str, int]:
+        """The gamma that each way of predicting chooses, 0 for the target alone; empty without costs."""
+        if self.best is None:
+            return {}
+        plainer = {name: best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")}
+        return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
+
+    @property
+    def _busy(self) -> str:
+        """Why the costs allow no verdict, as a sentence; empty if they do."""
+        return busy(self.costs.spread, "one probe’s runs")
+
+    @property
+    def believed(self) -> bool:
+        """Whether the measured speeds have enough runs, close enough together; true where none were measured."""
+        return not self.unsure
+
+    @property
+    def unsure(self) -> str:
+        """Why the measured speeds are not believed, as a sentence; empty where they are."""
+        measured = [row.factor for row in self.checked if row.factor is not None]
+        widest = max(measured, key=lambda one: one.width, default=None)
+        return "" if widest is None else unsure(widest, "a measured speed")
+
+    @property
+    def verdict(self) -> str:
+        """``speculate``, ``do not speculate``, or ``no verdict``: no costs, or a machine too busy to measure them."""
+        if self.best is None or self._busy:
+            return "no verdict"
+        row = self.row(int(self.best.value))
+        return "speculate" if row is not None and row.factor.low > 1.0 else "do not speculate"
+
+    @property
+    def in_words(self) -> str:
+        """The verdict as a sentence."""
+        if self.costs is None:
+            return "No verdict on speed: no costs were measured."
+        if self._busy:
+            return f"No verdict: {self._busy}"
+        row = self.row(int(self.best.value))
+        if row is None:
+            top = max(self.rows, key=lambda one: one.factor.value)
+            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.factor.said()}."
+        if row.factor.low <= 1.0:
+            return f"Do not speculate: the predicted speed-up of {row.factor.said()} is not distinguishable from no gain."
+        span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
+        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.factor.said()}."
+
+    @property
+    def of_prompts(self) -> bool:
+        """Whether it continues prompts as they are, not places of one text."""
+        return "prompts" in self.text
+
+    @property
+    def lines(self) -> tuple[ServerLine, ...]:
+        """How servers are started with the best gamma; empty where that is the target alone, or not known."""
+        foreign = "tokens" in self.models.get("draft", {})
+        return () if self.best is None else server_lines(self.settings, int(self.best.value), foreign)
+
+    @property
+    def lost(self) -> float | None:
+        """How much slower the chosen gamma was measured than the best one, as a share; None where no speed was measured.
+
+        The median over runs; below 0 the chosen gamma was faster. In each run it is compared with the gamma that was fastest in the
+        other runs, because the fastest of several noisy measurements looks better than it is.
+        """
+        if self.best is None or self.alone is None or len(self.alone) < 2:
+            return None
+        rates = {0: self.alone} | {row.gamma: row.rate for row in self.checked}
+        if (chosen := int(self.best.value)) not in rates:
+            return None
+        ratios = []
+        for run in range(len(self.alone)):
+            others = {gamma: median(rate[:run] + rate[run + 1 :]) for gamma, rate in rates.items()}
+            fastest = max(others, key=lambda gamma: others[gamma])
+            ratios.append(rates[chosen][run] / rates[fastest][run])
+        return 1.0 - median(ratios)
+
+    def to_json(self) -> str:
+        return SCHEMA.text(self.to_record(), indent=1)
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready, with DERIVED."""
+        return plain_fields(self) | {name: plain(getattr(self, name)) for name in DERIVED}
+
+    @classmethod
+    def from_json(cls, text: str) -> SpeedPlan:
+        """Back from to_json. Raises TraceError for anything that is no plan."""
+        return SCHEMA.read(text, cls.from_record)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> SpeedPlan:
+        return build_fields(cls, {name: value for name, value in record.items() if name not in DERIVED})

@@ -1,0 +1,224 @@
+"""What a plan and a study are computed from: texts of the target alone, then one pass of both models over them.
+
+accepted_count.py says why that suffices, and counts. The texts begin at places spread over a text of the user's, each after as many of its
+tokens as an opening has, and are continued by a fixed number of tokens; the end-of-text token does not end them. To read on in the
+user's own text instead is cheaper and biased, because decoding meets what the target writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.decoding.engine import TargetOnlyRandomness, advance, opening_row, step
+from specviz.errors import SettingsError
+from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.pair import EncoderDecoderPair
+from specviz.progress import unwatched
+from specviz.proposers.base import Nothing
+from specviz.proposers.copied import Copied
+from specviz.proposers.registry import CHAINS, PROPOSERS, named, opened
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from specviz.speed.prediction.accepted_count import AcceptanceProbabilities
+from specviz.speed.text_passes import distributions_along
+from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
+from specviz.verification.registry import rule_of
+from specviz.verification.token import TokenRule
+
+Ids = tuple[int, ...]
+Texts = Sequence[tuple[Ids, Sequence[int]]]  # prompt and continuation of each
+Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
+
+TOGETHER = 32  # texts that are written side by side
+COPIES = ("ngram", "retrieval")
+RULES = ("token", "block")
+
+
+def refuse_unplanned(settings: Settings) -> None:
+    """Raises SettingsError for what the count does not cover: trees, rules for siblings, adaptive lengths."""
+    known = (*CHAINS[1:], *COPIES)
+    named("proposer", settings.proposer, PROPOSERS)
+    if settings.proposer not in known:
+        raise SettingsError(
+            "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
+        )
+    if settings.rule not in RULES:
+        raise SettingsError(
+            "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule accepts of a chain"
+        )
+    if settings.lengths != "fixed":
+        raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
+
+
+def same_weights(pair: LoadedPair) -> bool:
+    """Whether the draft is the target itself."""
+    ours, theirs = (dict(model.named_parameters()) for model in (pair.target, pair.draft))
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def readable(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
+    """The tokens of a user's text, if openings can be cut from it and continued.
+
+    Raises SettingsError for an encoder-decoder pair, for a text that is too short or one token over and over, and where an opening with its
+    continuation exceeds the context of a model.
+    """
+    _refuse_encoders(pair)
+    context = _context(pair)
+    if context is not None and opening + length > context:
+        raise SettingsError(
+            "opening and length", f"{opening} + {length}", f"at most {context} tokens together, the pair's context"
+        )
+    ids = tuple(pair.tokenizer.encode(text)) if text else ()
+    if len(ids) < opening + length:
+        wanted = f"at least {opening + length} tokens long: {opening} to start from and {length} to continue with"
+        raise SettingsError("text", f"{len(ids)} tokens", wanted)
+    if len(set(ids)) == 1:
+        raise SettingsError("text", pair.decode(ids[:1]), f"more than one token repeated (here {len(ids):,} times)")
+    return ids
+
+
+def _refuse_encoders(pair: LoadedPair) -> None:
+    if isinstance(pair, EncoderDecoderPair):
+        raise SettingsError("pair", pair.name, "decoder-only for a plan: the prompt of an encoder is not continued")
+
+
+def _context(pair: LoadedPair) -> int | None:
+    """Tokens that a text of this pair may have; None: there is no limit."""
+    return min((c for c in (source.context for source in pair.open(Settings())) if c is not None), default=None)
+
+
+def openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
+    """At most ``count`` places spread evenly over a text: the ``opening`` tokens before each, and the ``length`` tokens after it.
+
+    Raises SettingsError as ``readable``.
+    """
+    ids = readable(pair, text, opening, length)
+    last = len(ids) - opening - length
+    starts = sorted({round(place) for place in np.linspace(0, last, min(count, last + 1))})
+    return [(ids[s : s + opening], ids[s + opening : s + opening + length]) for s in starts]
+
+
+def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
+    """The tokens of prompts, of which each can be continued by ``length`` tokens.
+
+    Raises SettingsError for an encoder-decoder pair, for fewer than two prompts, and for one that is too long for a model's context,
+    by its number.
+    """
+    _refuse_encoders(pair)
+    if len(prompts) < 2:
+        raise SettingsError("prompts", f"{len(prompts)} of them", "at least two: how much they differ is part of the answer")
+    context, found = _context(pair), [pair.encode(prompt) for prompt in prompts]
+    for number, ids in enumerate(found, 1):
+        if context is not None and len(ids) + length > context:
+            raise SettingsError(
+                f"prompt {number}",
+                f"{len(ids)} tokens",
+                f"at most {context - length} tokens long: {length} more follow, and the pair's context is {context}",
+            )
+    return found
+
+
+def written(
+    pair: LoadedPair, settings: Settings, prompts: Sequence[Ids], drafting: bool = False, watch: Watch = unwatched
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
+
+    drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
+    returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)
+    """
+    count = len(prompts)
+    tokens, rounds = np.zeros((count, settings.length), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    checked = np.zeros((count, 2), dtype=np.int64)
+    for begin in range(0, count, TOGETHER):
+        end = min(begin + TOGETHER, count)
+        rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
+        (target, proposer), rule, randomness = opened(pair, settings), rule_of(settings), PhiloxRandomness(settings.seed)
+        if not drafting:
+            proposer, rule, randomness = Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
+        while rows:
+            left = []
+            for row, one in zip(rows, step(rows, target, proposer, rule, randomness), strict=True):
+                rounds[row.draw] += 1
+                met = [decision.accepted for decision in one.proposals if decision.accepted is not None]
+                checked[row.draw] += len(met), sum(met)
+                tokens[row.draw, row.start : row.start + len(one.committed)] = one.committed
+                row = replace(advance(row, one), past=())
+                left += [row] if row.remaining else []
+            rows = left
+            watch((end - sum(row.remaining for row in rows) / settings.length) / count)
+    return tokens, rounds, checked
+
+
+def acceptance_probabilities(
+    pair: LoadedPair, settings: Settings, texts: Texts, gamma: int, of_target: bool = True, watch: Watch = unwatched
+) -> AcceptanceProbabilities:
+    """What one pass of both models over texts of one length says about draft tokens.
+
+    of_target  the tokens are the target's own: each was an accepted draft token with probability min(1, q / p). Else the text is anybody's,
+               and the probability at a place is that of a token drawn from the draft, the overlap of both distributions. The block
+               rule weighs tokens, not places; it is counted as if the target had written the text
+    """
+    target, proposer = opened(pair, replace(settings, gamma=gamma))
+    if isinstance(proposer, Copied):
+        return _copied(proposer, texts, gamma)
+    if settings.rule == "block":
+        return AcceptanceProbabilities.of_block(log_ratios(target, proposer.draft, texts, watch), gamma)
+    return AcceptanceProbabilities.of_chain(place_by_place(target, proposer.draft, texts, of_target, watch), gamma)
+
+
+def place_by_place(
+    target: LanguageModel, draft: LanguageModel, texts: Texts, of_target: bool = True, watch: Watch = unwatched
+) -> np.ndarray:
+    """Acceptance probability under the token rule at each token of each text, (B, N); ``of_target`` as in acceptance_probabilities."""
+    if of_target:
+        return _at_tokens(drafted_chance, target, draft, texts, watch).clip(max=1.0)
+    return _at_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, watch).clip(max=1.0)
+
+
+def log_ratios(target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch = unwatched) -> np.ndarray:
+    """log(q / p) at each token of each text, (B, N)."""
+    return _at_tokens(drafted_ratio, target, draft, texts, watch)
+
+
+def _at_tokens(
+    look: Callable[[Tensor, Tensor], Tensor], target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch
+) -> np.ndarray:
+    """What depends on the probabilities p and q of the texts' own tokens alone, (B, N)."""
+    return _at_places(lambda p, q, tokens: look(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, watch)
+
+
+def _at_places(
+    look: Callable[[Tensor, Tensor, Tensor], Tensor], target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch
+) -> np.ndarray:
+    """What ``look`` makes of both distributions (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
+    found = []
+    for number, (prompt, tokens) in enumerate(texts):
+        ids, line = torch.tensor([int(x) for x in tokens]), []
+        along = (distributions_along(model, prompt, ids.tolist()) for model in (target, draft))
+        for (where, p), (_, q) in zip(*along, strict=True):
+            line.append(look(p.cpu(), q.cpu(), ids[where, None]))
+        found.append(torch.cat(line).numpy())
+        watch((number + 1) / len(texts))
+    return np.stack(found)
+
+
+def _copied(proposer: Copied, texts: Texts, gamma: int) -> AcceptanceProbabilities:
+    """For copied tokens, which have q = 1 >= p: both rules accept one if and only if it stands in the text."""
+    length = len(texts[0][1])
+    accepted, drafted = np.zeros((len(texts), length, gamma)), np.zeros((len(texts), length), dtype=np.int64)
+    for number, (prompt, tokens) in enumerate(texts):
+        tokens = tuple(int(x) for x in tokens)
+        for s in range(length):
+            chain = proposer.follow((*prompt, *tokens[:s]), gamma)
+            drafted[number, s] = len(chain)
+            for j, (one, stands) in enumerate(zip(chain, tokens[s:], strict=False)):
+                if one != stands:
+                    break
+                accepted[number, s, j] = 1.0
+    return AcceptanceProbabilities(accepted, drafted)

@@ -1,0 +1,211 @@
+"""Fills the cells of a study: for every kind of text, distribution and draft the plain statistics, the prediction, and a speculative run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from specviz.evidence.pieces import PairThere, Pool
+from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.loading import LoadedPair, load_pair
+from specviz.progress import unwatched
+from specviz.proposers.copied import Copied
+from specviz.proposers.registry import opened
+from specviz.proposers.source_texts import read
+from specviz.records import ASSETS, versions
+from specviz.settings import Settings
+from specviz.speed.bench import today
+from specviz.speed.prediction.accepted_count import expected_rounds
+from specviz.speed.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, written
+from specviz.speed.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
+from specviz.speed.prediction.study_checkpoint import StudyCheckpoint
+from specviz.speed.text_passes import distributions_along
+from specviz.verification.divergence import compared
+from specviz.verification.warp import one_hot
+
+TEXTS_FOLDER = ASSETS / "texts" / "kinds"
+BINS = 10  # of a draft's confidence
+Bins = tuple[tuple[int, float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StudySize:
+    """How large a study is: continuations of each text, tokens before and after each place, draft tokens of a round."""
+
+    openings: int = 16
+    opening: int = 48
+    length: int = 48
+    gamma: int = 4
+
+
+def run_study(
+    size: StudySize = StudySize(),
+    seed: int = 7,
+    kinds: Sequence[str] = tuple(KINDS),
+    temperatures: Sequence[float] = TEMPERATURES,
+    top_ps: Sequence[float] = TOP_PS,
+    drafts: Sequence[str] = tuple(DRAFTS),
+    load: Callable[[str], LoadedPair] = load_pair,
+    folder: Path = TEXTS_FOLDER,
+    watch: Watch = unwatched,
+    resume: Path | None = None,
+    elsewhere: Pool | None = None,
+) -> Study:
+    """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
+
+    load    name of a pair -> pair; folder  with one text file for each kind
+    resume  the file that finished cells are saved to and resumed from; a cell does not depend on the others
+    elsewhere  who measures the cells; None: this process
+
+    Raises TraceError for a file of another study, SettingsError for one that cannot be written.
+    """
+    pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
+    distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
+    work = [(kind, *probs) for kind in kinds for probs in distributions]
+    saved = StudyCheckpoint.open(resume, _asked(size, seed, work, drafts, pairs, folder))
+    asked = [Place(*one, draft) for one in work for draft in drafts]
+    left = [place for place in asked if place not in saved.cells]
+    texts = {kind: read(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
+    if elsewhere is None:
+        measuring = Measuring(pairs, texts, size, seed)
+        found: Iterable[tuple[Place, StudyCell]] = ((place, measuring.cell(place)) for place in left)
+    else:
+        there = tuple(PairThere.of(pair, Settings(pair=name)) for name, pair in pairs.items())
+        found = elsewhere.done(StudyTask(there, texts, size, seed), left)
+    for _, cell in found:
+        saved.add(cell)
+        watch(len(saved.cells) / len(asked))
+    cells = [saved.cells[place] for place in asked]
+    models = {name: pair.describe() for name, pair in pairs.items()}
+    return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=today())
+
+
+def _asked(
+    size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, LoadedPair], folder: Path
+) -> dict[str, Any]:
+    """What determines the cells, with the versions that another machine may have in another state."""
+    kinds = dict.fromkeys(kind for kind, _, _ in work)
+    return {
+        **asdict(size),
+        "seed": seed,
+        "distributions": work,
+        "drafts": drafts,
+        "texts": {kind: hashlib.sha256((folder / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
+        "models": {name: pair.describe() | fingerprints(pair) for name, pair in pairs.items()},
+        "versions": versions(),
+    }
+
+
+class Place(NamedTuple):
+    """A cell to be measured: where it stands in the study."""
+
+    kind: str
+    temperature: float
+    top_p: float | None
+    draft: str
+
+    def __str__(self) -> str:
+        cut = "" if self.top_p is None else f", top-p {self.top_p:g}"
+        return f"cell {self.kind}, {self.draft}, temperature {self.temperature:g}{cut}"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTask:
+    """The cells as pieces for workers. texts: one of each kind."""
+
+    pairs: tuple[PairThere, ...]
+    texts: Mapping[str, str]
+    size: StudySize
+    seed: int
+
+    def begin(self) -> Callable[[Place, Watch], StudyCell]:
+        measuring = Measuring({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
+        return lambda place, watch: measuring.cell(place)
+
+
+class Measuring:
+    """Measures cells one after the other, and keeps what the cells of the current text and distribution share."""
+
+    def __init__(self, pairs: Mapping[str, LoadedPair], texts: Mapping[str, str], size: StudySize, seed: int):
+        self.pairs, self.texts, self.size, self.seed = pairs, texts, size, seed
+        self.first = next(iter(pairs.values()))  # the shipped drafts share their target
+        self.shared: tuple[tuple, Settings, Texts, Texts] | None = None
+
+    def cell(self, place: Place) -> StudyCell:
+        if self.shared is None or self.shared[0] != place[:3]:
+            self.shared = place[:3], *self._shared(place)
+        _, settings, own, ours = self.shared
+        pair, proposer = DRAFTS[place.draft]
+        return _cell(self.pairs[pair], replace(settings, proposer=proposer), own, ours, place.kind, place.draft)
+
+    def _shared(self, place: Place) -> tuple[Settings, Texts, Texts]:
+        """The settings, the places of the text with what follows them there, and with what the target writes after them."""
+        size = self.size
+        settings = Settings(
+            temperature=place.temperature, top_p=place.top_p, length=size.length, gamma=size.gamma, seed=self.seed
+        )
+        own = openings(self.first, self.texts[place.kind], size.opening, size.length, size.openings)
+        prompts = [prompt for prompt, _ in own]
+        return settings, own, list(zip(prompts, written(self.first, settings, prompts)[0], strict=True))
+
+
+def _cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
+    found = statistics(pair, settings, own)
+    predicted = expected_rounds(acceptance_probabilities(pair, settings, ours, settings.gamma), settings.gamma)
+    other = replace(settings, seed=settings.seed + 1)
+    _, count, checked = written(pair, other, [prompt for prompt, _ in own], drafting=True)
+    tested, accepted = checked.sum(0).tolist()
+    if not tested or found is None:
+        return StudyCell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
+    numbers = (predicted.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), predicted.per_pass)
+    return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
+
+
+def statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
+    """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None if it never drafts.
+
+    Divergences enter as exp(-KL), which is 0 where one distribution lacks a token of the other; a copied token, which has q = 1, always
+    does. The calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
+    """
+    target, proposer = opened(pair, settings)
+    columns: dict[str, list[Tensor]] = {}
+    for prompt, tokens in texts:
+        tokens = [int(x) for x in tokens]
+        for where, p in distributions_along(target, prompt, tokens):
+            q, made = _drafted(proposer, prompt, tokens, where, p)
+            here = compared(p[made].cpu(), q[made].cpu())
+            here["right"] = (q[made].argmax(-1).cpu() == torch.tensor(tokens)[where][made]).double()
+            for name, values in here.items():
+                columns.setdefault(name, []).append(values)
+    joined = {name: torch.cat(values) for name, values in columns.items()}
+    if not len(joined["beta"]):
+        return None
+    found = {name: joined[name].mean() for name in ("entropy_p", "entropy_q", "agreement")}
+    found |= {name: torch.exp(-joined[name]).mean() for name in ("kl_pq", "kl_qp")}
+    bins = _binned(joined["top_q"], joined["right"])
+    gaps = sum(abs(sure - right) for _, sure, right in bins)
+    found |= {"overlap": joined["beta"].mean(), "calibration": gaps / len(joined["beta"])}
+    return {name: float(found[name]) for name in STATISTICS}, bins
+
+
+def _drafted(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
+    """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
+    if not isinstance(proposer, Copied):
+        (_, q), *_ = distributions_along(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
+        return q, torch.ones(len(q), dtype=torch.bool)
+    copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
+    made = torch.tensor([bool(one) for one in copied])
+    return one_hot(torch.tensor([one[0] if one else 0 for one in copied]), p.shape[-1]), made
+
+
+def _binned(confidence: Tensor, right: Tensor) -> Bins:
+    place = (confidence * BINS).long().clamp(max=BINS - 1)
+    return tuple(
+        (int((place == b).sum()), float(confidence[place == b].sum()), int(right[place == b].sum())) for b in range(BINS)
+    )

@@ -1,0 +1,103 @@
+"""Samples per second of short texts, by three ways of sampling: one after the other, in batches, and on shared distributions."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.speed.bench import PROMPTS
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.estimate import Estimate
+from specviz.verification.draft_tree import empty_tree
+from specviz.verification.token import TokenRule
+
+BATCH = 64
+ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared distributions"
+SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # samples of one run
+UNIT = "draws/s"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingRates:
+    """One prompt: samples per second by each way, and the ratio of each rate to that of one after the other.
+
+    entropy  of the first token's distribution, nats
+    seconds  that the ``draws`` samples on shared distributions took; they are drawn once
+    """
+
+    prompt: str
+    entropy: float
+    draws: int
+    seconds: float
+    rates: dict[str, Estimate]
+    ratios: dict[str, float]
+
+
+def sampling_rates(
+    pair: LoadedPair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print
+) -> list[SamplingRates]:
+    """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each of the bench's prompts.
+
+    draws  samples on shared distributions; length  tokens of each; runs  of the first two ways
+    """
+    asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
+    return [_one(pair, name, draws, settings, runs, say) for name, settings in asked.items()]
+
+
+def _one(pair: LoadedPair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> SamplingRates:
+    ids = pair.encode(settings.prompt)
+
+    def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
+        return lambda lap: decoded(Shard(*_arguments(pair, settings), settings, ids, count=count), batch)
+
+    def on_shared(lap: Lap) -> None:
+        say(f"{name}: {draws:,} draws on shared distributions")
+        shared_distributions(Shard(*_arguments(pair, settings), settings, ids, count=draws))
+
+    short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SHORT.items()})
+    short.until((runs + 1) // 2)
+    long = Clock({SHARED: on_shared}, warm=0).until(1)
+    short.until(runs)
+    rates = {way: short.rate(way, count, UNIT) for way, count in SHORT.items()} | {SHARED: long.rate(SHARED, draws, UNIT)}
+    ratios = {way: rate.value / rates[ONE_BY_ONE].value for way, rate in rates.items()}
+    return SamplingRates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
+
+
+def _arguments(pair: LoadedPair, settings: Settings) -> tuple:
+    target, draft = pair.open(settings)
+    return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxRandomness(settings.seed)
+
+
+def _entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
+    probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
+    return float(torch.special.entr(probs).sum())
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has held, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def as_text(found: list[SamplingRates]) -> str:
+    """A table, and the medians over prompts."""
+    lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
+    for one in found:
+        rates = ", ".join(f"{way} {rate.value:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
+        lines.append(f"  {one.prompt:<20} entropy {one.entropy:.2f} nats, {one.seconds:5.1f} s: {rates}")
+    medians = {way: statistics.median(one.ratios[way] for one in found) for way in (BATCHED, SHARED)}
+    seconds = statistics.median(one.seconds for one in found)
+    return "\n".join(
+        [*lines, f"  median over prompts: {seconds:.1f} s; " + ", ".join(f"{way} {x:,.1f}x" for way, x in medians.items()),
+         f"  most memory held: {peak_megabytes():,.0f} MB"]
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""Every proposer under every rule as one small table for each distribution, from the record that ``verify --all`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from specviz.records import Schema
+from specviz.speed.methods import ENTRIES
+
+SCHEMA = Schema("matrix", 2, "The matrix")
+MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
+    "consistent": ("exact", "✓", "exact"),
+    "coincides": ("same", "=", "coincides here"),
+    "rejected": ("lossy", "✗", "lossy"),
+    "blank": ("blank", "·", "not applicable"),
+    "too few samples": ("open", "?", "too few samples"),
+}
+WRONG = ("wrong", "!", "unexpected")
+LINES = {  # line of the record -> its name on the page; methods that are measured there have the same name
+    "none": ENTRIES["target"].name,
+    "draft-intersection": "Draft model with another tokenizer",
+    "draft-entropy": "Draft model (stops when unsure)",
+    "draft-gain": "Draft model (length adapts)",
+    "tree-independent": "Tree of independent draws",
+    "tree-distinct": ENTRIES["tree"].name,
+    "medusa-chain": "Medusa heads (chain)",
+    "medusa-tree": "Medusa heads (tree)",
+    "eagle-chain": "EAGLE head (chain)",
+    "eagle-tree": "EAGLE head (tree)",
+    "lookahead-chain": "Lookahead (chain)",
+    "lookahead-tree": "Lookahead (tree)",
+} | {key: one.name for key, one in ENTRIES.items()}
+RULES = {"token": "token rule", "block": "block rule", "k-seq": "k-seq", "typical": "typical"}
+COLUMNS = {"T = 0": "temperature 0", "T = 1": "temperature 1", "top-p .9": "top-p 0.9"}
+NEEDS = {  # rule -> what it does without; the record holds the program's own refusal
+    "block": "The block rule judges chains only.",
+    "k-seq": "k-seq needs sibling tokens that are drawn independently from one distribution.",
+}
+REASONS = {  # of the record -> in the page's words
+    "nothing is drafted, so there is nothing to verify": "Nothing is drafted, so there is nothing to verify.",
+    "with one draft token at each position k-seq is the token rule, number by number": "Without siblings, k-seq is the same as the token rule.",
+    "2 tokens leave no past to adapt to: it drafts the same tokens as draft": "Two tokens are too few to adapt to: it drafts the same as the draft model.",
+}
+
+
+def read(text: str) -> dict[str, Any]:
+    """A record of ``verify --all --format json``. Raises TraceError for anything else."""
+
+    def whole(record: dict[str, Any]) -> dict[str, Any]:
+        for cell in record["cells"]:
+            mark(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
+        record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
+        return {"schema": SCHEMA.tag} | record
+
+    return SCHEMA.read(text, whole)
+
+
+def mark(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Class, sign and word of a cell."""
+    return MARKS[cell["verdict"]] if cell["right"] else WRONG
+
+
+def html(record: Mapping[str, Any]) -> str:
+    """The tables. Words come from records of this package alone and are escaped all the same."""
+    cells = {(cell["column"], cell["line"], cell["rule"]): cell for cell in record["cells"]}
+    lines, rules = _names(record, "line"), _names(record, "rule")
+    tables = []
+    for column in _names(record, "column"):
+        head = "".join(f"<th scope='col'>{escape(RULES.get(rule, rule))}</th>" for rule in rules)
+        rows = "".join(
+            f"<tr><th scope='row'>{escape(LINES.get(line, line))}</th>{''.join(_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
+            for line in lines
+        )
+        tables.append(
+            f"<table><caption>{escape(COLUMNS.get(column, column))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+    return f"<div class='matrix'>{''.join(tables)}</div>"
+
+
+def _cell(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "<td></td>"
+    kind, sign, word = mark(cell)
+    return f"<td class='{kind}' title='{escape(reason(cell), quote=True)}'>{sign}<span>{escape(word)}</span></td>"
+
+
+def reason(cell: Mapping[str, Any]) -> str:
+    """What is said of a cell; why a blank one is blank, in the page's words."""
+    said = cell["said"]
+    if cell["verdict"] != "blank":
+        return said
+    return NEEDS.get(cell["rule"], said) if said.startswith("rule must be") else REASONS.get(said, said)
+
+
+def conclusion(record: Mapping[str, Any]) -> str:
+    """What the tables show, with the distance that the samples could detect."""
+    cells, rules = record["cells"], record["rules"]
+    drawn = [cell for cell in cells if rules[cell["rule"]]["exact"] and cell["verdict"] != "blank"]
+    fine = [cell for cell in drawn if cell["verdict"] == "consistent" and cell["right"]]
+    seen = max((cell["seen"] for cell in drawn if cell["seen"] is not None), default=None)
+    said = f"{len(fine)} of {len(drawn)} cells with an exact rule follow the target’s distribution"
+    said += f"; a total variation of {seen:.2g} would be detected 99 times in 100." if seen is not None else "."
+    lossy = [cell for cell in cells if cell["verdict"] == "rejected" and cell["right"]]
+    same = [cell for cell in cells if cell["verdict"] == "coincides"]
+    if lossy or same:
+        said += f" The lossy rule is detected in {len(lossy)} cells and coincides with the target in {len(same)}."
+    if wrong := [cell for cell in cells if not cell["right"]]:
+        said += f" Unexpected results: {len(wrong)}."
+    return said
+
+
+def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Each reason for blank cells once, with the rules and the methods that it leaves blank."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for cell in record["cells"]:
+        if cell["verdict"] == "blank":
+            rule, line = RULES.get(cell["rule"], cell["rule"]), LINES.get(cell["line"], cell["line"])
+            found.setdefault(reason(cell), {}).setdefault(line, {})[rule] = None
+    rows = []
+    for why, lines in found.items():
+        rules = dict.fromkeys(rule for of in lines.values() for rule in of)
+        rows.append({"blank because": why, "cells": f"{'; '.join(lines)} ({', '.join(rules)})"})
+    return rows
+
+
+def _names(record: Mapping[str, Any], key: str) -> list[str]:
+    return list(dict.fromkeys(cell[key] for cell in record["cells"]))

@@ -1,0 +1,283 @@
+"""A round as a tree to walk through: draft tokens, the attention mask, and step by step how each one was checked. From the trace alone.
+
+Every probability, threshold and verdict is one that the trace holds; JavaScript draws them and computes none. Each step has one
+sentence: caption, screen-reader text and transcript at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
+from specviz.figures.narration import apart, checked, number
+from specviz.trace import Distribution, Round, Trace
+
+ROOT = -1
+TAIL = 60  # characters of the text before the round that are shown
+
+
+def tree_payload(trace: Trace) -> dict[str, Any]:
+    """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
+
+    nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
+            distribution, "left" where against the residual that rejected siblings left; left  what its own rejection leaves, not rescaled;
+            col, line  where it stands
+    mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, the u that drew it, and
+            the distribution it was drawn from: a residual stands there rescaled, as "drawn"
+    steps   [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally
+    """
+    round_ = trace.rounds[-1]
+    parents = [one.parent for one in round_.proposals]
+    end = round_.accepted_path[-1] if round_.accepted_path else ROOT
+    places, lines = layout(parents, end, round_.ending.token is not None)
+    before = [piece(trace.pieces, token) for token in trace.prompt_ids]
+    narration, order = RoundNarration(trace, round_), check_order(round_)
+    return {
+        "id": trace.digest()[:16],
+        "before": _tail(whole(b"".join(raw for raw in before if not is_special(raw)))),
+        "nodes": [_node(narration, node, node in order) | places[node] for node in range(len(parents))],
+        "mask": mask(parents),
+        "path": list(round_.accepted_path),
+        "ending": _ending(narration) | places[len(parents)] if round_.ending.token is not None else None,
+        "endKind": round_.ending.kind,
+        "columns": max((one["col"] for one in places), default=0) + 1,
+        "lines": lines,
+        "steps": _steps(narration, order),
+    }
+
+
+def mask(parents: Sequence[int]) -> list[list[int]]:
+    """(N, N): 1 where a node may attend to another: its ancestors and itself. All attend to the text before the round."""
+    rows: list[list[int]] = []
+    for node, parent in enumerate(parents):
+        row = list(rows[parent]) if parent != ROOT else [0] * len(parents)
+        row[node] = 1
+        rows.append(row)
+    return rows
+
+
+def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
+    """Where each node stands: its depth as column, its first leaf's line as line, so that every chain is level; the ending is one more
+    child of ``end``.
+
+    Returns the places, the ending's last, and how many lines there are.
+    """
+    every = [*parents, end] if more else list(parents)
+    places: list[dict[str, float]] = [{"col": 0, "line": 0.0} for _ in every]
+    lines = 0
+
+    def put(node: int, column: int) -> float:
+        nonlocal lines
+        inside = [put(child, column + 1) for child in below(every, node)]
+        line = inside[0] if inside else float(lines)
+        lines += not inside
+        if node != ROOT:
+            places[node] = {"col": column, "line": line}
+        return line
+
+    put(ROOT, -1)
+    return places, lines
+
+
+def check_order(round_: Round) -> list[int]:
+    """Nodes in the order in which they were checked: siblings one after the other, then those below the accepted one."""
+    counted, accepted, order, node = checked(round_), set(round_.accepted_path), [], ROOT
+    parents = [one.parent for one in round_.proposals]
+    while node is not None:
+        siblings = [child for child in below(parents, node) if child in counted]
+        order += siblings
+        node = next((child for child in siblings if child in accepted), None)
+    return order + [node for node in counted if node not in order]
+
+
+def _tail(text: str) -> str:
+    """The end of a text, from a whole word on."""
+    return text if len(text) <= TAIL else text[-TAIL:].partition(" ")[2] or text[-TAIL:]
+
+
+def _steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, Any]]:
+    rows = [{"kind": "tree", "node": None, "sentence": narration.opening()}]
+    for index in order:
+        rows.append({"kind": "uniform", "node": index, "sentence": narration.uniform(index)})
+        if narration.leaves_residual(index):
+            rows.append({"kind": "residual", "node": index, "sentence": narration.residual(index)})
+    rows.append({"kind": "end", "node": None, "sentence": narration.ending()})
+    rows.append({"kind": "tally", "node": None, "sentence": narration.tally(len(narration.parents) - len(order))})
+    return rows
+
+
+def _node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, Any]:
+    one, round_ = narration.round.proposals[index], narration.round
+    fate = "unchecked" if not checked_ else "accepted" if index in round_.accepted_path else "rejected"
+    return {
+        "glyphs": _glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
+        "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
+        "bars": _bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
+        "left": narration.left(index) if narration.leaves_residual(index) else None,
+        "met": "left" if narration.rule == "token" and checked_ and narration.before(index) else "target",
+    }  # fmt: skip
+
+
+def _ending(narration: RoundNarration) -> dict[str, Any]:
+    end, rejected, distributions = narration.round.ending, narration.rejected(), narration.round.distributions
+    probs = distributions[-1 if rejected is None else rejected] if distributions else None
+    bars, left = _bars(probs, narration.trace, end.token), narration.left(rejected)
+    if left:
+        bars = [{"glyphs": bar["glyphs"], "mine": bar["mine"], "drawn": bar["residual"] / left} for bar in bars]
+    return {
+        "glyphs": _glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": narration.drawn_with(),
+        "parent": narration.end(), "bars": bars,
+    }  # fmt: skip
+
+
+def _glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
+    return glyphs(piece(trace.pieces, token), token)
+
+
+def _bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
+    """The distribution's bars and its rest, as the trace holds them; tokens that neither distribution has are left out."""
+    if probs is None:
+        return []
+    rows = []
+    for place, one in enumerate(probs.tokens):
+        if one != token and probs.p[place] == 0.0 and not (probs.q and probs.q[place]):
+            continue  # where a distribution is certain, others fill its places
+        row: dict[str, Any] = {"glyphs": _glyphs(trace, one), "p": probs.p[place], "mine": one == token}
+        if probs.q is not None:
+            row |= {"q": probs.q[place], "overlap": probs.overlap[place], "residual": probs.residual[place]}
+        rows.append(row)
+    return [*rows, {"glyphs": None, "mine": False} | probs.rest]
+
+
+def below(parents: Sequence[int], node: int) -> list[int]:
+    """Children in the order they were proposed."""
+    return [index for index, parent in enumerate(parents) if parent == node]
+
+
+class RoundNarration:
+    """What one round's nodes and its ending are called, and the sentence of every step."""
+
+    def __init__(self, trace: Trace, round_: Round):
+        self.trace, self.round, self.rule = trace, round_, trace.settings.get("rule", "token")
+        self.parents = [one.parent for one in round_.proposals]
+
+    def name(self, token: int) -> str:
+        return name(piece(self.trace.pieces, token), token)
+
+    def end(self) -> int:
+        return self.round.accepted_path[-1] if self.round.accepted_path else ROOT
+
+    def rejected(self) -> int | None:
+        """The draft token that the replacement replaces; under the block rule the one after the last accepted one."""
+        if self.round.ending.kind != "residual":
+            return None
+        return max(
+            (child for child in below(self.parents, self.end()) if self.round.proposals[child].accepted is not None),
+            default=None,
+        )
+
+    def depth(self, node: int) -> int:
+        """0 for a draft token right after the text."""
+        return 0 if self.parents[node] == ROOT else 1 + self.depth(self.parents[node])
+
+    def opening(self) -> str:
+        count = len(self.parents)
+        if not count:
+            return "Nothing is drafted here: one target pass gives one token."
+        chain = all(len(below(self.parents, node)) <= 1 for node in range(ROOT, count))
+        shape = f"A chain of {count}" if chain else f"A tree of {count}"
+        tokens = f"draft token{'' if count == 1 else 's'}"
+        levels = "" if chain else f", {1 + max(map(self.depth, range(count)))} deep"
+        return (
+            f"{shape} {tokens}{levels}. One target pass gives the distribution after each of them: "
+            "the attention mask lets each see the text, its ancestors and itself."
+        )
+
+    def uniform(self, index: int) -> str:
+        one = self.round.proposals[index]
+        who = self.name(one.token)
+        if self.rule == "typical":
+            said = "likely enough, so it is accepted" if one.accepted else "not likely enough, so it is rejected"
+            return f"{who}: the target gives it {number(one.p)}. Typical acceptance finds that {said}. It uses no random number."
+        uniform, edge = apart(one.u, one.threshold)
+        verdict = "accepted" if one.accepted else "rejected"
+        if self.rule == "block":
+            said = f"the chain up to here is accepted as a whole with probability {edge}. The random number u is {uniform}"
+            if one.accepted and not one.u < one.threshold:
+                return f"{who}: {said}, but a longer chain is accepted, so it is accepted."
+            return f"{who}: {said}: {verdict}."
+        drawn = f"it was drawn with q = {number(one.q)}" if one.u_draft is not None else "it was proposed for certain, q = 1"
+        siblings = len(below(self.parents, one.parent))
+        number_u = f"The random number u is {uniform}: {verdict}."
+        if self.rule == "k-seq" and siblings > 1:
+            return (
+                f"{who}: one of {siblings} independent siblings; {drawn}, and the target gives it {number(one.p)}. Each is accepted with a "
+                f"probability that leaves room for the others, here {edge}. {number_u}"
+            )
+        met = (
+            f"the residual of its rejected sibling{'s' if self.before(index) > 1 else ''}" if self.before(index) else "the target"
+        )
+        return f"{who}: {drawn}; {met} gives it {number(one.p)}. So it is accepted with probability {edge}. {number_u}"
+
+    def before(self, index: int) -> int:
+        """Siblings that were rejected before it."""
+        return sum(1 for one in below(self.parents, self.parents[index]) if one < index)
+
+    def leaves_residual(self, index: int) -> bool:
+        """Whether its rejection leaves a residual that is used next, and the trace holds it."""
+        one = self.round.proposals[index]
+        if not self.round.distributions or one.accepted is not False:
+            return False
+        return self.rule == "token" or (self.rule == "k-seq" and index == self.rejected())
+
+    def left(self, index: int | None) -> float:
+        """Mass of the residual after a draft token, before it is rescaled; 0 where a replacement is not drawn from one, or it is not recorded."""
+        if index is None or not self.round.distributions or self.rule == "typical":
+            return 0.0
+        probs = self.round.distributions[index]
+        return 0.0 if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
+
+    def drawn_with(self) -> float | None:
+        """The random number that drew the last token; None where nothing was drawn."""
+        return None if self.rule == "typical" else self.round.ending.u
+
+    def residual(self, index: int) -> str:
+        left = self.left(index)
+        siblings = [
+            n for n in below(self.parents, self.parents[index]) if n > index and self.round.proposals[n].accepted is not None
+        ]
+        after = "the replacement is drawn from it"
+        if siblings:
+            after = f"its sibling {self.name(self.round.proposals[siblings[0]].token)} is checked against it"
+        return (
+            f"{self.name(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {number(left)} remains. "
+            f"Rescaled to 1, this is the residual distribution: {after}."
+        )
+
+    def ending(self) -> str:
+        end = self.round.ending
+        if end.kind == "eos":
+            return "An accepted token ends the text, so nothing is added."
+        if end.kind == "length":
+            return "The text has the length that was asked for, so nothing is added."
+        who = self.name(end.token)
+        if self.rule == "typical":
+            lost = "" if self.trace.settings.get("temperature") == 0.0 else " Here the text leaves the target’s distribution."
+            return f"{who}: typical acceptance adds the target’s likeliest token.{lost}"
+        by = "" if end.u is None else f" The random number of this draw is {number(end.u)}."
+        if end.kind == "residual":
+            return f"The replacement, {who}, is drawn from the residual distribution.{by}"
+        if not self.parents:
+            return f"{who} is drawn from the target’s distribution.{by}"
+        return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token.{by}"
+
+    def tally(self, unchecked: int) -> str:
+        """unchecked: number of draft tokens that the rule did not reach."""
+        written = len(self.round.committed)
+        tail = (
+            f" The pass also read {unchecked} draft token{'' if unchecked == 1 else 's'} that the rule did not reach."
+            if unchecked
+            else ""
+        )
+        return f"{written} token{'' if written == 1 else 's'} from 1 target pass.{tail}"

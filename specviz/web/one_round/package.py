@@ -1,0 +1,177 @@
+"""One round, and one token, as packages: the trace, every decision and distribution as tables, and the bars of what is in sight."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz.export.manifest import conditions, decode_command, facts
+from specviz.export.package import Package, Picture, quoted
+from specviz.figures.glyphs import name, piece
+from specviz.figures.narration import checked, motions, ordinal, rejected_at
+from specviz.settings import Settings
+from specviz.trace import Round, Trace
+from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_token import distributions
+from specviz.web.one_token.distributions import Panel
+
+BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
+TOLD = ("look", "uniform", "draw", "bonus", "tally")  # motions that a caption needs
+DECISIONS = (
+    *("round", "kind", "node", "parent", "token", "text", "q", "p", "u", "threshold", "accepted"),
+    *("stand_in", "stand_in_text", "uniform_of_stand_in"),
+)
+DISTRIBUTIONS = ("round", "after", "token", "text", "p", "q", "overlap", "residual")
+TOKEN = ("token", "p", "q", "overlap", "residual", "accepted", "replaced")
+RULES = ("rule", "first_draft_token_accepted", "both_accepted", "largest_error")
+
+
+def one_round(
+    trace: Trace,
+    shown: int,
+    link: Mapping[str, str],
+    models: Mapping[str, Any],
+    pages: Mapping[str, Callable[[Trace, int], bytes]] | None = None,
+) -> Package:
+    """A run, its first round being 0, with the bars of round ``shown``, and its motions as slides and as an animation.
+
+    pages  further files by name: made of the run and the number of the round
+
+    A random number chosen by hand is named in the manifest, in the caption and in the name of the zip.
+    """
+    settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
+    told = " ".join(motion.sentence for motion in motions(trace, round_) if motion.kind in TOLD)
+    drawn = tuple(_panels(trace, round_))
+    record = json.loads(trace.to_json())
+    del record["timing"]  # the same run gives the same bytes
+    found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
+    return Package(
+        stem="one-round-chosen-random-numbers" if settings.edited else "one-round",
+        title=f"One round: round {shown + 1}",
+        data={"trace.json": record},
+        tables={
+            "decisions.csv": lambda: (DECISIONS, _decisions(trace)),
+            "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
+        },
+        pictures={f"round-{shown + 1}": Picture(partial(distributions.panels, drawn), slides=False)} if drawn else {},
+        captions=(f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}",),
+        facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
+        others=_shown(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
+    )
+
+
+def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
+    """Name -> what draws it: every motion of the round as a slide in three formats, and all of them as an animation."""
+
+    def slide(motion: int, kind: str) -> bytes:
+        from specviz.export import matplotlib_adapter
+        from specviz.web.one_round import slides  # imported only when a figure is asked for
+
+        return matplotlib_adapter.saved(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
+
+    def animation() -> bytes:
+        from specviz.web.one_round import slides
+
+        return slides.animation(stage_payload(trace), shown)
+
+    made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
+    for motion in range(len(motions(trace, trace.rounds[shown]))):
+        stem = f"round-{shown + 1}-step-{motion + 1:02d}"
+        made |= {f"{stem}.{kind}": partial(slide, motion, kind) for kind in ("svg", "png", "pdf")}
+    return made
+
+
+def one_token(
+    title: str,
+    labels: Sequence[str],
+    columns: Mapping[str, Sequence[float]],
+    rules: Sequence[tuple[str, float, float, float]],
+    manifest: Mapping[str, Any],
+) -> Package:
+    """Two distributions over one token and what the token rule makes of them.
+
+    columns   p, q, overlap, residual (not rescaled), accepted, replaced, each (K,): computed by the production rule
+    rules     (rule, probability that the first draft token is accepted, that both are, largest error), none for a recorded distribution
+    manifest  settings, models, versions, permalink and commands
+    """
+    beta = sum(columns["overlap"])
+    bars, out = ({key: tuple(columns[key]) for key in keys} for keys in (("p", "q"), ("accepted", "replaced")))
+    both = (Panel(f"Both distributions; overlap {beta:.4g}", tuple(labels), bars),)
+    stacks = (Panel("What comes out: accepted + replaced, against p", tuple(labels), out, True, tuple(columns["p"])),)
+    error = max(abs(a + b - p) for a, b, p in zip(*out.values(), columns["p"], strict=True))
+    caption = (
+        f"{title} A draft token is accepted with probability {beta:.6g}, the overlap of the two distributions; accepted and replaced add up to p for "
+        f"every token (largest difference {error:.1g}). specviz {manifest['versions']['specviz']}."
+    )
+    record = {
+        "title": title,
+        "labels": list(labels),
+        **{key: list(values) for key, values in columns.items()},
+        "overlap_total": beta,
+        "rules": [dict(zip(RULES, one, strict=True)) for one in rules],
+    }
+    rows = [[quoted(label), *(columns[key][place] for key in TOKEN[1:])] for place, label in enumerate(labels)]
+    return Package(
+        stem="one-token",
+        title="Why it is exact: one token",
+        data={"token.json": record},
+        tables={"token.csv": lambda: (TOKEN, rows)} | ({"rules.csv": lambda: (RULES, rules)} if rules else {}),
+        pictures={
+            "distributions": Picture(partial(distributions.panels, both)),
+            "out": Picture(partial(distributions.panels, stacks)),
+        },
+        captions=(caption,),
+        facts=manifest,
+    )
+
+
+def _text(trace: Trace, token: int | None) -> str:
+    return "" if token is None else quoted(name(piece(trace.pieces, token), token))
+
+
+def _decisions(trace: Trace) -> Iterator[list[Any]]:
+    for number, round_ in enumerate(trace.rounds, start=1):
+        for node, one in enumerate(round_.proposals):
+            yield [number, "draft", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
+                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
+                   one.u_stand_in]  # fmt: skip
+        end = round_.ending
+        yield [number, end.kind, None, None, end.token, _text(trace, end.token), None, None, end.u, *[None] * 5]
+
+
+def _distributions(trace: Trace) -> Iterator[list[Any]]:
+    for number, round_ in enumerate(trace.rounds, start=1):
+        for after, probs in enumerate(round_.distributions):
+            columns = [getattr(probs, key) or [None] * len(probs.tokens) for key in DISTRIBUTIONS[4:]]
+            for token, *row in zip(probs.tokens, *columns, strict=True):
+                yield [number, after, token, _text(trace, token), *row]
+            yield [number, after, None, "all other tokens", *map(probs.rest.get, DISTRIBUTIONS[4:])]
+
+
+def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
+    """The distributions that the rule used, largest tokens first; the title says how much is not drawn."""
+    rejected, last = rejected_at(round_), len(round_.proposals)
+    for node in (*checked(round_), *([last] if round_.ending.kind == "bonus" else [])):
+        if node >= len(round_.distributions):
+            continue
+        probs = round_.distributions[node]
+        draft_token = round_.proposals[node].token if node < last else None
+        drawn = round_.ending.token if node in (rejected, last) else None
+        must = [token for token in (draft_token, drawn) if token in probs.tokens]
+        tokens = {*must, *[token for token in probs.tokens if token not in must][: BARS - len(must)]}
+        places = [place for place, token in enumerate(probs.tokens) if token in tokens]
+        keys = ["p", *(["q"] if probs.q else []), *(["residual"] if node == rejected and probs.residual else [])]
+        bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
+        labels = tuple(_label(trace, probs.tokens[place], draft_token, drawn, node == rejected) for place in places)
+        rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
+        where = f"{ordinal(node)} draft token" if node < last else "after the last draft token"
+        yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
+
+
+def _label(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
+    word = name(piece(trace.pieces, token), token)
+    if token == draft_token:
+        return f"{word} (draft token, {'rejected ✗' if rejected else 'accepted ✓'})"
+    return f"{word} ({'replacement' if rejected else 'bonus'})" if token == drawn else word

@@ -1,0 +1,307 @@
+"""Slides of 16:9 with large type: any motion of a round, as a still or as the frames of an animation. Drawn from what the stage draws."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from PIL import Image
+
+from specviz.export.matplotlib_adapter import INK, printable, printing
+from specviz.figures.narration import apart, number
+from specviz.figures.theme import GRAY, MEANINGS
+
+WIDE, HIGH = 13.3334, 7.5  # inches: 1920 x 1080 at 144 dots each
+SCREEN, FRAME = 144, 72  # dots per inch of a still, and of an animation's frame
+SENTENCE, TEXT, LABEL, SMALL = 19.0, 24.0, 17.0, 14.0  # points; 12 are 24 pixels on a screen of 1920
+SECONDS, LAST = 2.6, 5.0  # of a frame, and of the last one
+COLORS = 96
+LEFT, RIGHT = 0.6, WIDE - 0.6
+ROWS = 8  # bars of a panel, beside the rest
+TARGET, DRAFT, RESIDUAL, REJECTED, BONUS = (MEANINGS[name] for name in ("target", "draft", "residual", "rejected", "bonus"))
+PALE, LINE = "#f3f5f7", "#c8ced6"
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A panel on the slide, in inches from the lower left corner."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+FOOT, TALL, GAP = 1.75, 3.95, 0.25  # of the panels
+BARS = {
+    1: _Box(LEFT, FOOT, RIGHT - LEFT, TALL),
+    2: _Box(LEFT, FOOT, 9.2, TALL),
+    3: _Box(LEFT, FOOT, 5.5, TALL),
+}  # by the number of panels
+RULER = {2: _Box(LEFT + 9.2 + GAP, FOOT, RIGHT - LEFT - 9.2 - GAP, TALL), 3: _Box(LEFT + 5.5 + GAP, FOOT, 2.35, TALL)}
+RESULT = _Box(LEFT + 5.5 + 2.35 + 2 * GAP, FOOT, RIGHT - LEFT - 5.5 - 2.35 - 2 * GAP, TALL)
+
+
+def slide(payload: Mapping[str, Any], round_: int, motion: int) -> Figure:
+    """One motion of a round.
+
+    payload  of ``stage_payload``; round_, motion  from 0. Raises IndexError where there is no such motion
+    """
+    shown = payload["rounds"][round_]
+    with printing():
+        return _Slide(payload, round_, shown, shown["motions"][motion], motion).figure
+
+
+def animation(payload: Mapping[str, Any], round_: int) -> bytes:
+    """A whole round as an animated GIF of 960 x 540 pixels that goes round for ever, a frame for each motion."""
+    frames = []
+    for motion in range(len(payload["rounds"][round_]["motions"])):
+        drawn = slide(payload, round_, motion)
+        with printing():
+            canvas = FigureCanvasAgg(drawn)
+            canvas.draw()
+            frames.append(Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB"))
+    columns = Image.new(
+        "RGB", (frames[0].width, sum(one.height for one in frames))
+    )  # one palette for all, so that nothing flickers
+    for place, one in enumerate(frames):
+        columns.paste(one, (0, place * one.height))
+    palette = columns.quantize(COLORS, dither=Image.Dither.NONE)
+    first, *rest = (one.quantize(palette=palette, dither=Image.Dither.NONE) for one in frames)
+    target, times = io.BytesIO(), [round(1000 * SECONDS)] * len(rest) + [round(1000 * LAST)]
+    first.save(target, "GIF", save_all=True, append_images=rest, duration=times, loop=0, disposal=1)
+    return target.getvalue()
+
+
+class _Slide:
+    def __init__(self, payload: Mapping[str, Any], number_: int, round_: Mapping[str, Any], motion: Mapping[str, Any], at: int):
+        self.payload, self.round, self.motion, self.at = payload, round_, motion, at
+        self.figure = Figure(figsize=(WIDE, HIGH), facecolor="white", dpi=FRAME)
+        self.renderer = FigureCanvasAgg(self.figure).get_renderer()
+        self.headed(number_)
+        self.text()
+        if motion["kind"] == "tally":
+            self.tally()
+        else:
+            self.panels()
+        self.sentence()
+
+    def headed(self, number_: int) -> None:
+        labels = [one["label"] for one in self.round["motions"][: self.at + 1] if one["label"]]
+        self.write(
+            LEFT, HIGH - 0.55, f"Round {number_ + 1}: {labels[-1] if labels else ''}", LABEL, color=GRAY["light"], weight="bold"
+        )
+        self.write(RIGHT, HIGH - 0.55, f"{self.at + 1} of {len(self.round['motions'])}", SMALL, color=GRAY["light"], ha="right")
+
+    def text(self) -> None:
+        """The end of the text, and after it the draft tokens with what has become of them."""
+        chips = self.chips()
+        room = RIGHT - LEFT - sum(wide + 0.14 for *_, wide in chips)
+        before, y = printable(" ".join((self.payload["prompt"] + self.round["text"]).split()), 400), HIGH - 1.3
+        if self.wide(before, TEXT) > room:
+            while before and self.wide(f"…{before}", TEXT) > room:
+                before = before[1:]
+            before = f"…{before}"
+        self.write(LEFT, y, before, TEXT, color=INK)
+        x = LEFT + self.wide(before, TEXT) + 0.18
+        for words, look, fate, wide in chips:
+            self.chip(x, y, words, look, fate, wide)
+            x += wide + 0.14
+
+    def chips(self) -> list[tuple[str, Any, str, float]]:
+        """Words, color, fate and width of what stands behind the text at this motion."""
+        found, ending = [], self.round["ending"]
+        for chip in self.round["chips"]:
+            if chip["appears"] > self.at:
+                continue
+            fate = chip["fate"] if chip["decided"] <= self.at else ""
+            look = {"accepted": TARGET, "rejected": REJECTED, "": DRAFT}.get(fate)
+            found.append((chip, look, fate))
+        if ending and ending["appears"] <= self.at:
+            found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
+        marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
+        named = [(printable(_word(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
+        return [(words, look, fate, self.wide(words, TEXT - 3) + 0.32) for words, look, fate in named]
+
+    def chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
+        edge, ink = (look.light, look.light_ink) if look else (LINE, GRAY["light"])
+        box = FancyBboxPatch((x / WIDE, (y - 0.27) / HIGH), wide / WIDE, 0.54 / HIGH, boxstyle="round,pad=0,rounding_size=0.008",
+                             mutation_aspect=WIDE / HIGH, facecolor="white", edgecolor=edge, linewidth=2.2,
+                             linestyle=(0, (3, 2)) if look is None else "-", transform=self.figure.transFigure)  # fmt: skip
+        self.figure.add_artist(box)
+        self.write(x + wide / 2, y, words, TEXT - 3, color=ink, ha="center")
+        if fate == "rejected":
+            self.line((x + 0.1, x + wide - 0.1), (y - 0.02, y - 0.02), REJECTED.light, 2.2)
+
+    def panels(self) -> None:
+        kind, index = self.motion["kind"], self.motion["probs"]
+        probs = None if index is None else self.round["distributions"][index]
+        bars = _largest(probs["views"]["wide"]) if probs else []
+        chip = self.round["chips"][self.motion["node"]] if self.motion["node"] is not None else None
+        tested = chip is not None and chip["threshold"] is not None and kind in ("look", "uniform", "lift", "residual", "draw")
+        many = 3 if kind in ("lift", "residual", "draw") else 2 if tested else 1
+        if kind == "bonus":
+            self.drawn_from(BARS[1], [bar for bar in bars if bar["end"]])
+        elif bars:
+            self.distributions(BARS[many], probs["place"], bars)
+        if tested:
+            self.ruler(RULER[many], chip, kind != "look")
+        if kind in ("residual", "draw"):
+            self.drawn_from(RESULT, [bar for bar in bars if bar["end"]])
+
+    def distributions(self, box: _Box, place: str, bars: Sequence[Mapping[str, Any]]) -> None:
+        kind = self.motion["kind"]
+        title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
+        self.panel(box, title, place)
+        most = self.round["tallest"]  # one scale for the round, as on the stage
+        names, gone = 1.75, kind in ("lift", "residual", "draw")
+        room, step = box.w - names - 1.35, (box.h - 1.5) / (ROWS + 1)
+        for row, bar in enumerate(bars):
+            y = box.y + box.h - 0.95 - step * (row + 0.5)
+            self.write(
+                box.x + names - 0.12,
+                y,
+                printable(_word(bar), 14),
+                SMALL,
+                ha="right",
+                weight="bold" if bar["drafted"] else "normal",
+            )
+            x0, thick = box.x + names, step * 0.37
+            kinds = [
+                one
+                for one in (("p", TARGET, 0.5), ("q", DRAFT, -0.5))
+                if bar[one[0]] is not None and (kind != "draft" or one[0] == "q")
+            ]
+            for key, shade, up in kinds:
+                length, middle = room * bar[key] / most, y + (up if len(kinds) > 1 else 0.0) * thick
+                self.bar(x0, middle, length, thick, shade.light, 0.25 if gone else 1.0)
+                if gone and key == "p" and bar["residual"]:
+                    shared = room * (bar["overlap"] or 0) / most
+                    self.bar(x0 + shared, middle, length - shared, thick, RESIDUAL.light)
+            if bar["drafted"]:
+                x = x0 + room * max(bar[key] for key, *_ in kinds) / most + 0.1
+                for key, shade, _ in kinds:
+                    self.write(x, y, number(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
+                    x += self.wide(number(bar[key]), SMALL - 1, "bold") + 0.14
+        legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
+        legend += [("left over: p − q", RESIDUAL.light)] if gone else []
+        x = box.x + 0.2
+        for words, color in legend:
+            self.bar(x, box.y + 0.25, 0.2, 0.16, color)
+            self.write(x + 0.28, box.y + 0.25, words, SMALL - 1)
+            x += 0.28 + self.wide(words, SMALL - 1) + 0.35
+
+    def ruler(self, box: _Box, chip: Mapping[str, Any], fallen: bool) -> None:
+        """The random number between 0 and 1, and the part of it that accepts."""
+        u, edge = apart(chip["u"], chip["threshold"])
+        self.panel(box, "u, from 0 to 1", "always accepted" if chip["threshold"] >= 1 else f"accepted below {edge}")
+        x, y0, high, wide = box.x + 0.55, box.y + 0.3, box.h - 1.4, 0.55
+        t = min(1.0, chip["threshold"])
+        self.box(x, y0, wide, high * t, TARGET.light, 0.35)
+        self.box(x, y0 + high * t, wide, high * (1 - t), REJECTED.light, 0.35, hatch="//")
+        for words, at in (("0", 0.0), ("1", high)):
+            self.write(x - 0.12, y0 + at, words, SMALL - 1, ha="right", color=GRAY["light"])
+        self.line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, INK, 1.8)
+        if fallen:
+            y, shade = y0 + high * chip["u"], TARGET if chip["fate"] == "accepted" else REJECTED
+            self.line((x - 0.02, x + wide + 0.02), (y, y), shade.light_ink, 5.0)
+            self.write(x + wide + 0.14, y, f"u = {u}", SMALL, color=shade.light_ink, weight="bold")
+
+    def drawn_from(self, box: _Box, bars: Sequence[Mapping[str, Any]]) -> None:
+        """The distribution of the last token of the round: the residual, or p itself."""
+        bonus, chosen = self.motion["kind"] == "bonus", self.motion["kind"] != "residual"
+        shade = BONUS if bonus else RESIDUAL
+        title, sub = (
+            ("The bonus token", "one draw from p itself")
+            if bonus
+            else ("The residual distribution", "max(0, p − q), rescaled to 1")
+        )
+        self.panel(box, title, sub)
+        most, names = max([0.05, *(bar["end"] for bar in bars)]), 1.75 if bonus else 1.3
+        room, step = box.w - names - 0.85, (box.h - 1.25) / (ROWS + 1)
+        for row, bar in enumerate(bars):
+            y, here = box.y + box.h - 0.95 - step * (row + 0.5), bar["drawn"] and chosen
+            self.write(box.x + names - 0.12, y, printable(_word(bar), 11), SMALL, ha="right", weight="bold" if here else "normal")
+            length = room * bar["end"] / most
+            self.bar(box.x + names, y, length, step * 0.6, shade.light, 1.0 if here or not chosen else 0.45)
+            if here or (not chosen and row < 3):
+                self.write(
+                    box.x + names + length + 0.08,
+                    y,
+                    number(bar["end"]),
+                    SMALL - 1,
+                    color=shade.light_ink,
+                    weight="bold" if here else "normal",
+                )
+
+    def tally(self) -> None:
+        self.write(WIDE / 2, 4.2, self.round["tally"]["line"], 54.0, ha="center", weight="bold", color=TARGET.light_ink)
+        if total := self.round["tally"]["total"]:
+            self.write(WIDE / 2, 3.3, total, SENTENCE, ha="center", color=GRAY["light"])
+
+    def sentence(self) -> None:
+        lines = [""]
+        for word in printable(self.motion["sentence"], 600).split():
+            longer = f"{lines[-1]} {word}".strip()
+            lines = [*lines[:-1], longer] if self.wide(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
+        for line, words in enumerate(lines):
+            self.write(LEFT, 1.25 - 0.42 * line, words, SENTENCE)
+
+    def wide(self, words: str, size: float, weight: str = "normal") -> float:
+        """Inches that words take."""
+        prop = FontProperties(size=size, weight=weight)
+        return self.renderer.get_text_width_height_descent(words, prop, False)[0] / FRAME
+
+    def panel(self, box: _Box, title: str, sub: str) -> None:
+        self.box(box.x, box.y, box.w, box.h, PALE)
+        self.write(box.x + 0.2, box.y + box.h - 0.32, title, SMALL + 1, weight="bold")
+        self.write(box.x + 0.2, box.y + box.h - 0.68, printable(sub, 60), SMALL - 1, color=GRAY["light"])
+
+    def write(self, x: float, y: float, words: str, size: float, **look: Any) -> None:
+        self.figure.text(x / WIDE, y / HIGH, words, fontsize=size, va="center", parse_math=False, **({"color": INK} | look))
+
+    def bar(self, x: float, y: float, length: float, thick: float, color: str, alpha: float = 1.0) -> None:
+        self.box(x, y - thick / 2, max(length, 0.012), thick, color, alpha)
+
+    def box(self, x: float, y: float, w: float, h: float, color: str, alpha: float = 1.0, hatch: str = "") -> None:
+        self.figure.add_artist(
+            Rectangle(
+                (x / WIDE, y / HIGH),
+                w / WIDE,
+                h / HIGH,
+                facecolor=color,
+                alpha=alpha,
+                hatch=hatch,
+                edgecolor="white" if hatch else "none",
+                linewidth=0,
+                transform=self.figure.transFigure,
+            )
+        )
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], color: str, width: float) -> None:
+        self.figure.add_artist(
+            Line2D(
+                [x / WIDE for x in xs],
+                [y / HIGH for y in ys],
+                color=color,
+                linewidth=width,
+                solid_capstyle="round",
+                transform=self.figure.transFigure,
+            )
+        )
+
+
+def _word(one: Mapping[str, Any]) -> str:
+    return "all others" if one["glyphs"] is None else "".join(glyph["t"] for glyph in one["glyphs"])
+
+
+def _largest(bars: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """At most ROWS bars, and the rest."""
+    return [*bars[:-1][:ROWS], bars[-1]]

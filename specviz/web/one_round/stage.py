@@ -1,0 +1,297 @@
+"""A trace as the stage draws it: JSON-ready, with every number that JavaScript shows already worked out.
+
+JavaScript compares a dragged random number with a threshold that stands here, and computes no threshold, overlap or residual itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.figures.narration import BUSY, checked, motions, number, ordinal, quotient, rejected_at
+from specviz.models.pairs.names import places_of
+from specviz.settings import read_uniform
+from specviz.trace import Decision, Distribution, Round, Trace
+from specviz.web.one_round.notes import NOTES
+
+BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
+_CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
+
+
+def stage_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
+    """Everything the stage shows of a run: rounds, each with its motions, chips and distributions.
+
+    more  whether a further round can follow; None: unless the text ended or has its length
+    load  of the machine, per core, when the rounds were timed
+    """
+    edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
+    rounds: list[dict[str, Any]] = []
+    before: list[bytes] = []  # the generated tokens before a round
+    for index, round_ in enumerate(trace.rounds):
+        rounds.append(_round(trace, index, before, edits) | {"times": _times(round_, load > BUSY)})
+        before += [piece(trace.pieces, token) for token in round_.committed]
+    return {
+        "id": trace.digest(),
+        "pair": _pair_name(trace.settings.get("pair", "unnamed")),
+        "status": _status(trace),
+        "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
+        "edits": _edit_sentences(edits, rounds),
+        "rounds": rounds,
+        "notes": NOTES,
+        "more": open_ended(trace) if more is None else more,
+    }
+
+
+def read_cursor(text: str | None) -> dict[str, int] | None:
+    """The link's ``at=ROUND.MOTION``, both from 1, as the stage's cursor, both from 0. None where it cannot be read."""
+    match = _CURSOR.fullmatch(text or "")
+    if not match or "0" in match.groups():
+        return None
+    return {"round": int(match[1]) - 1, "motion": int(match[2]) - 1}
+
+
+def write_cursor(round_: int, motion: int) -> str:
+    """The inverse of read_cursor."""
+    return f"{round_ + 1}.{motion + 1}"
+
+
+def open_ended(trace: Trace) -> bool:
+    """Whether the run could go on."""
+    if not trace.rounds:
+        return True
+    full = len(trace.output_ids) >= trace.settings.get("length", float("inf"))
+    return trace.rounds[-1].ending.kind in ("residual", "bonus") and not full
+
+
+def _status(trace: Trace) -> list[str]:
+    settings, models = trace.settings, trace.models
+    where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
+    parts = [f"temperature {settings.get('temperature', 1):g}"]
+    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
+    return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
+
+
+def _pair_name(pair: str) -> str:
+    """A pair of folders or hub names by their last parts: a page is no place for paths."""
+    if (places := places_of(pair)) is None:
+        return f"{pair} models"
+    target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
+    return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
+
+
+def _edit_sentences(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
+    """Each random number that somebody chose, by the token that it decided; by its place where no round has come to it."""
+    what = {"accept": "u", "residual": "the draw", "bonus": "the draw", "draft": "the draft’s draw"}
+    tokens = {}
+    for round_ in rounds:
+        for chip in round_["chips"]:
+            tokens[chip["position"], "draft"] = chip["name"]
+            if chip["edited"]:
+                tokens[chip["position"], "accept"] = chip["name"]
+        if ending := round_["ending"]:
+            tokens[ending["position"], ending["kind"]] = ending["name"]
+    said = []
+    for (position, purpose), u in sorted(edits.items()):
+        token = tokens.get((position, purpose), f"generated token {position + 1}")
+        said.append(f"you set {what[purpose]} of {token} to {number(u, 3).rstrip('0') if u else 0}")
+    return said
+
+
+def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
+    round_, told = trace.rounds[index], motions(trace, trace.rounds[index])
+    start = round_.prefix_length - len(trace.prompt_ids)
+    when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
+    chips = [_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
+    tokens = [decision.token for decision in round_.proposals]
+    if round_.ending.kind == "bonus" and round_.ending.token is not None:
+        tokens.append(round_.ending.token)  # follows the last draft token, as a replacement does not
+    drawn = [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
+    drawn = drawn or [bare_distribution(trace, decision) for decision in round_.proposals]
+    return {
+        "text": whole(b"".join(raw for raw in before if not is_special(raw))),
+        "chips": chips,
+        "ending": _ending(trace, round_, start, told, edits),
+        "braces": braces(unfinished(b"".join(before)), [piece(trace.pieces, token) for token in tokens]),
+        "motions": [
+            {
+                "kind": m.kind,
+                "node": m.node,
+                "probs": _distribution_of(m.kind, m.node, round_),
+                "sentence": m.sentence,
+                "label": m.label,
+            }
+            for m in told
+        ],
+        "distributions": drawn,
+        "tallest": _tallest(drawn),
+        "pass": len(round_.proposals),
+        "tally": _tally(trace, index),
+    }
+
+
+def _times(round_: Round, busy: bool) -> list[str]:
+    """What drafting and the target pass took, in words; nothing where no clock ran."""
+    many = len(round_.proposals)
+    names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
+    ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
+    said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
+    return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
+
+
+def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
+    decision, position = round_.proposals[node], start + _depth(round_.proposals, node)
+    raw = piece(trace.pieces, decision.token)
+    last = max((at for (kind, _), at in when.items() if kind in ("uniform", "pass")), default=0)
+    chip = {
+        "glyphs": glyphs(raw, decision.token),
+        "name": name(raw, decision.token),
+        "q": _short(decision.q),
+        "p": _short(decision.p),
+        "u": decision.u,
+        "threshold": decision.threshold,
+        "ratio": None if decision.threshold is None else _ratio(decision),
+        "appears": when[("draft", node)],
+        "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
+        "fate": _fate(round_, node),
+        "position": position,
+        "edited": (position, "accept") in edits and node in checked(round_),
+    }
+    return chip | _what_if(trace, decision, chip["name"])
+
+
+def _ratio(decision: Decision) -> dict[str, str]:
+    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    return {"p": p, "q": q, "rate": rate}
+
+
+def _fate(round_: Round, node: int) -> str:
+    if node not in checked(round_):
+        return "unchecked" if round_.proposals[node].accepted is None else "behind"
+    return "accepted" if round_.proposals[node].accepted else "rejected"
+
+
+def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
+    """What happens on either side of the threshold when a person moves u; None where no u can bring it about."""
+    if decision.threshold is None:
+        return {"ifAccepted": None, "ifRejected": None, "standIn": None}
+    bar = number(decision.threshold)
+    accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
+    rejected = stand_in = None
+    if decision.stand_in is not None:
+        raw = piece(trace.pieces, decision.stand_in)
+        stand_in = glyphs(raw, decision.stand_in)
+        other = name(raw, decision.stand_in)
+        rejected = f"With u = {{u}}, not below {bar}, {word} is rejected and {other} replaces it."
+    return {
+        "ifAccepted": accepted if decision.threshold > 0.0 else None,
+        "ifRejected": rejected if decision.threshold < 1.0 else None,
+        "standIn": stand_in,
+    }
+
+
+def _ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
+    """The chip of the token that the rule added; None where it added none."""
+    end = round_.ending
+    if end.token is None:
+        return None
+    raw, purpose = piece(trace.pieces, end.token), "residual" if end.kind == "residual" else "bonus"
+    position = start + len(round_.accepted_path)
+    return {
+        "glyphs": glyphs(raw, end.token),
+        "name": name(raw, end.token),
+        "kind": purpose,
+        "u": end.u,
+        "position": position,
+        "edited": (position, purpose) in edits,
+        "appears": next(at for at, motion in enumerate(told) if motion.kind in ("draw", "bonus")),
+    }
+
+
+def _depth(proposals: tuple[Decision, ...], node: int) -> int:
+    depth = 0
+    while (node := proposals[node].parent) >= 0:
+        depth += 1
+    return depth
+
+
+def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
+    """Which distribution a motion looks at; the pass shows the first, the tally the last one that was shown."""
+    if node is not None:
+        return node
+    if kind == "pass":
+        return 0 if round_.distributions or round_.proposals else None
+    if kind in ("bonus", "tally") and round_.ending.kind == "bonus":
+        return len(round_.proposals) if round_.distributions else None
+    rejected = rejected_at(round_)
+    return rejected if rejected is not None else max(checked(round_), default=None)
+
+
+def _tally(trace: Trace, index: int) -> dict[str, Any]:
+    count = len(trace.rounds[index].committed)
+    total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
+    so_far = f"{total} token{'s' if total != 1 else ''} from {index + 1} target pass{'es' if index else ''} so far"
+    return {"line": f"{count} token{'' if count == 1 else 's'} from 1 target pass", "total": so_far if index else ""}
+
+
+def drawn_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
+    """The recorded distribution with this number in its round, as bars for a wide and for a narrow page."""
+    probs, last = round_.distributions[index], index == len(round_.proposals)
+    drawn = round_.ending.token if last or index == rejected_at(round_) else None
+    drafted = None if last else round_.proposals[index].token
+    must = {token for token in (drafted, drawn) if token in probs.tokens}
+    views = {size: _view(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
+    left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
+    place = "the token after the draft" if index else "the next token"
+    if drafted is not None:
+        place = f"{ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
+    return {"place": place, "beta": _short(probs.beta), "left": _short(left), "views": views}
+
+
+def _view(trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None) -> list[dict]:
+    """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
+    free = [token for token in probs.tokens if token not in must][: max(0, count - len(must))]
+    shown = [token for token in probs.tokens if token in must or token in free]
+    left = None if probs.residual is None else (sum(probs.residual) + probs.rest["residual"]) or None
+    bars = []
+    for token in shown:
+        i, raw = probs.tokens.index(token), piece(trace.pieces, token)
+        numbers = {key: None if (row := getattr(probs, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
+        numbers = {key: _short(value) for key, value in numbers.items()}
+        marks = {"drafted": token == drafted, "drawn": token == drawn}
+        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _share(numbers, left)})
+    hidden = [i for i, token in enumerate(probs.tokens) if token not in shown]
+    rest = {key: total + sum(getattr(probs, key)[i] for i in hidden) for key, total in probs.rest.items()}
+    numbers = {key: _short(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
+    return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _share(numbers, left)}]
+
+
+def _share(numbers: dict[str, float | None], left: float | None) -> float | None:
+    """Height of a bar in the distribution that the last draw comes from: of the residual, or, with no draft, of p itself."""
+    if numbers["residual"] is None:
+        return numbers["p"]
+    return None if left is None else _short(numbers["residual"] / left)
+
+
+def _tallest(distributions: list[dict[str, Any]]) -> float:
+    """The highest bar of a round, the scale of all its pictures; not below 0.05."""
+    bars = [bar for one in distributions for bar in one["views"]["wide"]]
+    return max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])
+
+
+def _short(x: float | None) -> float | None:
+    """Five significant digits of what is drawn, or written with fewer: a hundredth of a pixel, and less than half the bytes."""
+    return None if x is None else float(f"{x:.5g}")
+
+
+def bare_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
+    """What is known of a distribution that was not recorded: the draft token's own two bars."""
+    raw = piece(trace.pieces, decision.token)
+    bar = {"glyphs": glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
+    bar |= {"drafted": True, "drawn": False, "end": None}
+    return {
+        "place": f"draft token: {name(raw, decision.token)}",
+        "beta": None,
+        "left": None,
+        "views": {size: [bar] for size in BARS},
+    }

@@ -1,0 +1,99 @@
+"""What the panel Models says of a pair: its check as rows of a table, and a sentence on where it stands. No torch."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from specviz.statistics.finding import size_in_words
+
+if TYPE_CHECKING:
+    from specviz.speed.preflight import ModelCheck, Preflight
+
+UNKNOWN = "not known"
+
+
+def rows(found: Preflight) -> list[dict[str, str]]:
+    """What is known of both models, a line for each fact."""
+    both = (found.target, found.draft)
+    facts = {
+        "architecture": [_family(one) for one in both],
+        "parameters": [_parameters(one) for one in both],
+        "tokens it predicts": [_number(one.vocabulary) for one in both],
+        "context": [_context(one) for one in both],
+        "weights stored in": [one.stored or UNKNOWN for one in both],
+        "to download": [_download(one) for one in both],
+        "memory": [size_in_words(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
+        "license": [one.license or ("not said by a folder" if one.folder else UNKNOWN) for one in both],
+        "revision": [_revision(one) for one in both],
+    }
+    if not any(one.commit for one in both):
+        del facts["revision"]
+    return [{"": fact, "target": target, "draft": draft} for fact, (target, draft) in facts.items()]
+
+
+def table(found: Preflight) -> str:
+    """The rows as HTML, whose cells wrap on a phone. What a hub or a file said is escaped."""
+    lines = [
+        f"<tr><th scope='row'>{escape(line[''])}</th><td>{escape(line['target'])}</td><td>{escape(line['draft'])}</td></tr>"
+        for line in rows(found)
+    ]
+    head = "<tr><td></td><th scope='col'>target</th><th scope='col'>draft</th></tr>"
+    return f"<table class='models-table'>{head}{''.join(lines)}</table>"
+
+
+def summary(found: Preflight) -> list[str]:
+    """Tokenizers, memory and expected times of the pair, a sentence each."""
+    said = []
+    if found.target.tokens is not None and found.draft.tokens is not None and not found.differ:
+        said.append("Both models have one tokenizer.")
+    needed = (
+        f"{size_in_words(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
+    )
+    host = "" if found.device == "cpu" else f", {size_in_words(found.host_bytes)} in the system"
+    said.append(f"{needed}; {size_in_words(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
+    if (time := found.expected) is not None:
+        one, block, draft = (1e3 * each.value for each in (time.one, time.block, time.draft))
+        said.append(
+            f"Expected on this machine: {one:.3g} ms for a target pass, {block:.3g} ms over {time.gamma + 1} tokens, {draft:.3g} ms for a "
+            f"draft step. Measured on models of this shape, without their weights; off by up to {time.off:.0%}."
+        )
+    return said
+
+
+def _family(one: ModelCheck) -> str:
+    if one.family is None:
+        return UNKNOWN
+    return one.family if one.supported else f"{one.family}, not supported"
+
+
+def _parameters(one: ModelCheck) -> str:
+    if not one.parameters:
+        return UNKNOWN
+    return f"{one.parameters / 1e6:,.1f} million" if one.parameters >= 1e6 else f"{one.parameters:,}"
+
+
+def _context(one: ModelCheck) -> str:
+    if one.family is None:
+        return UNKNOWN
+    return f"{one.context:,} tokens" if one.context else "no limit named"
+
+
+def _number(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def _download(one: ModelCheck) -> str:
+    if one.folder:
+        return "a folder here"
+    if one.total_bytes is None or one.download_bytes is None:
+        return UNKNOWN
+    return (
+        f"{size_in_words(one.download_bytes)} of {size_in_words(one.total_bytes)}"
+        if one.download_bytes
+        else f"all {size_in_words(one.total_bytes)} here"
+    )
+
+
+def _revision(one: ModelCheck) -> str:
+    return "" if one.commit is None else f"{one.revision or 'main'}: {one.commit[:12]}"

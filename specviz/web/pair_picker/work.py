@@ -1,0 +1,75 @@
+"""What runs in the queue for the panel Models: the check of a pair before its weights are read, and the download."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specviz.statistics.finding import size_in_words
+from specviz.web.jobs import model_loading
+from specviz.web.jobs.queue import Stopped, Ticket
+from specviz.web.pair_picker.state import ModelsState, Wanted
+
+
+class Ends:
+    """Ticks for work of others, which takes whatever is raised in its midst for a failure of its own.
+
+    So a tick raises nothing; the work asks ``cancelled`` between its steps, and ends by itself.
+    """
+
+    def __init__(self, ticket: Ticket):
+        self.ticket, self._stopped = ticket, False
+
+    def tick(self, share: float, doing: str) -> None:
+        try:
+            self.ticket.tick(share, doing)
+        except Stopped:
+            self._stopped = True
+
+    def cancelled(self) -> bool:
+        return self._stopped or self.ticket.unwanted
+
+
+def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
+    """Find out whether the pair will run here. What stands in its way is part of what is found."""
+    model_loading.libraries(ticket)
+    from specviz.models.hub.client import DownloadStopped
+    from specviz.speed.preflight import check as checked
+
+    ends = Ends(ticket)
+    try:
+        found = checked(
+            wanted.target,
+            wanted.draft,
+            wanted.device,
+            wanted.dtype,
+            watch=lambda share, what: ticket.tick(share, f"Looking at {what}"),
+            cancelled=ends.cancelled,
+        )
+    except DownloadStopped:
+        raise Stopped from None
+    state.put(ticket, found=found)
+    ticket.tick(1.0)
+
+
+def fetch(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
+    """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
+    download goes on from there."""
+    model_loading.libraries(ticket)
+    from specviz.models.hub.client import DownloadStopped
+    from specviz.models.hub.download import download
+
+    found, ends = state.found, Ends(ticket)
+    if found is None:
+        return
+    try:
+        download(
+            found.listings,
+            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size_in_words(done)} of {size_in_words(total)}"),
+            ends.cancelled,
+        )
+    except DownloadStopped as stopped:
+        state.put(ticket, said=[str(stopped)])
+        raise Stopped from None
+    here = {role: replace(one, here_bytes=one.total_bytes) for role, one in (("target", found.target), ("draft", found.draft))}
+    state.put(ticket, found=replace(found, **here))
+    ticket.tick(1.0)

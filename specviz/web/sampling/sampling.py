@@ -1,0 +1,203 @@
+"""Two decoders sampled side by side, and tested at numbers of samples fixed beforehand: what Is it exact? and Break it share.
+
+A shard is a pure function of (settings, first, count), so samples add up over clicks, and a click that is stopped loses only
+its last shard. Of a million samples only the counts stay. Torch is imported inside the work alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from specviz.errors import SpecvizError
+from specviz.evidence.tally import SIZES, Tally, possible
+from specviz.figures.cell_shares import CELLS, LEAST, CellShares
+from specviz.figures.sampling_results import SamplingResult, labels_of, shares
+from specviz.models.pairs.sharing import draftable_in_words
+from specviz.settings import Settings
+from specviz.web.common.page import PageState, Work
+from specviz.web.hosting import limits, metrics
+from specviz.web.jobs import cache, model_loading, placement
+from specviz.web.jobs.queue import Queue, Ticket
+
+if TYPE_CHECKING:
+    from specviz.decoding.sampler import Watch
+    from specviz.decoding.samples import Samples
+    from specviz.evidence.partition import Partition
+    from specviz.models.pairs.loading import LoadedPair
+
+    Sampler = Callable[[int, Watch], Sequence[Samples]]
+    Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
+
+MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
+SHARD = 50_000  # most samples of a shard: memory, and how often the pictures are drawn again
+MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, by models of at most so many parameters
+CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
+
+
+class SamplingState(PageState):
+    """A question with everything that was sampled for it. A question says how many samples it allows, ``most``.
+
+    empty  the result before there is one; bench  what the work keeps between clicks
+    """
+
+    empty = SamplingResult()
+
+    def __init__(self, question: Any, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.result: Any = self.empty
+        self.bench: Any = None
+
+    def recorded(self) -> Any:
+        """What was recorded for the question, with its result; None where there is none."""
+        return None
+
+    @property
+    def own(self) -> bool:
+        """Whether what is shown is of the visitor's own samples, or of none."""
+        return bool(self.result.n) or self.recorded() is None
+
+    @property
+    def shown(self) -> Any:
+        """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
+        return self.result if self.own else self.recorded().result
+
+    @property
+    def models(self) -> Mapping[str, Any]:
+        """What an export says of the models behind what is shown."""
+        return self.bench.models if self.own else self.recorded().models
+
+    def prepare(self, prepared: Work) -> None:
+        """Ask for the exact distribution and its cells, once; a record holds them already."""
+        if self.ticket is None and self.recorded() is None:
+            said = self.said
+            self.submit(prepared)
+            self.said = said + self.said
+
+    @property
+    def next_test(self) -> int | None:
+        """Samples at the test of the visitor's own that comes next; None after the last."""
+        return self.test_after(self.result.n)
+
+    def test_after(self, n: int) -> int | None:
+        """Samples at the first test after ``n``; None after the last."""
+        return next((size for size in SIZES if n < size <= self.question.most), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactCells:
+    """The exact distribution of a question on the cells of the pictures and on those of each test, and what the cells are called."""
+
+    ids: tuple[int, ...]
+    shown: Partition
+    looks: tuple[Partition, ...]
+    labels: tuple[str, ...]
+
+
+EXACT = cache.Answers(32)
+
+
+def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
+    """The same for all visitors who ask the same of the target."""
+    from specviz.evidence import sequential
+
+    def computed() -> ExactCells:
+        asked = settings, CELLS, LEAST
+        shown, *of_looks = placement.do(
+            sequential.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
+        )
+        cells = possible(shown)
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), labels_of(cells, pair.pieces))
+
+    return EXACT.of(as_key(replace(settings, seed=0)), computed)
+
+
+def as_key(settings: Settings) -> str:
+    """Settings as a key: equal for equal settings."""
+    return json.dumps(settings.to_record(), sort_keys=True)
+
+
+class Bench(Tally):
+    """The open pair, the cells of pictures and tests, and the counts of both decoders. tested: how many of them, from the first."""
+
+    def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
+        key = settings.pair, settings.device, settings.dtype
+        self.pair = model_loading.waited(ticket, key, cache.weights)
+        self.models = cache.identity(*key)
+        self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
+        ticket.tick(doing="Computing the exact distribution")
+        exact = exact_cells(self.pair, settings, ticket)
+        super().__init__(names, tested, exact.shown, exact.looks)
+        self.ids, self.labels = exact.ids, exact.labels
+
+    def picture(self) -> tuple[CellShares, ...]:
+        """Both decoders so far."""
+        return shares(self, self.labels)
+
+    def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
+        """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
+        empty = "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
+        one = ""
+        if self.cells.certain:
+            one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
+        elif not self.cells.tells:
+            one = "No continuation is likely enough for a bar of its own, so the picture shows one bar for all. The test groups them in other cells."
+        return tuple(filter(None, (empty, other, self._sharing(settings), one)))
+
+    def _sharing(self, settings: Settings) -> str:
+        """What the draft can propose after the prompt, where the tokenizers differ. A method that cannot draft is said when it draws."""
+        from specviz.speed.text_passes import described_along
+
+        with suppress(SpecvizError):
+            return draftable_in_words(described_along(self.pair, settings, [(self.ids, self.ids[-1:])]))
+        return ""
+
+
+def draw(
+    state: SamplingState,
+    ticket: Ticket,
+    count: int,
+    most: int,
+    ends: Sequence[int],
+    sampler: Sampler,
+    more: Fields,
+    before: int = 0,
+) -> None:
+    """Draw ``count`` more samples of both decoders, shard by shard. Tests see the number of samples that they were planned for.
+
+    most    samples in a shard; ends  numbers of samples at which there is a test or a point, SIZES among them
+    sampler (number, watch) -> the next samples of both
+    more    (result before, samples of both up to the next end) -> further fields of the result, once the samples are counted
+    before  samples that this piece of work has drawn already
+
+    A shard reads the distributions of all its samples, so it goes past the ends that small models reach within a moment.
+    """
+    bench, done, count = state.bench, before, before + count
+    pauses = [end for end in ends if end >= MOMENT or not bench.small]
+
+    def watch(doing: str, before: int, size: int, share: float) -> None:
+        ticket.tick((before + size * share) / count, doing)
+
+    while done < count:
+        size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])
+        size = limits.samples().grant(ticket.visitor, size)
+        doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
+        arms = sampler(size, partial(watch, doing, done, size))
+        result = state.result  # all or nothing: from here nothing asks whether to stop
+        cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
+        for begin, end in pairwise(cuts):
+            parts = [samples.part(begin, end) for samples in arms]
+            result = replace(result, looks=result.looks + bench.add(parts))
+            result = replace(result, **more(result, parts))
+        state.put(ticket, result=replace(result, arms=bench.picture()))
+        done += size
+        metrics.SAMPLES.labels(state.page).inc(size)
+        ticket.tick(done / count)

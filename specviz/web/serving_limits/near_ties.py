@@ -1,0 +1,174 @@
+"""Near ties in words and pictures: margins of the two largest logits along greedy texts, and where the texts diverge."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log10
+
+import plotly.graph_objects as go
+
+from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, NearTieSummary
+from specviz.figures.charts import frame
+from specviz.figures.glyphs import piece, whole
+from specviz.figures.labels import label, safe
+from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
+
+FEW = 3  # texts up to which each is drawn as lines
+FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
+BINS = 20
+BEFORE, AFTER = 14, 10  # tokens of a story
+MARGIN = "gap between the two largest logits"
+
+
+def conclusion(seen: NearTieSummary) -> str:
+    """What one comparison shows."""
+    arm, parted = COMPARISONS[seen.key], seen.parted
+    length = max(len(one.first.tokens) for one in seen.pairings)
+    several = len(seen.pairings) > 1
+    texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
+    if not parted:
+        return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
+    where = f"differ{'' if several and len(parted) > 1 else 's'} between {arm.first} and {arm.second}"
+    if several:
+        said = f"Of {texts} of {length} tokens, {len(parted)} {where}."
+    else:
+        said = f"The greedy text {where}, from token {parted[0].place + 1} on."
+    gap = f"at most {seen.largest:.2g} apart (median {seen.there:.2g})" if len(parted) > 1 else f"{seen.there:.2g} apart"
+    said += (
+        f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.typical:.2g}."
+    )
+    if ties := sum(gap == 0.0 for gap in seen.all_margins):
+        least = min(gap for gap in seen.all_margins if gap > 0.0)
+        said += f" At {ties} positions the gap is exactly 0: rounded logits come in steps, and the smallest gap above 0 is {least:.2g}."
+    if len(seen.pairings) <= FEW and any(one.repeats for one in seen.pairings):
+        said += " This text repeats itself, so the gap does too."
+    return said
+
+
+def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+    """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
+    figure, gray = go.Figure(), GRAY[kind]
+    if len(seen.pairings) <= FEW:
+        arm, blue = COMPARISONS[seen.key], getattr(MEANINGS["target"], kind)
+        for one in seen.pairings:
+            for name, text, color, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, gray, "dot")):
+                y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
+                figure.add_scatter(x=list(range(1, len(y) + 1)), y=y, mode="lines", name=name, line={"width": 1.8, "color": color, "dash": dash},
+                                   hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
+    else:
+        x = [place + 1 for one in seen.pairings for place in range(one.shared)]
+        y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
+        figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
+    parted = seen.parted
+    figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
+                       marker={"symbol": "x", "size": 11, "color": INK[kind]},
+                       customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
+                       hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
+    frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
+    ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=["0", *(f"{tick:.10g}" for tick in ticks[1:])])
+    return figure
+
+
+def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+    """Distribution of the gaps: at all positions, and where texts diverge, each as shares of their own number."""
+    figure = go.Figure()
+    edges, everywhere, there = histogram(seen)
+    x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
+                   hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
+    if seen.parted:
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
+                       hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
+    ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
+    frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
+    figure.update_xaxes(tickvals=ticks, ticktext=["0", *(f"{10.0**tick:g}" for tick in ticks[1:])])
+    figure.update_yaxes(tickformat=".0%")
+    return figure
+
+
+def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
+    """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
+
+    What lies below FLOOR is counted into the first bin.
+    """
+    low, high = log10(FLOOR), log10(max(10.0, *seen.all_margins))
+    edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
+
+    def shares(found: Sequence[float]) -> list[float]:
+        counts = [0] * BINS
+        for margin in found:
+            counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
+        return [count / max(1, len(found)) for count in counts]
+
+    return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
+
+
+def partings(seen: NearTieSummary) -> list[dict[str, object]]:
+    """Every position where two texts diverge, the earliest first."""
+    arm = COMPARISONS[seen.key]
+    return [
+        {"after": _end(one), "position": one.place + 1, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
+         f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
+        for one in sorted(seen.parted, key=lambda one: one.place)
+    ]  # fmt: skip
+
+
+def tokens(one: GreedyPair) -> tuple[str, str]:
+    """The two tokens where they diverge, spaces shown."""
+    return tuple(named(one, text.tokens[one.place]) for text in (one.first, one.second))
+
+
+def named(one: GreedyPair, token: int) -> str:
+    return label((token,), True, one.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The closest tie of a comparison, told.
+
+    names   the two ways to serve the target; before  the last words that both wrote; tokens, after  what each then wrote
+    place   of the different token, from 1; gap  of the two largest logits there, in the first way; usual  the median
+    """
+
+    names: tuple[str, str]
+    before: str
+    tokens: tuple[str, str]
+    after: tuple[str, str]
+    place: int
+    gap: float
+    usual: float
+
+    @property
+    def in_words(self) -> str:
+        first, second = self.names
+        return (
+            f"The weights are the same, at temperature 0 and without a draft. At token {self.place} the two largest logits (the scores of the best two "
+            f"tokens) are only {self.gap:.2g} apart in {first}; the median gap is {self.usual:.2g}. Rounding to {second} swaps them, and from there on the "
+            "texts differ. Both are right: each follows its own target, and speculative decoding follows the one that is served."
+        )
+
+
+def story(seen: NearTieSummary | None) -> Story | None:
+    """The parting where the reference's two largest logits are closest; None where no texts part."""
+    if seen is None or not seen.parted:
+        return None
+    one, arm = min(seen.parted, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    place = one.place
+
+    def text(ids: Sequence[int]) -> str:
+        return whole(b"".join(piece(one.pieces, token) for token in ids))
+
+    after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
+    written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))
+    before = text((*one.begins, *one.first.tokens[:place])[-BEFORE:])
+    return Story((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.typical)
+
+
+def _end(one: GreedyPair, count: int = 8) -> str:
+    """The last tokens before they diverge, as text."""
+    before = (*one.begins, *one.first.tokens[: one.place])[-count:]
+    return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")

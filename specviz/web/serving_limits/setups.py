@@ -1,0 +1,127 @@
+"""Serving limits in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from specviz.evidence.serving_setups.setups import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
+from specviz.figures.charts import frame
+from specviz.figures.labels import safe, short
+from specviz.figures.narration import number
+from specviz.figures.theme import BAND, GRAY, MEANINGS
+from specviz.speed.estimate import Estimate, interval_of
+
+COLUMNS = (
+    "target served as",
+    "the setup changes the target: mean",
+    "draft tokens change it: mean",
+    "draft tokens change it: largest",
+    "verdict",
+)
+SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
+WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
+LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
+NOISY = "too noisy to say"
+
+
+def table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
+    """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
+    rows = []
+    for row in one.rows:
+        apart = number(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
+        own = (number(row.own.mean), number(row.own.worst)) if row.own else ("", "")
+        cells = (apart, *own, f"{mark(row)} {WORDS[row.verdict]}")
+        rows.append(((row.entry.name, *(("–",) * 4 if row.reason else cells)), row.reason or row.entry.description))
+    return rows
+
+
+def mark(row: SetupRow) -> str:
+    return "–" if row.reason else SIGNS[row.verdict]
+
+
+def speeds(one: SetupComparison) -> list[dict[str, object]]:
+    """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
+
+    def said(found: Estimate | None) -> str:
+        return "" if found is None else found.said() if one.steady else NOISY
+
+    return [
+        {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),
+         "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": said(row.alone),
+         "speed-up with draft tokens": said(row.drafted)}
+        for row in one.rows
+    ]  # fmt: skip
+
+
+def timed(one: SetupComparison) -> str:
+    """What the speed-ups are relative to, and under which settings they were measured."""
+    slow = "" if one.steady else f" No speeds are given: {one.unsteady}"
+    return (
+        f"Speed-ups over float32 without a draft, the median of each setup with the {interval_of(one.runs)}: gamma {one.settings.gamma}, temperature "
+        f"{one.settings.temperature:g}, the {one.settings.rule} rule, one text at a time. A mistake has the same speed without a draft as the setup that "
+        f"it breaks.{slow}"
+    )
+
+
+def details(one: SetupComparison) -> list[dict[str, object]]:
+    """The counts, prefixes and times from which the tables are made."""
+    rows = []
+    for row in one.rows:
+        own, ms = row.own, row.ms
+        apart = f"{number(row.apart.low)} to {number(row.apart.high)}" if row.apart else ""
+        rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
+                     "TV to float32, 95% interval": apart, "TV by draft tokens, mean": number(own.mean) if own else "",
+                     "accepted of checked": f"{row.accepted} of {row.checked}" if row.checked else "",
+                     "tokens": row.tokens or None, "passes": row.passes or None, "ms per token, no draft": ms and ms[0],
+                     "ms per token, draft tokens": ms and ms[1]})  # fmt: skip
+    return rows
+
+
+def conclusion(one: SetupComparison) -> str:
+    """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
+    rows = [row for row in one.rows if row.own is not None]
+    moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
+    exact = [row for row in rows if row.verdict == EXACT]
+    if not moved or not exact:
+        return "Nothing could be compared on this pair."
+    near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
+    said = (
+        f"Serving choices change the target, from a little ({near.entry.name}, {number(near.apart.value)}) to a lot ({far.entry.name}, "
+        f"{number(far.apart.value)}). Draft tokens add nothing to that in the exact rows (at most {number(max(row.own.worst for row in exact))})"
+    )
+    if rounded := [row for row in rows if row.verdict == ROUNDING]:
+        worst = max(rounded, key=lambda row: row.own.worst)
+        said += (
+            f", at most {number(worst.own.worst)} where passes round differently ({', '.join(row.entry.name for row in rounded)})"
+        )
+    if wrong := [row for row in rows if row.verdict == LOSSY]:
+        worst = max(wrong, key=lambda row: row.own.worst)
+        said += f", and up to {number(worst.own.worst)} after a mistake ({worst.entry.name})"
+    return f"{said}."
+
+
+def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
+    """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
+    rows = [row for row in one.rows if row.own is not None]
+    places = list(range(len(rows)))[::-1]
+    blue, orange = (getattr(MEANINGS[name], kind) for name in ("target", "draft"))
+    figure = go.Figure()
+    figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
+    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="float32 rounding",
+                          font={"size": 12, "color": GRAY[kind]})  # fmt: skip
+    for row, place in zip(rows, places, strict=True):
+        figure.add_scatter(x=[max(LEAST, row.own.mean), max(LEAST, row.own.worst)], y=[place, place], mode="lines",
+                           line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
+    moved = [(row, place) for row, place in zip(rows, places, strict=True) if row.apart is not None]
+    figure.add_scatter(x=[max(LEAST, row.apart.value) for row, _ in moved], y=[place for _, place in moved], mode="markers",
+                       name="the setup: mean", marker={"symbol": "circle", "size": 11, "color": blue},
+                       customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
+    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
+                       line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row in rows],
+                       hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
+    frame(figure, 100 + 31 * len(rows), "change (TV)")
+    figure.update_yaxes(tickvals=places, ticktext=[safe(f"{mark(row)} {short(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row in rows],
+                        range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
+    figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
+                        ticktext=["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1"])  # fmt: skip
+    return figure

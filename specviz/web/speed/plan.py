@@ -1,0 +1,208 @@
+"""How fast? in words and pictures: tokens and speed-up over gamma, by every formula and as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from specviz.figures.charts import frame
+from specviz.figures.theme import GRAY, MEANINGS
+from specviz.speed.estimate import Estimate
+from specviz.speed.prediction.plan import PlanRow, SpeedPlan
+from specviz.speed.prediction.published_speeds import ROWS
+
+LETTERS = 11  # px: names beside the ends of lines
+APART = 0.06  # of the picture's height, between two of them
+PLAIN = "#8a94a0"  # simpler formulas
+PER_POSITION, FORMULA = "one alpha per position", "the formula"
+WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
+
+
+def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
+    """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
+    return _over_gamma(plan, "tokens", {PER_POSITION: "hazards", "one alpha": "independent"}, "tokens per target pass", kind)
+
+
+def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
+    """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
+    simpler = {PER_POSITION: "linear", FORMULA: "leviathan"}
+    figure = _over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
+    figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
+                          text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
+    return figure
+
+
+def _over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: str, kind: str) -> go.Figure:
+    """One field of the plan's rows with its band, simpler formulas (name on screen -> field), and the same field as measured."""
+    figure, gammas = go.Figure(), [row.gamma for row in plan.rows]
+    banded(figure, gammas, [getattr(row, name) for row in plan.rows], "predicted", kind)
+    for (formula, field), dash in zip(simpler.items(), ("dash", "dot"), strict=True):
+        figure.add_scatter(x=gammas, y=[getattr(row, field) for row in plan.rows], mode="lines", name=formula,
+                           line={"width": 1.8, "dash": dash, "color": PLAIN}, hovertemplate=f"{formula}: %{{y:.3f}}<extra></extra>")  # fmt: skip
+    if measured := {row.gamma: one for row in plan.checked if (one := getattr(row, name)) is not None}:
+        found = measured.values()
+        spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
+                  "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
+        figure.add_scatter(x=list(measured), y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
+                           marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
+    frame(figure, 340, "gamma, draft tokens per round", title)
+    figure.update_xaxes(tickvals=gammas)
+    return figure
+
+
+def tokens_conclusion(plan: SpeedPlan) -> str:
+    """What the first picture shows."""
+    if not plan.checked:
+        last = plan.rows[-1]
+        return f"Predicted: {plan.rows[0].tokens.value:.2f} tokens per target pass at gamma {plan.rows[0].gamma}, {last.tokens.value:.2f} at gamma {last.gamma}."
+    worst = max(plan.checked, key=lambda row: abs(row.gaps["accepted draft tokens"].value))
+    plain = max(plan.checked, key=lambda row: abs(row.gaps["independent"].value))
+    off = abs(worst.gaps["accepted draft tokens"].value)
+    near = f"is within {off:.1%} of the measurement" if off >= 0.0005 else "equals the measurement"
+    return (
+        f"The prediction, made without running speculative decoding, {near}. "
+        f"With one alpha for all draft tokens it is up to {abs(plain.gaps['independent'].value):.1%} off."
+    )
+
+
+def best_conclusion(plan: SpeedPlan) -> str:
+    """The gamma that each way of predicting chooses, and what makes the curve turn there."""
+    ways = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
+    chosen = ", ".join(f"{plan.chosen_by[name]} {said}" for name, said in ways.items() if name in plan.chosen_by)
+    zero = " 0 means target-only sampling." if 0 in plan.chosen_by.values() else ""
+    return " ".join(filter(None, (f"The best gamma: {chosen}.{zero}", _turn(plan))))
+
+
+def _turn(plan: SpeedPlan) -> str:
+    """That a longer pass was the cheaper one, where this makes the best gamma; empty elsewhere."""
+    best, costs = plan.chosen_by.get("accepted draft tokens"), plan.costs
+    if not best or costs is None or not plan.row(best - 1) or not plan.row(best + 1):
+        return ""
+    less, here, more = (costs.part("target", gamma) for gamma in (best - 1, best, best + 1))
+    if here >= less:
+        return ""
+    return (
+        f"The curve peaks there because of the timed passes: over {best + 1} tokens one takes {here:.2f}, but over {best} tokens {less:.2f} and over "
+        f"{best + 2} tokens {more:.2f}."
+    )
+
+
+WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
+
+
+def shown(plan: SpeedPlan) -> PlanRow | None:
+    """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
+    if plan.best is None or plan.costs is None:
+        return None
+    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.factor.value)
+
+
+def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
+    """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
+    row = shown(plan)
+    if row is None:
+        return []
+    found = [
+        (
+            ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
+            f"from alpha {row.alpha:.3f}, c {plan.costs.c:.3f} and gamma {row.gamma}",
+        ),
+        (
+            ("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()),
+            "accepted tokens from both models’ probabilities, costs from timed passes",
+        ),
+    ]
+    measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
+    if measured is not None:
+        unsure = "" if plan.believed else "; too uncertain to compare"
+        cells = ("Measured", *_over(measured.tokens.value, measured.factor.value), measured.factor.said())
+        found.append((cells, f"texts written with draft tokens{unsure}"))
+    return found
+
+
+def _over(tokens: float, factor: float) -> tuple[str, str]:
+    """Tokens of a round, and the cost that makes them this factor."""
+    return f"{tokens:.2f}", f"{tokens / factor:.2f}"
+
+
+def why(plan: SpeedPlan) -> str:
+    """What the formula leaves out of the cost of a round; empty without costs."""
+    row = shown(plan)
+    if row is None:
+        return ""
+    costs, gamma = plan.costs, row.gamma
+    took, draft, check = costs.cost(gamma), costs.part("draft", gamma), costs.part("target", gamma)
+    return (
+        f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
+        f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
+    )
+
+
+BESIDE = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``beside``
+
+
+def beside(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
+    """Drafts beside each other, each with its best gamma: (cells as BESIDE, ""). plans: name -> plan; those without costs are left out."""
+    found = []
+    for name, plan in plans.items():
+        if (row := shown(plan)) is None:
+            continue
+        measured = next((one.factor.said() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
+        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), ""))
+    return found
+
+
+def rows(plan: SpeedPlan) -> list[dict[str, object]]:
+    """Every gamma as a row of a table."""
+    found = []
+    for row in plan.rows:
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), PER_POSITION: round(row.hazards, 3),
+                                   "one alpha": round(row.independent, 3), "on the text itself": None if row.own_text is None else round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
+        measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
+        line["measured"] = None if measured is None else measured.tokens.said(".3f")
+        line["predicted speed-up"] = None if row.factor is None else row.factor.said(".3f")
+        line["measured speed-up"] = None if measured is None or measured.factor is None else measured.factor.said(".3f")
+        found.append(line)
+    return found
+
+
+def published() -> list[dict[str, object]]:
+    """The paper's own table, as reported, beside its formula."""
+    return [
+        {"task": row.task, "temperature": row.temperature, "draft": row.draft, "gamma": row.gamma, "alpha": row.alpha,
+         "reported": row.factor, "formula": round(row.formula, 2), "error": f"{row.error:+.0%}"}
+        for row in ROWS
+    ]  # fmt: skip
+
+
+def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
+    color = getattr(MEANINGS["target"], kind)
+    figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
+                       fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
+    figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": color},
+                       hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
+
+
+def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:
+    """Names in the right margin, which is as wide as the longest at any width, beside the ends of lines; moved apart where they would cover each other.
+
+    ends    name -> y where its line ends
+    top     of the picture, whose height they share
+    """
+    for name, y in _apart(ends, APART * top).items():
+        figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
+                              font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
+    figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))
+
+
+def _apart(ends: Mapping[str, float], step: float) -> dict[str, float]:
+    """Each name as near to its end as its neighbors let it: those that would cover each other stand around their common middle."""
+    groups: list[list[str]] = []
+    lowest = lambda group: sum(ends[name] for name in group) / len(group) - step * (len(group) - 1) / 2  # noqa: E731
+    for name in sorted(ends, key=lambda name: ends[name]):
+        groups.append([name])
+        while len(groups) > 1 and lowest(groups[-1]) < lowest(groups[-2]) + step * len(groups[-2]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return {name: lowest(group) + step * place for group in groups for place, name in enumerate(group)}

@@ -1,0 +1,171 @@
+"""``python -m specviz``: the same engine without a browser. Bad input gives one sentence on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.trace import Trace
+from tests.fresh import run_fresh
+
+
+@pytest.fixture
+def decode(pair_folders, capsys):
+    """Run ``decode`` on the tiny pair; returns exit code, stdout, stderr."""
+    target, draft = map(str, pair_folders)
+
+    def call(*more: str, pair: tuple[str, ...] = ("--target", target, "--draft", draft)):
+        code = main(["decode", *pair, "--device", "cpu", "--max-new-tokens", "20", *more])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_json_is_the_trace_and_reads_back(decode):
+    code, out, _ = decode("--prompt", "Once upon", "--format", "json")
+    record = json.loads(out)
+    assert code == 0
+    assert {"schema", "settings", "prompt_ids", "rounds", "output_ids", "text", "timing"} <= record.keys()
+    first = record["rounds"][0]
+    assert {"prefix_length", "proposals", "accepted_path", "ending"} <= first.keys()
+    assert {"token", "parent", "source", "q", "p", "u_draft", "u", "threshold", "accepted"} <= first["proposals"][0].keys()
+    assert first["ending"].keys() == {"kind", "token", "u"}
+    assert len(record["output_ids"]) <= 20
+    assert list(Trace.from_json(out).output_ids) == record["output_ids"]
+
+
+def test_the_same_settings_give_the_same_trace_and_another_seed_another(decode):
+    traces = [Trace.from_json(decode("--prompt", "A", "--format", "json", "--seed", seed)[1]) for seed in ("5", "5", "6")]
+    assert traces[0] == traces[1] != traces[2]
+    assert traces[0].digest() == traces[1].digest()
+
+
+def test_stored_distributions_let_anyone_check_each_decision_without_our_code(decode, tmp_path):
+    path = tmp_path / "distributions.npz"
+    _, out, _ = decode("--prompt", "Once", "--format", "json", "--probs", str(path), "--temperature", "0.8")
+    distributions = np.load(path)
+    for number, round_ in enumerate(json.loads(out)["rounds"]):
+        p, q = distributions[f"r{number}_p"], distributions[f"r{number}_q"]
+        nodes = round_["proposals"]
+        assert p.shape == (len(nodes) + 1, 300)
+        assert q.shape == (len(nodes), 300)
+        for node, d in enumerate(nodes):
+            assert np.searchsorted(np.cumsum(q[node]), d["u_draft"] * q[node].sum(), side="right") == d["token"]
+            if d["accepted"] is not None:
+                above, token = p[d["parent"] + 1], d["token"]
+                assert d["accepted"] == (d["u"] * q[node][token] < above[token])
+                assert d["threshold"] == min(1.0, above[token] / q[node][token])
+        ending, path_nodes = round_["ending"], round_["accepted_path"]
+        probs = p[path_nodes[-1] + 1 if path_nodes else 0]
+        if ending["kind"] == "residual":
+            probs = np.maximum(0.0, probs - q[len(path_nodes)])
+        if ending["token"] is not None:
+            assert np.searchsorted(np.cumsum(probs), ending["u"] * probs.sum(), side="right") == ending["token"]
+
+
+def test_distributions_beyond_the_limit_are_refused_with_the_rounds_that_fit(decode, tmp_path, monkeypatch):
+    monkeypatch.setattr("specviz.cli.decode.DISTRIBUTIONS_LIMIT", 60_000)
+    code, out, err = decode("--prompt", "Once", "--probs", str(tmp_path / "distributions.npz"))
+    assert code == 2
+    assert "2 rounds of this run fit" in err
+    assert out == ""
+    assert not list(tmp_path.iterdir()), "nothing half written"
+
+
+def test_a_chosen_accept_uniform_decides_that_token_and_leaves_earlier_rounds_alone(decode):
+    base = Trace.from_json(decode("--prompt", "Once", "--format", "json")[1])
+    start, victim = 0, None
+    for number, round_ in enumerate(base.rounds):
+        for depth, node in enumerate(round_.accepted_path):
+            if number and round_.proposals[node].threshold < 1.0:
+                victim = victim or (number, start + depth, node)
+        start += len(round_.committed)
+    number, position, node = victim
+    edited = Trace.from_json(decode("--prompt", "Once", "--format", "json", "--uniform", f"{position}=0.999999")[1])
+    assert edited.rounds[:number] == base.rounds[:number]
+    assert edited.rounds[number].proposals[node].accepted is False
+    assert edited.settings["uniforms"] == [f"{position}=0.999999"]
+
+
+def test_colored_text_shows_origins_and_says_when_random_numbers_were_chosen(decode):
+    _, out, _ = decode("--prompt", "Once", "--color", "always", "--uniform", "0=0.5")
+    assert "\x1b[34m" in out
+    assert "target passes" in out
+    assert "this run is not a sample" in out
+    assert "\x1b[" not in decode("--prompt", "Once")[1], "no colors into a pipe"
+
+
+def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
+    assert "empty prompt: started from <|endoftext|>" in decode("--prompt", "")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--gamma", "-1"], "gamma must be a whole number from 0 to 16, got -1."),
+        (["--gamma", "17"], "gamma must be a whole number from 0 to 16, got 17."),
+        (["--temperature", "-1"], "temperature must be a number from 0 (greedy) to 5, got -1.0."),
+        (["--temperature", "nan"], "temperature must be a number from 0 (greedy) to 5, got nan."),
+        (["--top-k", "0"], "leave it out to switch it off, got 0."),
+        (["--top-p", "0"], "leave it out to switch it off, got 0.0."),
+        (["--top-p", "1.5"], "leave it out to switch it off, got 1.5."),
+        (["--min-p", "0"], "leave it out to switch it off, got 0.0."),
+        (["--uniform", "3=1.0"], "random number must be at least 0 and below 1, got '1.0'."),
+        (["--uniform", "3"], "random number must be written POS=U"),
+        (["--uniform", "3:side=0.1"], "random number purpose must be one of draft, accept, residual, bonus, got 'side'."),
+        (["--uniform", "3=0.1", "--uniform", "3=0.2"], "given once for each position and purpose"),
+        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--prompt", "a\x07b"], "U+0007 at character 2"),
+        (["--prompt", "word " * 200], "at most 128 tokens, the context of this pair"),
+        (["--seed", "abc"], "invalid int value: 'abc'; --help lists the options."),
+        (["--bogus"], "unrecognized arguments: --bogus; --help lists the options."),
+        (["--uniform", "99=0.5"], "random number position must be below 20, the number of tokens to generate, got 99."),
+        (["--max-new-tokens", "0"], "max-new-tokens must be a whole number from 1 to 4096, got 0."),
+        (["--probs", "distributions.txt"], "a file ending in .npz"),
+        (["--probs", "/nowhere/distributions.npz"], "in a folder that exists"),
+    ],
+)
+def test_bad_input_is_one_sentence_with_the_value_and_exit_code_2(decode, arguments, sentence):
+    code, out, err = decode(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.startswith("specviz decode: ")
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        (("--pair", "nope"), "There is no pair 'nope'. Known pairs: storybook"),
+        (("--target", "x"), "--target and --draft together"),
+        (("--target", "/nowhere", "--draft", "/nowhere"), "neither a folder on this machine nor a hub name"),
+        (("--pair", "storybook", "--target", "x", "--draft", "y"), "left out when --target and --draft are given"),
+    ],
+)
+def test_a_bad_pair_is_one_sentence(decode, pair, sentence):
+    code, _, err = decode("--prompt", "Once", pair=pair)
+    assert (code, sentence in err) == (2, True), err
+
+
+def test_training_without_data_says_where_the_books_come_from(capsys):
+    assert main(["train"]) == 2
+    assert "--data FILE is required" in capsys.readouterr().err
+
+
+def test_help_and_unknown_options_need_no_torch():
+    code = "import sys; from specviz.__main__ import main\ncode = main(sys.argv[1:])\nassert 'torch' not in sys.modules\nsys.exit(code)"
+    for arguments, expected in ((["--help"], 0), (["decode", "--help"], 0), (["decode", "--nonsense"], 2), (["nonsense"], 2)):
+        done = run_fresh(code, *arguments)
+        assert done.returncode == expected, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_bug_does_not_look_like_a_rejection(monkeypatch, capsys):
+    """verify exits with 1 for rejected, and Python exits with 1 after a traceback."""
+    monkeypatch.setattr("specviz.cli.decode.settings_of", lambda options: 1 / 0)
+    assert main(["decode"]) == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""A machine that fails under a command is one sentence and exit code 2: a full or read-only disk, no memory, a library that is missing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from specviz import __main__
+from specviz.__main__ import main
+from specviz.cli import pairs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """fails(error): what the command pairs raises. Gives its exit code."""
+
+    def run(error: Exception) -> int:
+        def raises(options):
+            raise error
+
+        monkeypatch.setattr(pairs, "run", raises)
+        return main(["pairs"])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "x/loss.jsonl"), "'x/loss.jsonl' could not be written or read (No space"),
+        (OSError(errno.EROFS, "Read-only file system", "x"), "'x' could not be written or read (Read-only file system)."),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), "'x' could not be written or read (Permission denied)."),
+        (OSError(errno.ENOSPC, "No space left on device"), "The output could not be written or read (No space left on device)."),
+        (MemoryError(), "There was not enough memory."),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), "There was not enough memory."),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed."),
+        (ModuleNotFoundError("import of torch halted", name="torch.nn"), "torch is not installed."),
+    ],
+)  # fmt: skip
+def test_what_the_machine_lacks_is_one_sentence(fails, capsys, error, said):
+    assert fails(error) == 2
+    written = capsys.readouterr()
+    assert written.err.startswith(f"specviz pairs: {said}") and "Traceback" not in written.err and not written.out
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(errno.ENOENT, "x"), RuntimeError("x"), ModuleNotFoundError("x", name="specviz.x")]
+)
+def test_a_bug_is_still_a_bug(fails, capsys, error):
+    assert fails(error) == 70 and "Traceback" in capsys.readouterr().err
+
+
+def test_output_into_a_full_disk_is_a_sentence_and_no_success(monkeypatch, capsys):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no file that is always full")
+    full = open("/dev/full", "w")  # noqa: SIM115
+    monkeypatch.setattr(sys, "stdout", full)
+    assert main(["pairs"]) == 2
+    with suppress(OSError):
+        full.close()
+    assert capsys.readouterr().err == "specviz pairs: The output could not be written or read (No space left on device).\n"
+
+
+def test_libraries_that_are_named_in_a_sentence_are_required():
+    names = (ROOT / "requirements.txt").read_text()
+    assert all(f"\n{name}>=" in names for name in __main__.LIBRARIES)

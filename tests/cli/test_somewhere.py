@@ -1,0 +1,43 @@
+"""``decode`` and ``bench`` with ``--cluster``: the whole work is one piece, and what comes back is printed as always."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, contextmanager
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.jobs import crews, joining
+from specviz.jobs.dispatch import Crew
+from tests.jobs.seats import Plan, PretendSeat
+
+
+@pytest.fixture
+def plan(monkeypatch):
+    """Pretended workers instead of a cluster."""
+    plan = Plan()
+
+    @contextmanager
+    def pretended(where, device, processes=1):
+        with closing(Crew([PretendSeat(plan)])) as crew:
+            yield crew if where == "auto" else None
+
+    monkeypatch.setattr(crews, "crew", pretended)
+    monkeypatch.setattr(joining, "check", lambda where: None)
+    return plan
+
+
+def test_a_text_decoded_there_is_the_text_decoded_here(pair_folders, plan, capsys):
+    asked = ["decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
+    assert main(asked) == 0
+    here = capsys.readouterr().out
+    assert plan.done == [] and here.startswith("Once upon")
+    assert main([*asked, "--cluster", "auto"]) == 0
+    assert capsys.readouterr().out == here and len(plan.done) == 1
+
+
+def test_a_bench_is_one_piece_and_its_record_names_the_machine(pair_folders, plan, capsys):
+    asked = ["bench", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--runs", "1", "--max-new-tokens", "8"]
+    assert main([*asked, "--format", "json", "--cluster", "auto"]) in (0, 3)
+    assert json.loads(capsys.readouterr().out)["machine"]["processor"] and len(plan.done) == 1

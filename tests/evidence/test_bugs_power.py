@@ -1,0 +1,80 @@
+"""How often a mutant is seen: on how many tables its distribution is off at all, and how often draws say so. 'Power comes from the
+enumerated distribution': so draws of a mutant must follow the distribution that was enumerated for it, and be caught as often as that distribution says.
+
+Chance: fit, 17 mutants at 1e-4 each; power, 17 bands of 99.99%: the file fails by chance once in 290 choices of the one seed.
+"""
+
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+
+from specviz.evidence.bugs.bug import on_tables
+from specviz.evidence.bugs.registry import MUTANTS
+from specviz.statistics.goodness import chi_square
+from tests import tables
+from tests.chance import in_band
+from tests.mutated import counted, distributions, pooled, stated
+
+LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35")
+
+
+def caught(name: str) -> int:
+    """On how many of forty pairs of tables the distribution is off: twelfths for every prefix, V = 3 (2 for R35; 4 for cuts, at top-k 3)."""
+    mutant = MUTANTS[name]
+    settings = replace(mutant.settings, top_k=mutant.settings.top_k and 3)
+    vocabulary = 2 if name == "R35" else 4 if settings.top_k else 3
+    pairs = (on_tables(*tables.pair("random", seed, vocabulary, 12)) for seed in range(40))
+    return sum(mutant.enumerated_tv(open_, settings) > 1e-9 for open_ in pairs)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in MUTANTS])
+def test_on_forty_random_tables_as_many_see_it_as_documented(name):
+    """One table is not enough, and some mistakes need many."""
+    assert caught(name) == stated()[name].of_forty
+
+
+@pytest.mark.parametrize("name", [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sampled"])
+def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name):
+    """2,000 draws with the seed's random numbers, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
+    written, _ = distributions(MUTANTS[name])
+    counts, cells = counted(
+        MUTANTS[name], MUTANTS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
+    )
+    assert chi_square(counts, cells.probs).p_value > 1e-4
+
+
+QUICK = ("R5", "R6", "R7")
+SAMPLED = [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sampled"]
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED])
+def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
+    """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives."""
+    mutant, (written, exact) = MUTANTS[name], distributions(MUTANTS[name])
+    n, power = planned(written, exact)
+    cells, _, _ = pooled(exact, written, n)
+    found = 0
+    for repeat in range(200):
+        counts, _ = counted(mutant, mutant.build, exact, n, first=repeat * n)
+        found += chi_square(counts, cells.probs).p_value < 0.01
+    assert in_band(found, 200, power), (n, found, power)
+
+
+def planned(written: dict, exact: dict) -> tuple[int, float]:
+    """The fewest draws, of 60, 90, 135, ..., that catch a distribution more often than not, and how often they do.
+
+    One draw that the target never writes rejects at once; else chi-square does, with the power of its noncentrality.
+    """
+    n = 60
+    while n < 200_000:
+        cells, _, masses = pooled(exact, written, n)
+        probs, other, never = cells.probs[:-1], masses[:-1], float(masses[-1])
+        assert (cells.probs > 0).sum() == len(probs)
+        df, apart = len(probs) - 1, n * float(((other - probs) ** 2 / probs).sum())
+        power = stats.ncx2.sf(stats.chi2.isf(0.01, df), df, apart) if df and apart > 1e-9 else 0.0
+        power = 1.0 - (1.0 - never) ** n * (1.0 - power)
+        if power > 0.5:
+            return n, power
+        n = n * 3 // 2
+    raise AssertionError("no number of draws sees it")

@@ -1,0 +1,275 @@
+"""'A lost piece is done again': whatever workers lose or reorder, the samples are those of this process, each once."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from specviz.errors import ClusterError, SettingsError
+from specviz.evidence import decoders, pieces, shards
+from specviz.evidence import saved as file
+from specviz.evidence.matrix.table import examine
+from specviz.evidence.saved import SavedSamples
+from specviz.evidence.shards import Cut, Work
+from specviz.jobs import dispatch
+from specviz.jobs.calls import Calls
+from specviz.jobs.dispatch import MOST_LOST, MOST_STARTS, Crew
+from specviz.settings import Settings
+from specviz.speed.prediction.study_run import StudySize, run_study
+from tests.jobs.seats import Plan, PretendSeat
+
+SETTINGS = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
+SAMPLES = 200
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(dispatch, "MOMENT", 0.01)
+
+
+@pytest.fixture
+def small(pair, monkeypatch):
+    monkeypatch.setattr(shards, "SHARD", {decoders.ENGINE: 24, decoders.SHARED: 30})
+    monkeypatch.setattr(shards, "PILOT", 8)
+    monkeypatch.setattr(file, "EVERY", 0.0)
+    monkeypatch.setattr(file, "REST", 0.0)
+    monkeypatch.setattr(pieces, "load_pair", lambda *_: pair)
+    pieces._read.cache_clear()
+    yield
+    pieces._read.cache_clear()
+
+
+@pytest.fixture
+def crew():
+    """Makes a crew of pretended workers that is ended after the test."""
+    made = []
+
+    def make(plan: Plan, seats: int = 2) -> Crew:
+        made.append(Crew([PretendSeat(plan) for _ in range(seats)]))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        assert all(seat.ends for seat in one.seats[: len(one.threads)]), "every worker that was started is ended"
+
+
+def tokens(pair, mode, elsewhere=None, path=None, watch=lambda share: None):
+    saved = SavedSamples.open(path, {"mode": mode})
+    ids = pair.encode(SETTINGS.prompt)
+    return shards.draw_all(saved, "speculative", mode, pair, SETTINGS, ids, SAMPLES, 1e6, watch, elsewhere).tokens
+
+
+def words(first: int, size: int) -> str:
+    return str(Cut(first, min(size, SAMPLES - first)))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("mode", [decoders.ENGINE, decoders.SHARED])
+def test_lost_and_reordered_shards_change_no_bit(pair, mode, crew):
+    first, size = (8, 24) if mode == decoders.ENGINE else (0, 30)  # the pilot is drawn here
+    plan = Plan({words(first, size): 3, words(first + 2 * size, size): 1, words(first + 4 * size, size): MOST_LOST})
+    assert np.array_equal(tokens(pair, mode, crew(plan)), tokens(pair, mode))
+    assert len(set(plan.done)) == len(plan.done) > 5, "each result was used once"
+    assert set(plan.lost.values()) == {0}, "all of them were lost as planned"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_stopped_on_the_cluster_resumes_on_it_or_here_from_the_same_file(pair, tmp_path, crew):
+    whole, path = tokens(pair, decoders.ENGINE), tmp_path / "draws"
+
+    def stop(share):
+        if share > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tokens(pair, decoders.ENGINE, crew(Plan(), seats=1), path, stop)
+    kept = SavedSamples.open(path, {"mode": decoders.ENGINE}).parts[decoders.ENGINE]
+    assert 8 < len(kept.tokens) < SAMPLES and np.array_equal(kept.tokens, whole[: len(kept.tokens)])
+    copy = tmp_path / "copy"
+    copy.write_bytes(path.read_bytes())
+    plan = Plan()
+    assert np.array_equal(tokens(pair, decoders.ENGINE, crew(plan), path), whole)
+    left = range(len(kept.tokens), SAMPLES, 24)
+    assert sorted(plan.done) == sorted(words(first, 24) for first in left), "what was saved is not drawn again"
+    assert np.array_equal(tokens(pair, decoders.ENGINE, None, copy), whole)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_single_shard_is_drawn_here(pair, monkeypatch, crew):
+    monkeypatch.setattr(shards, "SHARD", {decoders.SHARED: SAMPLES})
+    plan = Plan()
+    assert len(tokens(pair, decoders.SHARED, crew(plan))) == SAMPLES and plan.done == []
+
+
+@pytest.mark.usefixtures("small")
+def test_the_share_that_is_told_grows_to_one(pair, crew):
+    told: list[float] = []
+    tokens(pair, decoders.ENGINE, crew(Plan()), watch=told.append)
+    assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
+
+
+@pytest.mark.usefixtures("small")
+def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, crew):
+    with pytest.raises(ClusterError, match=rf"Samples 30 to 59: lost {MOST_LOST + 1} times"):
+        tokens(pair, decoders.SHARED, crew(Plan({words(30, 30): 10**6})))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, crew, monkeypatch):
+    here = pieces.described(pair)
+    monkeypatch.setattr(pieces, "described", lambda pair: here | {"versions": here["versions"] | {"torch": "0.1"}})
+    there = pieces.PairThere.of(pair, SETTINGS)
+    monkeypatch.setattr(pieces, "described", lambda pair: here)
+    with pytest.raises(ClusterError, match=r"torch was 0\.1"):
+        crew(Plan()).do(shards.Drawing(there, Work("speculative", decoders.SHARED, SETTINGS, (0,))), Cut(0, 4))
+
+
+@pytest.mark.usefixtures("small")
+def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, crew):
+    settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "several", "token")
+    plan = Plan({"cell draft, token, T = 1": 2})
+    assert examine(pair, settings, 0.4, only, elsewhere=crew(plan)) == examine(pair, settings, 0.4, only)
+    assert set(plan.lost.values()) == {0}
+
+    size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), Plan({"cell code, ngram, temperature 1, top-p 0.5": 2})
+    asked = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
+    told: list[float] = []
+    assert run_study(*asked, watch=told.append, elsewhere=crew(plan)).cells == run_study(*asked).cells
+    assert set(plan.lost.values()) == {0} and told == sorted(told) and told[-1] == 1.0 and len(told) == 12
+
+
+class Adding:
+    """A task without models: 1 is added to each piece."""
+
+    def begin(self):
+        return lambda piece, watch: piece + 1
+
+
+def test_what_a_piece_raises_reaches_who_asked_and_the_others_go_on(crew):
+    team = crew(Plan())
+    with pytest.raises(TypeError):
+        team.do(Adding(), "text")
+    assert dict(team.done(Adding(), [1, 2, 3])) == {1: 2, 2: 3, 3: 4}
+
+
+def test_workers_that_die_while_they_start_end_the_run_after_a_number_of_starts(crew):
+    assert dict(crew(Plan(starts=MOST_STARTS)).done(Adding(), [1, 2])) == {1: 2, 2: 3}
+    with pytest.raises(ClusterError, match=f"More than {MOST_STARTS} workers died while they started"):
+        list(crew(Plan(starts=10**6)).done(Adding(), [1, 2]))
+
+
+def test_where_no_worker_is_ready_the_run_ends_with_a_sentence(crew, monkeypatch):
+    monkeypatch.setattr(dispatch, "PATIENCE", 0.0)
+    monkeypatch.setattr(PretendSeat, "ready", lambda seat, seconds: False)
+    with pytest.raises(ClusterError, match="No worker was ready within 0 s"):
+        crew(Plan()).do(Adding(), 1)
+
+
+def test_what_is_checked_at_a_start_is_checked_before_anything_is_given():
+    def refuse():
+        raise ClusterError("It listens where others reach it.")
+
+    plan = Plan()
+    with closing(Crew([PretendSeat(plan)], refuse)) as team, pytest.raises(ClusterError, match="It listens"):
+        team.do(Adding(), 1)
+    assert plan.begun == []
+
+
+def test_no_more_workers_start_than_there_are_pieces(crew):
+    team = crew(Plan(), seats=8)
+    assert list(team.done(Adding(), [1, 2, 3])) and len(team.threads) <= 3
+
+
+def test_a_piece_whose_watch_raises_is_stopped_and_its_worker_takes_the_next(crew):
+    plan = Plan(held={"1"})
+    team, told = crew(plan, seats=1), []
+
+    def watch(share):
+        told.append(share)
+        if share:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        team.do(Adding(), 1, watch)
+    assert told[-1] == 0.5 and team.do(Adding(), 2) == 3 and team.seats[0].stopped
+
+
+def test_pieces_that_are_left_when_nobody_waits_are_not_done(crew):
+    plan = Plan(held={"1"})
+    team = crew(plan, seats=1)
+    found = team.done(Adding(), range(1000))
+    assert next(found) == (0, 1)
+    found.close()
+    assert team.do(Adding(), -1) == 0
+    assert set(plan.done) <= {"0", "1", "-1"} and team.seats[0].stopped
+
+
+def test_threads_that_ask_at_once_get_their_own_results(crew):
+    team, found = crew(Plan({"3": 2, "8": 1}), seats=3), {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: team.do(Adding(), n)})) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {n: n + 1 for n in range(20)}
+
+
+@pytest.mark.usefixtures("small")
+def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair, crew):
+    ids = tuple(pair.encode(SETTINGS.prompt))
+    works = [Work(name, decoders.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
+    calls, found = Calls(crew(Plan({str(Cut(50, 50)): 2})), lambda settings: pair), {}
+
+    def draw(work):
+        cuts = Cut(0, 50), Cut(50, 50)
+        found[work.name] = [calls.do(shards.drawn, SETTINGS, (work, cut), words=str(cut)).tokens for cut in cuts]
+
+    threads = [threading.Thread(target=draw, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for work in works:
+        alone = [decoders.draw(work.name, work.mode, pair, SETTINGS, ids, first, 50).tokens for first in (0, 50)]
+        assert all(map(np.array_equal, found[work.name], alone)), work.name
+
+
+@pytest.mark.usefixtures("small")
+def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_back_as_it_is(pair, crew, tmp_path):
+    (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
+    settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), length=3)
+    work = Work("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
+    with pytest.raises(SettingsError, match="text must be one of") as caught:
+        Calls(crew(Plan()), lambda settings: pair).do(shards.drawn, settings, (work, Cut(0, 4)))
+    assert caught.value.name == "text"
+
+
+def test_a_worker_that_has_done_enough_is_replaced_and_nothing_is_lost(crew):
+    plan = Plan(life=3)
+    team = crew(plan, seats=1)
+    assert dict(team.done(Adding(), list(range(10)))) == {n: n + 1 for n in range(10)}
+    assert next(plan.numbers) >= 4, "three workers at least have started for the ten pieces"
+    assert plan.done == [str(n) for n in range(10)]
+
+
+def test_of_two_that_wait_the_piece_that_goes_first_is_done_first(crew):
+    plan = Plan(held={"0"})
+    team = crew(plan, seats=1)
+    others = [threading.Thread(target=team.do, args=(Adding(), piece), kwargs={"first": piece == 2}) for piece in (1, 2)]
+
+    def leave_when_both_wait(share):
+        if share and not others[0].ident:
+            for other in others:
+                other.start()
+        if team.calls.qsize() == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        team.do(Adding(), 0, leave_when_both_wait)
+    for other in others:
+        other.join(30)
+    assert plan.done == ["0", "2", "1"]

@@ -1,0 +1,198 @@
+"""'The samples are the same bit for bit, whatever happens to the workers': a real cluster of two nodes on loopback, a worker killed.
+
+Two nodes of one CPU each on this machine, started and ended here. A million samples of the tiny random pair.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from specviz.evidence import decoders, shards
+from specviz.evidence.matrix.table import examine
+from specviz.evidence.saved import SavedSamples
+from specviz.evidence.shards import Cut, Work
+from specviz.jobs import joining
+from specviz.jobs.calls import Calls
+from specviz.jobs.crews import crew
+from specviz.models.pairs.loading import load_pair
+from specviz.settings import Settings
+from specviz.speed.prediction.study_run import StudySize, run_study
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),  # Ray's own
+    pytest.mark.skipif(joining.find_spec("ray") is None, reason="Ray is not installed: pip install 'specviz[cluster]'"),
+]
+SAMPLES, SHARD = 1_000_000, 20_000
+
+
+@pytest.fixture(scope="module")
+def address():
+    """HOST:PORT of a cluster of two nodes, both on 127.0.0.1."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patched.setenv(joining.MODE, "disabled")  # loopback only
+        import ray
+        from ray.cluster_utils import Cluster
+
+        node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 1024**2, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        try:
+            del node["include_dashboard"]
+            cluster.add_node(**node)
+            yield cluster.address
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+def drawn(pair, settings, elsewhere=None, watch=lambda share: None):
+    ids, saved = pair.encode(settings.prompt), SavedSamples.open(None, {})
+    return shards.draw_all(saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, watch, elsewhere).tokens
+
+
+def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
+    """In a process of its own, because Ray keeps the token of its first cluster."""
+    import psutil
+
+    asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
+    asked += ["--device", "cpu", "--format", "json"]
+    here = subprocess.run(asked, capture_output=True, text=True, timeout=300)
+    tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
+    there = subprocess.run(
+        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
+    assert here.stdout and list(tmp_path.glob("ray-*")) == []
+    shutil.rmtree(tmp_path)
+    assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
+
+
+def test_a_text_decoded_on_a_cluster_of_its_own_is_the_text_decoded_here(pair_folders):
+    asked = [sys.executable, "-m", "specviz", "decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    asked += ["--prompt", "Once upon", "--device", "cpu"]
+    here, there = (
+        subprocess.run([*asked, *more], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": "/tmp"})
+        for more in ((), ("--cluster", "auto"))
+    )
+    assert there.stdout == here.stdout and here.stdout.startswith("Once upon"), there.stderr
+
+
+def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no_process_or_file_of_ray():
+    """The signal goes to the whole group, as from a terminal."""
+    import psutil
+
+    place = Path(tempfile.mkdtemp(dir="/tmp"))
+    asked = [sys.executable, "-m", "specviz", "study", "--texts", "2", "--cluster", "auto", "--resume", str(place / "cells")]
+    process = subprocess.Popen(
+        asked, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"TMPDIR": str(place)}
+    )
+    try:
+        while not (place / "cells").is_file() or not json.loads((place / "cells").read_text())["cells"]:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert any("raylet" in one.name() for one in started)
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 130 and "every finished cell is saved" in said and "Traceback" not in said, said
+        assert psutil.wait_procs(started, timeout=30)[1] == [] and not [*place.glob("ray*")]
+    finally:
+        process.kill()
+        shutil.rmtree(place)
+
+
+def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
+    monkeypatch.setitem(shards.SHARD, decoders.SHARED, SHARD)
+    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    killed = []
+    with crew(address, "cpu") as elsewhere:
+        assert elsewhere.width == 2
+
+        def kill(share):
+            if share > 0.2 and not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = drawn(pair, settings, elsewhere, kill)
+        assert killed and killed[0] not in elsewhere.processes
+    assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
+
+
+def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
+    settings = Settings(pair=pair.name, prompt="Once upon a time. Once upon", device="cpu")
+    only, killed = ("draft", "several", "ngram"), []
+    with crew(address, "cpu") as elsewhere:
+
+        def kill(share, name):
+            if not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = examine(pair, settings, 0.4, only, kill, elsewhere)
+    assert killed and found == examine(pair, settings, 0.4, only)
+
+
+def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path):
+    """With shipped pairs, which each worker finds by name."""
+    size = StudySize(openings=2, opening=8, length=4, gamma=2)
+    asked = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
+    killed = []
+    with crew(address, "cpu") as elsewhere:
+
+        def kill(share):
+            if not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = run_study(*asked, watch=kill, resume=tmp_path / "cells", elsewhere=elsewhere)
+    assert killed and found.cells == run_study(*asked).cells
+
+
+class Left(Exception):
+    """A visitor goes away."""
+
+
+def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stops_without_its_worker(pair, address):
+    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    ids = tuple(pair.encode(settings.prompt))
+    works = [Work(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
+    with crew(address, "cpu") as elsewhere:
+        calls = Calls(elsewhere, lambda settings: pair)
+        calls.start(shards.drawn, settings, (works[0], Cut(0, 10)))
+        assert calls.ready
+        with ThreadPoolExecutor(3) as threads:
+            found = list(threads.map(lambda work: calls.do(shards.drawn, settings, (work, Cut(100, 5_000))).tokens, works))
+        for work, tokens in zip(works, found, strict=True):
+            alone = decoders.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
+            assert np.array_equal(tokens, alone), work.name
+
+        before, told = set(elsewhere.processes), []
+
+        def leave(share):
+            told.append(share)
+            if share:
+                raise Left
+
+        long = Work("speculative", decoders.ENGINE, settings, ids)
+        with pytest.raises(Left):
+            calls.do(shards.drawn, settings, (long, Cut(0, 1_000_000)), leave)
+        assert told[-1] < 0.5
+        again = list(elsewhere.done(shards.Drawing(calls.known[settings.pair, "cpu", "auto"], works[0]), [Cut(0, 50)]))
+        assert len(again[0][1]) == 50 and set(elsewhere.processes) == before

@@ -1,0 +1,182 @@
+"""Eight questions: the shipped records bear out what each answer says, and the pictures are sums that close."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+
+from specviz.figures.pages import ALL
+from specviz.speed.estimate import Estimate
+from specviz.speed.methods import ENTRIES
+from specviz.statistics.power import detectable_tv
+from specviz.web.common.frame import PAGES
+from specviz.web.one_token.link import read_state
+from specviz.web.one_token.token import positions
+from specviz.web.questions.pictures import Lane, Picture, amounts
+from specviz.web.questions.questions import CELLS, OFF, Option, Page, Question, _between, _without, payload, questions, shipped
+
+RECORDED = shipped()
+ASKED = {one.key: one for one in questions(RECORDED)}
+
+
+def right(key: str) -> Option:
+    return next(option for option in ASKED[key].options if option.right)
+
+
+def wrong(key: str) -> list[Option]:
+    return [option for option in ASKED[key].options if not option.right]
+
+
+def ends(picture: Picture) -> list[tuple[float, float]]:
+    """Where each bar ends, and where its mark stands."""
+    return [(sum(value for _, value in lane.parts), lane.mark) for row in picture.rows for lane in row.lanes]
+
+
+def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
+    assert len(ASKED) == 8
+    said = [option.why for one in ASKED.values() for option in one.options]
+    assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
+    for question in ASKED:
+        pictures = [option.picture for option in wrong(question)]
+        assert all(a != b for a, b in combinations(pictures, 2)), question
+    assert [one.right for question in ASKED.values() for one in question.options].count(True) == 8
+
+
+def test_only_the_later_four_need_a_term_and_begin_with_one_sentence_that_teaches_it():
+    terms = [one.term for one in ASKED.values()]
+    assert terms[:4] == [""] * 4
+    for term, word in zip(terms[4:], ("draft tree", "Total variation", "several texts at once", "8 bits"), strict=True):
+        assert word in term and term.endswith(".") and term.count(". ") == 0
+    unknown = ("total variation", "draft tree", "8 bits", "at once")
+    for question in list(ASKED.values())[:4]:
+        said = " ".join([question.situation, question.asks, *(f"{one.text} {one.why}" for one in question.options)])
+        assert not any(word in said for word in unknown), question.key
+
+
+def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
+    timed = [option.picture for one in ASKED.values() for option in one.options if "milliseconds" in option.picture.title]
+    runs = RECORDED.methods.runs
+    assert len(timed) >= 4 and runs >= 6
+    for picture in timed:
+        assert "temperature 1, AMD EPYC, 2 threads" in picture.title and picture.interval == f"95% interval of {runs} runs"
+        assert all(lane.interval[0] <= lane.parts[0][1] <= lane.interval[1] for row in picture.rows for lane in row.lanes)
+    batches, picture = RECORDED.batches, right("when-not").picture
+    assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
+    for rows, row in zip(batches.rows, picture.rows, strict=True):
+        gamma, factor = batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
+        assert row.name.split(", ") == [f"{rows} text{'s' * (rows > 1)}", f"{gamma} draft token{'s' * (gamma > 1)}"]
+        assert row.lanes[0].interval == (factor.low, factor.high)
+
+
+def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals():
+    apart = {1: (3, Estimate(1.6, 1.5, 1.7, 48)), 4: (3, Estimate(0.98, 0.95, 1.03, 48)), 8: (1, Estimate(1.15, 1.11, 1.19, 48))}
+    assert "more than noise" in _between(apart) and _between(apart) in right("when-not").why
+    assert "may be noise" in _between(apart | {8: (1, Estimate(1.02, 0.97, 1.06, 48))})
+
+
+def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
+    assert payload(RECORDED)["onward"] == {"name": "exactness", "title": "Is it exact?"}
+    shared = tuple(page for page in ALL if page.path != "exactness")
+    assert payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
+
+
+def test_right_answers_do_not_all_stand_at_the_same_place():
+    places = [[option.right for option in one.options].index(True) for one in ASKED.values()]
+    assert set(places) == {0, 1, 2}
+
+
+def test_the_payload_is_plain_json_whose_links_lead_to_pages():
+    found = json.loads(json.dumps(payload(RECORDED), allow_nan=False))
+    known = [one["id"] for one in positions(RECORDED.opening)]
+    for one in found["questions"]:
+        name, query = one["page"]["name"], one["page"]["query"]
+        assert name in PAGES
+        if name == "one_token":
+            assert read_state(query, known)[1] == []
+        if "row" in query:
+            assert query["row"] in ENTRIES
+
+
+def test_links_can_lead_elsewhere():
+    found = payload(RECORDED, lambda page: Page("evidence", {}, "Recorded evidence"))
+    assert {one["page"]["name"] for one in found["questions"]} == {"evidence"}
+
+
+def test_the_cheap_draft_is_faster_in_the_record_although_the_other_is_accepted_more_often():
+    small, same = RECORDED.methods.row("draft"), RECORDED.methods.row("oracle")
+    assert small.per_pass < same.per_pass and small.ms.high < same.ms.low
+    assert right("faster").text.startswith("A")
+
+
+def test_the_adversary_writes_the_same_distribution_in_the_record_and_takes_longer():
+    bad, alone = RECORDED.methods.row("adversarial"), RECORDED.methods.row("target")
+    assert bad.first.tv <= bad.first.upper and alone.first.tv <= alone.first.upper
+    assert bad.first.counts != alone.first.counts
+    assert bad.ms.low > alone.ms.high
+
+
+def test_only_the_residual_ends_every_bar_at_its_mark():
+    assert all(end == pytest.approx(mark, abs=1e-12) for end, mark in ends(right("refused").picture))
+    others = [option.picture for option in wrong("refused")] + [option.picture for option in ASKED["redraw"].options]
+    for picture in others:
+        found = ends(picture)
+        assert sum(end for end, _ in found) == pytest.approx(sum(mark for _, mark in found), abs=1e-9)
+        assert max(abs(end - mark) for end, mark in found) > 0.02
+
+
+def test_redraws_without_the_rejected_token_are_those_of_an_enumeration():
+    """Every draft token and every redraw, in fractions; the last slot stands for so many tokens that none of them is missed."""
+    p = [Fraction(5, 10), Fraction(2, 10), Fraction(1, 10), Fraction(2, 10)]
+    q = [Fraction(1, 10), Fraction(4, 10), Fraction(2, 10), Fraction(3, 10)]
+    expected = [Fraction(0)] * 4
+    for x in range(4):
+        lost = q[x] - min(p[x], q[x])
+        left = [Fraction(0) if y == x < 3 else p[y] for y in range(4)]
+        for y in range(4):
+            expected[y] += lost * left[y] / sum(left)
+    slots = [{"p": float(a), "q": float(b), "overlap": float(min(a, b))} for a, b in zip(p, q, strict=True)]
+    assert _without(slots) == pytest.approx([float(x) for x in expected], abs=1e-12)
+
+
+def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_that_was_faster():
+    chain, wide = RECORDED.methods.row("eagle"), RECORDED.methods.row("eagle-wide")
+    assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
+    assert wide.first.tv <= wide.first.upper
+    overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
+    assert ("overlap" in right("tree").why) == overlap
+
+
+def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():
+    for option in ASKED["samples"].options:
+        n = int(option.text.removeprefix("About ").rstrip(".").replace(",", ""))
+        seen = detectable_tv(CELLS - 1, n)
+        if option.right:
+            assert 0.95 * OFF < seen < 1.05 * OFF
+        else:
+            assert seen > 3 * OFF or seen < OFF / 5
+
+
+def test_speculation_pays_for_one_text_and_not_for_the_most_in_the_record():
+    batches = RECORDED.batches
+    one, most = (
+        batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", batches.rows[end])[1] for end in (0, -1)
+    )
+    assert one.low > 1.0 >= most.low
+
+
+def test_quantization_moves_the_target_and_draft_tokens_do_not():
+    rows = {row.key: row for row in RECORDED.setups.rows}
+    assert rows["int8"].apart.low > 1000 * rows["int8"].own.worst
+    assert rows["int8-pass"].own.mean > 1000 * rows["int8"].own.mean
+
+
+def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refused():
+    picture = amounts("a", {"b": (1.0, "1")})
+    both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
+    with pytest.raises(ValueError, match="one right answer"):
+        Question("x", "a", "b?", both, Page("speed", {}, "c"))
+    with pytest.raises(ValueError, match="'blue'"):
+        Lane((("blue", 0.5),), "0.5")

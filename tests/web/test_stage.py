@@ -1,0 +1,182 @@
+"""What the stage draws is what the trace says: no number is made in the browser, and nothing of a token's bytes is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from specviz.figures.components import component, modules
+from specviz.figures.glyphs import braces, glyphs, name, unfinished, whole
+from specviz.figures.narration import BUSY
+from specviz.figures.theme import MEANINGS
+from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
+from tests import traces
+
+MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited")
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
+    payload = json.loads(json.dumps(stage_payload(getattr(traces, maker)()), allow_nan=False))
+    assert all(motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"])
+    for round_ in payload["rounds"]:
+        assert all(motion["probs"] is None or motion["probs"] < len(round_["distributions"]) for motion in round_["motions"])
+
+
+def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
+    trace = traces.story()
+    for decision, chip in zip(trace.rounds[0].proposals, stage_payload(trace)["rounds"][0]["chips"], strict=True):
+        assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
+    assert [chip["fate"] for chip in stage_payload(trace)["rounds"][0]["chips"]] == [
+        "accepted",
+        "accepted",
+        "rejected",
+        "unchecked",
+    ]
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
+    trace = traces.story()
+    for probs, drawn in zip(trace.rounds[0].distributions[:-1], stage_payload(trace)["rounds"][0]["distributions"], strict=False):
+        bars = drawn["views"][size]
+        rounded = len(bars) * 5e-6  # each has five significant digits
+        for key in ("p", "q"):
+            assert sum(bar[key] for bar in bars) == pytest.approx(1.0, abs=rounded)
+        assert sum(bar["overlap"] for bar in bars) == pytest.approx(probs.beta, abs=rounded)
+        assert sum(bar["end"] for bar in bars) == pytest.approx(1.0, abs=rounded)
+        assert bars[-1]["glyphs"] is None
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
+    for index in range(4):
+        bars = stage_payload(traces.story())["rounds"][0]["distributions"][index]["views"][size]
+        assert sum(bar["drafted"] for bar in bars) == 1
+        assert sum(bar["drawn"] for bar in bars) == (index == 2)
+
+
+def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
+    probs = stage_payload(traces.same_distributions())["rounds"][0]["distributions"][0]
+    assert probs["left"] == 0.0 and probs["beta"] == pytest.approx(1.0)
+    assert all(bar["end"] is None for bar in probs["views"]["wide"])
+
+
+def test_chips_after_a_rejection_go_gray_with_it():
+    round_ = stage_payload(traces.story())["rounds"][0]
+    rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "uniform" and motion["node"] == 2)
+    assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
+
+
+def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_would_bring():
+    chips = stage_payload(traces.story())["rounds"][0]["chips"]
+    assert "“sat” is accepted" in chips[2]["ifAccepted"]
+    assert "“sat” is rejected and “stood” replaces it" in chips[2]["ifRejected"]
+    assert chips[0]["ifRejected"] is None  # p above q: no u rejects it
+    assert chips[3]["ifAccepted"] is chips[3]["ifRejected"] is None  # not checked
+
+
+def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes():
+    payload = stage_payload(traces.story())
+    assert [chip["position"] for chip in payload["rounds"][0]["chips"]] == [0, 1, 2, 3]
+    assert payload["rounds"][0]["ending"]["position"] == 2
+    assert [chip["position"] for chip in payload["rounds"][1]["chips"]] == [3, 4, 5, 6]
+    assert payload["rounds"][1]["ending"]["position"] == 7
+
+
+def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
+    payload = stage_payload(traces.edited())
+    assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
+    assert payload["edits"] == ["you set u of “sat” to 0.71"]
+
+
+def test_a_busy_machine_is_named_beside_the_times():
+    ((quiet,), (busy,)) = (stage_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY, BUSY + 0.01))
+    assert busy == f"{quiet} on a busy machine"
+
+
+def test_a_round_can_follow_unless_the_text_ended_or_is_full():
+    assert stage_payload(traces.story())["more"]
+    assert not stage_payload(traces.ended())["more"]
+    assert not stage_payload(traces.ended("length"))["more"]
+    assert not stage_payload(traces.story(length=8))["more"]
+
+
+def test_a_pair_of_folders_is_named_without_its_path():
+    assert stage_payload(traces.story())["pair"] == "storybook models"
+    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
+
+
+def test_the_text_before_a_round_is_what_earlier_rounds_committed():
+    rounds = stage_payload(traces.story())["rounds"]
+    assert [round_["text"] for round_ in rounds] == ["", " river and stood"]
+
+
+def test_whitespace_is_visible_and_bytes_that_are_no_character_are_hex():
+    assert glyphs(b" the", 1) == [{"t": "·", "k": "space"}, {"t": "the", "k": "text"}]
+    assert glyphs(b"\n", 1) == [{"t": "↵", "k": "newline"}]
+    assert glyphs(b"\xe4\xbd", 1) == [{"t": "E4", "k": "byte"}, {"t": "BD", "k": "byte"}]
+    assert glyphs(b"a\xf0\x9f", 1) == [{"t": "a", "k": "text"}, {"t": "F0", "k": "byte"}, {"t": "9F", "k": "byte"}]
+    assert glyphs("\u200d".encode(), 1) == [{"t": "U+200D", "k": "sign"}]
+    assert glyphs(b"<|endoftext|>", 1)[0]["k"] == "special"
+    assert (name(b" ", 1), name(b"\n\n", 1), name(b"\xce", 1)) == ("a space", "a blank line", "the byte token CE")
+
+
+@pytest.mark.parametrize("text", ["λόγος", "你好", "👩‍🚀🇫🇷👍🏽", "naïve é"])
+def test_cutting_a_text_into_bytes_joins_each_character_again(text):
+    raw = text.encode()
+    runs = braces(b"", [raw[i : i + 1] for i in range(len(raw))])
+    assert "".join(run["text"] for run in runs) == "".join(c for c in text if len(c.encode()) > 1)
+    assert all(run["last"] > run["first"] for run in runs)
+
+
+def test_an_emoji_of_several_code_points_is_one_character_under_one_brace():
+    assert braces(b"", ["👩".encode(), "\u200d".encode(), "🚀".encode()]) == [{"first": 0, "last": 2, "text": "👩\u200d🚀"}]
+    assert braces(b"", [b"a", b"b"]) == []
+
+
+def test_a_character_begun_in_an_earlier_round_is_braced_where_it_is_completed():
+    assert braces(b"\xce", [b"\xbb", b"a"]) == [{"first": 0, "last": 0, "text": "λ"}]
+
+
+def test_the_text_line_shows_whole_characters_only():
+    assert whole("aλ".encode()[:-1]) == "a" and unfinished("aλ".encode()) == b""
+    assert whole("👩".encode()[:3]) == ""
+
+
+def test_the_links_cursor_counts_from_one_and_reads_back():
+    assert read_cursor(write_cursor(2, 5)) == {"round": 2, "motion": 5} == read_cursor("3.6")
+    assert [read_cursor(bad) for bad in (None, "", "3", "0.1", "1.0", "a.b", "1.2.3", "-1.2")] == [None] * 8
+
+
+def test_the_script_never_writes_markup_and_computes_no_distribution():
+    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", "\n".join(modules("stage/main.js").values()), flags=re.DOTALL)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert not re.search(r"Math\.min\([^)]*\.p\b[^)]*\.q\b|\.p\s*/\s*\w+\.q|\.p\s*-\s*\w+\.q", script)
+    assert script.count("export default") == 1
+
+
+def test_every_meaning_has_its_color_in_the_style_sheet():
+    sheet = component("stage")["css"]
+    for meaning in MEANINGS:
+        assert f"--{meaning}:" in sheet and f"var(--{meaning}" in sheet
+
+
+@pytest.mark.parametrize("meaning", list(MEANINGS))
+def test_inks_reach_a_contrast_of_four_and_a_half_on_paper_and_panel(meaning):
+    shade = MEANINGS[meaning]
+    for ink, grounds in ((shade.light_ink, ("#ffffff", "#f5f7fa")), (shade.dark_ink, ("#0e1217", "#171c23"))):
+        assert min(_contrast(ink, ground) for ground in grounds) >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
