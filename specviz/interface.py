@@ -10,7 +10,7 @@ it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -30,6 +30,7 @@ from specviz.models.pairs.lent import lent
 from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
 from specviz.models.pairs.names import Places
 from specviz.models.pairs.sharing import draftable_in_words
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.records import write
 from specviz.settings import GAMMA_MAX, Settings, whole
@@ -40,7 +41,6 @@ from specviz.trace import Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Watch = Callable[[float, str], None]
 """Told the share of the work that is done, in [0, 1], and what is being done. What it raises stops the work and reaches the caller."""
 
 VERIFIED = 3  # tokens of a sample
@@ -277,23 +277,27 @@ class Pair:
     def _models(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.description["target"], self.description["draft"]
 
-    def decode(self, prompt: str = "", *, watch: Watch | None = None, **options: Unpack[Options]) -> Decoding:
+    def decode(
+        self, prompt: str = "", *, on_progress: ProgressCallback = ignore_progress, **options: Unpack[Options]
+    ) -> Decoding:
         """Write one text, with the settings of ``Options``; 32 tokens without ``length``.
 
         prompt  text to continue; if it is empty, a start token is used
-        watch   told after each round
+        on_progress  told after each round
 
         Raises SettingsError for a value out of range, an unknown name, and a prompt that does not fit.
         """
-        return Decoding(self._run(prompt, 0, watch, options))
+        return Decoding(self._run(prompt, 0, on_progress, options))
 
-    def trace(self, prompt: str = "", *, bars: int = BARS, watch: Watch | None = None, **options: Unpack[Options]) -> Trace:
+    def trace(
+        self, prompt: str = "", *, bars: int = BARS, on_progress: ProgressCallback = ignore_progress, **options: Unpack[Options]
+    ) -> Trace:
         """As ``decode``, with what figures need: the largest tokens of both distributions at every place.
 
         bars  how many tokens of each distribution are kept, at least 1
         """
         whole("bars", bars, 1, 10**6, "a whole number from 1")
-        return self._run(prompt, bars, watch, options)
+        return self._run(prompt, bars, on_progress, options)
 
     def verify(
         self,
@@ -304,7 +308,7 @@ class Pair:
         mode: Literal["both", "shared-distributions", "engine"] = "both",
         seconds: float = SampleEffort().seconds,
         decoder: str = "speculative",
-        watch: Watch | None = None,
+        on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
     ) -> Verification:
         """Draw samples and test whether they follow the target's distribution. ``length`` is 1 to 4 tokens of a sample, 3 by default.
@@ -314,7 +318,7 @@ class Pair:
         mode     shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both
         seconds  time for samples from the engine
         decoder  speculative, target, assisted (of transformers), or the id of a published mistake, such as R5
-        watch    told how far it is; the same seed gives the same samples again
+        on_progress  told how far it is; the same seed gives the same samples again
 
         Raises SettingsError for a value out of range, EvidenceError where nothing can be tested.
         """
@@ -332,10 +336,10 @@ class Pair:
         stages = 2 * len(decoders.modes(name, mode, settings))
         begun: list[str] = []
 
-        def told(doing: str) -> Callable[[float], None]:
+        def told(doing: str) -> ProgressCallback:
             begun.append(doing)
             before = len(begun) - 1
-            return lambda share: _unwatched(watch)(min(1.0, (before + share) / stages), doing)
+            return lambda share, _="": on_progress(min(1.0, (before + share) / stages), doing)
 
         saved = SavedSamples.open(None, asked(name, self._pair, settings, samples, seconds))
         effort = SampleEffort(mode, samples, tv, seconds)
@@ -352,7 +356,7 @@ class Pair:
         check: bool = False,
         runs: int = PlanEffort().runs,
         name: str = "",
-        watch: Watch | None = None,
+        on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
     ) -> Plan:
         """Predict tokens per target pass, speed and the best gamma on your texts, before anything is decoded speculatively.
@@ -364,7 +368,7 @@ class Pair:
         probes         runs of the probes that time a round, 2 to 1000; 0: tokens only
         check, runs    whether to measure as well, under other seeds, and in how many runs of the clock
         name           of the texts, for the record
-        watch          told how far it is
+        on_progress  told how far it is
 
         Raises SettingsError for texts that are too short, and for what a plan does not cover (trees, adaptive lengths).
         """
@@ -379,7 +383,7 @@ class Pair:
         settings = self._settings_of("", {"length": PLANNED, **options, "gamma": wanted[-1]})
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         effort = PlanEffort(continuations, opening, probes, check, runs)
-        return Plan(make_plan(self._pair, settings, text, wanted, effort, name, _unwatched(watch)))
+        return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress))
 
     def _settings_of(self, prompt: str, options: Mapping[str, Any]) -> Settings:
         if unknown := sorted(set(options) - Options.__annotations__.keys()):
@@ -388,19 +392,15 @@ class Pair:
         admit(settings)
         return settings
 
-    def _run(self, prompt: str, bars: int, watch: Watch | None, options: Mapping[str, Any]) -> Trace:
+    def _run(self, prompt: str, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]) -> Trace:
         settings, made = self._settings_of(prompt, options), 0
 
         def told(round_: Any) -> None:
             nonlocal made
             made += len(round_.committed)
-            _unwatched(watch)(min(1.0, made / settings.length), f"{made} of at most {settings.length} tokens")
+            on_progress(min(1.0, made / settings.length), f"{made} of at most {settings.length} tokens")
 
-        return run(self._pair, settings, bars=bars, watch=told)
-
-
-def _unwatched(watch: Watch | None) -> Watch:
-    return watch if watch is not None else lambda share, doing: None
+        return run(self._pair, settings, bars=bars, on_round=told)
 
 
 def _saved(path: str | PathLike[str], content: str, over: bool) -> Path:

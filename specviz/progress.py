@@ -1,28 +1,47 @@
-"""Progress of long work: the share of a stage that is done, as a share of the whole."""
+"""Progress of long work: the share that is done, in [0, 1], and what is being done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-Expect = Callable[[float], None]  # told, once a probe was timed, how many seconds the whole will take
-Watch = Callable[[float, str], None]  # told the share of the work that is done, and what is being done; may raise to stop it
-
-
-def unwatched(*told: object) -> None:
-    """A watch that does nothing."""
+Expect = Callable[[float], None]  # called once a probe was timed, with the seconds that the whole work will take
 
 
-def stages(watch: Watch, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:
-    """One watch for each stage, in their order; what is being done is the stage's name unless it is given.
+class ProgressCallback(Protocol):
+    """Called several times a second while work goes on. It may raise, which stops the work.
+
+    share  of the work that is done, 0 to 1
+    doing  what is being done, in a few words; "" where the caller has no words for it
+    """
+
+    def __call__(self, share: float, doing: str = "", /) -> None: ...
+
+
+def ignore_progress(*_: object) -> None:
+    """The callback that does nothing."""
+
+
+def scale_progress(on_progress: ProgressCallback, low: float, high: float, doing: str = "") -> ProgressCallback:
+    """The callback of one part of the work: it maps [0, 1] to [low, high] of the whole. doing: for a part without words of its own."""
+
+    def report(share: float, own: str = "", /) -> None:
+        on_progress(low + (high - low) * share, own or doing)
+
+    return report
+
+
+def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:
+    """One callback for each stage of the work, in their order. What is being done is the stage's name unless it is given.
 
     weights  the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all
     """
     total, before, found = sum(weights.values()), 0.0, {}
     for name, weight in weights.items():
 
-        def told(share: float, doing: str = name, before: float = before, weight: float = weight) -> None:
-            watch((before + weight * share) / total, doing)
+        def report(share: float, doing: str = name, before: float = before, weight: float = weight) -> None:
+            on_progress((before + weight * share) / total, doing)
 
-        found[name] = told
+        found[name] = report
         before += weight
     return found

@@ -38,7 +38,7 @@ def remembered_permutations() -> Iterator[None]:
     """
     tested = tests.permutation_test
 
-    def remembered(first, second, *, watch=None, **options):
+    def remembered(first, second, *, on_progress=None, **options):
         key = (tuple(first), tuple(second), tuple(sorted(options.items())))
         if key not in _PERMUTED:
             _PERMUTED[key] = tested(first, second, **options)

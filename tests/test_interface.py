@@ -193,10 +193,10 @@ class Stop(Exception):
 
 
 CALLS = {
-    "decode": lambda pair, watch: pair.decode("Once upon", length=12, watch=watch),
-    "trace": lambda pair, watch: pair.trace("Once upon", length=12, watch=watch),
-    "verify": lambda pair, watch: pair.verify("Once upon", **SMALL, watch=watch),
-    "plan": lambda pair, watch: pair.plan(TEXT[0] * 4, **SHORT, watch=watch),
+    "decode": lambda pair, on_progress: pair.decode("Once upon", length=12, on_progress=on_progress),
+    "trace": lambda pair, on_progress: pair.trace("Once upon", length=12, on_progress=on_progress),
+    "verify": lambda pair, on_progress: pair.verify("Once upon", **SMALL, on_progress=on_progress),
+    "plan": lambda pair, on_progress: pair.plan(TEXT[0] * 4, **SHORT, on_progress=on_progress),
 }
 
 
@@ -213,12 +213,12 @@ def test_progress_only_grows_ends_at_1_and_says_what_is_done(mine, name):
 def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(mine, name):
     heard = []
 
-    def watch(share: float, doing: str) -> None:
+    def on_progress(share: float, doing: str) -> None:
         heard.append(share)
         raise Stop
 
     with pytest.raises(Stop):
-        CALLS[name](mine, watch)
+        CALLS[name](mine, on_progress)
     assert len(heard) == 1 and heard[0] < 1.0
     assert CALLS["decode"](mine, lambda *said: None).tokens, "and the pair works as before"
 

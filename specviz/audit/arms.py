@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,8 @@ from specviz.audit.reproduction import Request
 from specviz.audit.traps import Probe, Trap, probed
 from specviz.evidence.certificate.seal import sealed
 from specviz.models.pairs.pair import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import plain_fields
-
-Watch = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,13 @@ class Arm:
         assert ready is not None
         return Job(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals)
 
-    def collect(self, folder: Path, watch: Watch) -> Record:
+    def collect(self, folder: Path, on_progress: ProgressCallback) -> Record:
         """Fill the sample file. Raises as ``collect``."""
-        return collect([self.job(folder)], watch)[0]
+        return collect([self.job(folder)], on_progress)[0]
 
 
 def look(
-    arm: Arm, folder: Path, tv: float, files: int, pair: LoadedPair | None, watch: Watch = lambda share, doing: None
+    arm: Arm, folder: Path, tv: float, files: int, pair: LoadedPair | None, on_progress: ProgressCallback = ignore_progress
 ) -> Ready:
     """Who answers, which traps there are, and how long the samples will take.
 
@@ -91,7 +90,7 @@ def look(
 
     Raises EndpointError where nothing answers, SettingsError where the folder holds something else.
     """
-    watch(0.0, "who answers")
+    on_progress(0.0, "who answers")
     who, asked = recognized(arm.endpoint), arm.asked
     profile, answer, refusals = who.profile.settled(arm.endpoint, arm.manner)
     who, ids = replace(who, profile=profile), all(sample.tokens is not None for sample in answer.samples)
@@ -110,15 +109,15 @@ def look(
     known = None if pair is None else pair.encode(arm.manner.line)
     seeds = first_seed(asked.seed, PROBES) + asked.arm * PROBE_SEEDS
     probe = Probe(arm.endpoint, profile, arm.manner, asked.at_once, seeds, known, None if pair is None else pair.vocabulary)
-    found = probed(probe, lambda share, doing: watch(0.9 * share, doing))
+    found = probed(probe, scale_progress(on_progress, 0.0, 0.9))
     choices = min(asked.choices, found.choices)
     probe.at_once = found.at_once
-    probe.tick = partial(watch, 0.95, "how long it will take")
+    probe.tick = partial(on_progress, 0.95, "how long it will take")
     probe.tick()
     ahead = forecast(
         asked.samples, asked.samples - there, min(arm.manner.max_tokens, 4), tv, files, pair is None, rate(probe, choices)
     )
-    watch(1.0, "")
+    on_progress(1.0, "")
     own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
     return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url, ids)
 

@@ -29,6 +29,7 @@ from specviz.audit.manner import Manner
 from specviz.audit.profiles import Answered, Recognized, Sampled, changed, changes, created, listed, recognized
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, read_json, versions
 from specviz.settings import whole
 from specviz.statistics.finding import plural
@@ -162,10 +163,10 @@ class Job:
     refusals: tuple[str, ...] = ()
 
 
-def collect(jobs: Sequence[Job], watch: Callable[[float, str], None] = lambda share, doing: None) -> list[Record]:
+def collect(jobs: Sequence[Job], on_progress: ProgressCallback = ignore_progress) -> list[Record]:
     """Fill the sample files of one server or of two, in turn, up to ``asked.samples``, from where an earlier call left them.
 
-    watch  told the share of all samples that is there, several times a second; what it raises ends the work
+    on_progress  told the share of all samples that is there, several times a second; what it raises ends the work
 
     Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
     of other questions. What was collected until then is in the files.
@@ -177,7 +178,7 @@ def collect(jobs: Sequence[Job], watch: Callable[[float, str], None] = lambda sh
     def told() -> None:
         share = sum(run.lines for run in runs) / sum(job.asked.samples for job in jobs)
         there = " and ".join(f"{run.lines:,}" for run in runs)
-        watch(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
+        on_progress(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
 
     try:
         with ExitStack() as open_:

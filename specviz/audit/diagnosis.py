@@ -37,6 +37,7 @@ from specviz.evidence.bugs.builders import uncut, unwarped
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.scores import conditional
 from specviz.models.pairs.pair import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, p_in_words, plural
 from specviz.statistics.goodness import conditional_chi_square
@@ -105,7 +106,7 @@ def diagnose(
     samples: Samples,
     total: int,
     drafting: bool = True,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Diagnosis:
     """Compare all known mistakes on samples that were rejected.
 
@@ -114,15 +115,15 @@ def diagnose(
     drafting  whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend on it
     """
     target, draft = pair.open(settings)
-    reading = read(target, draft, prompt, samples, lambda share: watch(0.4 * share))
+    reading = read(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
     soft_target, soft_draft = pair.open(unwarped(settings))
     warped = unwarped(settings) != settings
     soft = (
         tuple(after(model, prompt, reading.prefixes) for model in (soft_target, soft_draft)) if warped else (reading.p, reading.q)
     )
     whole = after(pair.open(uncut(settings))[1], prompt, reading.prefixes) if uncut(settings) != settings else reading.q
-    watch(0.5)
-    found = compared(reading, settings, (soft[0], soft[1]), whole, total, drafting, lambda share: watch(0.5 + 0.5 * share))
+    on_progress(0.5)
+    found = compared(reading, settings, (soft[0], soft[1]), whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
     diagnosis = told(reading, found, pair.decode)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
@@ -134,7 +135,7 @@ def compared(
     whole: Tensor,
     total: int,
     drafting: bool = True,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> list[_Scored]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
     ways, plans = known(reading, settings, soft, whole), schedules(reading.length, total)
@@ -147,7 +148,7 @@ def compared(
             heats[one.greedy][one] = edges
         for plan in plans if one.mistake != SETTINGS else plans[:1]:
             found.append(_Scored(one, plan, log_ratio(probabilities(edges, reading, plan)[0], exact, reading.count)))
-        watch(number / len(ways))
+        on_progress(number / len(ways))
     for sure, _ in DRAFTS:
         if mine := heats[sure]:
             found += _refined([one for one in found if one.one in mine], reading, settings)

@@ -27,10 +27,10 @@ from specviz.evidence.sample_files.two_files import compare
 from specviz.evidence.tests import CELLS, Plan
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_words, plural
 
-Watch = Callable[[float, str], None]
 BOTH = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NOWHERE = "No single prefix shows the difference by itself."
 ROUNDING = 1e-4  # total variation below which two precisions are one
@@ -54,7 +54,7 @@ def judge(
     seed: int,
     drafted: Sequence[bool | None],
     command: Sequence[str],
-    watch: Watch = lambda share, doing: None,
+    on_progress: ProgressCallback = ignore_progress,
     request: Request | None = None,
     against_request: Request | None = None,
 ) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def judge(
     tv        total variation that the tests must detect; seed  of the permutations and of our own samples
     drafted   whether each server was seen to draft; None: it does not tell
     command   the words of the audit's own command line, for the report
-    watch     told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
+    on_progress  told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
     request, against_request  of the servers, for the reproduction; None: there is none
 
     Raises EvidenceError or SettingsError where nothing can be tested.
@@ -75,12 +75,12 @@ def judge(
     if pair is not None:
         plan = partial(Plan.of, tv=tv)
         if on.tokens:
-            report = against_distribution(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing"))
+            report = against_distribution(on, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
-            report, texts = against_texts(on, settings, plan, pair, lambda share: watch(0.5 * share, "testing texts"))
-        precision = precisions(on, settings, plan, pair, report, lambda share: watch(0.5 + 0.2 * share, "another precision"))
+            report, texts = against_texts(on, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing texts"))
+        precision = precisions(on, settings, plan, pair, report, scale_progress(on_progress, 0.5, 0.7, "another precision"))
         if report["verdict"] == "rejected" and on.tokens:
-            found = explained(on, settings, pair, lambda share: watch(0.7 + 0.3 * share, "known mistakes"))
+            found = explained(on, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
             again = found.parting and shown_again(found.parting, settings, pair, found.samples, request)
             where = found.parting.where() if found.parting else NOWHERE
         elif report["verdict"] == "rejected":
@@ -89,7 +89,7 @@ def judge(
             again = parted and shown_again(parted, settings, pair, one["n"], request)
             where = parted.where() if parted else NOWHERE
     elif against is not None:
-        report = compare(on, against, tv, seed, lambda share: watch(share, "comparing"))
+        report = compare(on, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
         if report["verdict"] == "rejected":
             parted = parting_of_two(on.samples, against.samples)
             where = parted.where("on the second server") if parted else NOWHERE
@@ -110,7 +110,7 @@ def judge(
         "diagnosis": found and found.to_record(),
         "reproduction": again,
     }
-    watch(1.0, "done")
+    on_progress(1.0, "done")
     return sealed({**report, "audit": plain(audit)})
 
 
@@ -125,14 +125,14 @@ def speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
     return {"drafted": one, "verdict": AT_WORK[one][0], "sentence": said}
 
 
-def explained(on: SampleFile, settings: Settings, pair: LoadedPair, watch: Callable[[float], None]) -> Diagnosis:
+def explained(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.length else settings.length
     places = places_of(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
-    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, watch)
+    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
 
 
 def shown_again(
@@ -151,7 +151,7 @@ def precisions(
     plan: Callable[[int, int], Plan],
     pair: LoadedPair,
     report: dict[str, Any],
-    watch: Callable[[float], None],
+    on_progress: ProgressCallback,
 ) -> dict[str, Any] | None:
     """How far another precision of the same weights lies from the reference, and whether rejected samples follow that one; None: no memory."""
     other = in_other_precision(pair)
@@ -165,12 +165,12 @@ def precisions(
             pair.open(settings)[0], ids, settings.length, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
     found = apart(pair, other, settings, ids, partition)
-    watch(0.5)
+    on_progress(0.5)
     said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
     verdict = None
     if report["verdict"] == "rejected" and found.tv > ROUNDING:
         test = against_distribution if on.tokens else against_texts
-        result = test(on, settings, plan, other, lambda share: watch(0.5 + 0.5 * share))
+        result = test(on, settings, plan, other, scale_progress(on_progress, 0.5, 1.0))
         verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
         explains = verdict != "rejected"
         said += (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 
 COMPARED = 20_000  # samples that are read
 FEWEST = 10  # samples that must share a prefix
@@ -75,7 +76,7 @@ def read(
     draft: LanguageModel,
     prompt: Sequence[int],
     samples: Samples,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Reading:
     """The prefixes that at least FEWEST of the first COMPARED samples share, the most frequent ones first. One pass of each model per group."""
     tokens = samples.tokens[:COMPARED]
@@ -90,8 +91,8 @@ def read(
     number = {prefix: index for index, prefix in enumerate(prefixes)}
     edge, token, count = _edges(tokens, number)
     leads = {(*prefixes[g], int(x)): e for e, (g, x) in enumerate(zip(edge.tolist(), token.tolist(), strict=True))}
-    p = after(target, prompt, prefixes, lambda share: watch(share / 2))
-    q = after(draft, prompt, prefixes, lambda share: watch((1 + share) / 2))
+    p = after(target, prompt, prefixes, scale_progress(on_progress, 0.0, 0.5))
+    q = after(draft, prompt, prefixes, scale_progress(on_progress, 0.5, 1.0))
     shorter = prompt[:-1] if len(prompt) > 1 else prompt
     before = tuple(after(model, shorter, ((),)) for model in (target, draft))
     return Reading(
@@ -125,7 +126,7 @@ def after(
     model: LanguageModel,
     prompt: Sequence[int],
     prefixes: Sequence[tuple[int, ...]],
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Tensor:
     """(G, V) float64: a model's distributions after prompt and prefix, rescaled. The prefixes are sorted by length, then by ids."""
     found = []
@@ -133,5 +134,5 @@ def after(
         paths = [prefix for prefix in prefixes if len(prefix) == place]
         for _, probs in distributions_after(model, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
             found.append(probs / probs.sum(-1, keepdim=True))
-            watch(sum(map(len, found)) / len(prefixes))
+            on_progress(sum(map(len, found)) / len(prefixes))
     return torch.cat(found)

@@ -22,10 +22,11 @@ from specviz.evidence import decoders
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import report
 from specviz.evidence.sample_files.reading import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
-from specviz.evidence.tests import CELLS, Plan, joint_tests, judged, part
+from specviz.evidence.tests import CELLS, Plan, joint_tests, judged
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import plural
 from specviz.statistics.twosample import MOST, permutation_test
@@ -245,7 +246,7 @@ def steps(tokens: Tokens, rest: bytes, half: bytes, held_back: bool) -> Iterator
 
 
 def against_texts(
-    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, watch: Callable[[float], None]
+    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, on_progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
 
@@ -273,9 +274,9 @@ def against_texts(
         pair.eos_token_ids,
         lambda broken: leaves_half_out(texts, broken),
     )
-    watch(0.6)
+    on_progress(0.6)
     partition, counts = cells_of(distribution, Counter(texts), plan, settings.length)
-    reference = decoders.reference(pair, settings, ids, watch=part(watch, 0.6, 0.7))
+    reference = decoders.reference(pair, settings, ids, on_progress=scale_progress(on_progress, 0.6, 0.7))
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
     ]
@@ -285,7 +286,7 @@ def against_texts(
         permutations=int(1.5 / plan.level),
         alpha=plan.level,
         name="two samples: these and target-only",
-        watch=part(watch, 0.7, 1.0),
+        on_progress=scale_progress(on_progress, 0.7, 1.0),
     )
     found = judged(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
     about = described(distribution, partition, counts)

@@ -17,6 +17,7 @@ from specviz.audit.endpoint import Endpoint
 from specviz.audit.manner import Manner
 from specviz.audit.profiles import Answered, Profile, Sampled
 from specviz.errors import EndpointError
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import plural
 
 PENALTIES = ("repeat_penalty", "repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -129,8 +130,8 @@ def said(sample: Sampled) -> tuple[int, ...] | str:
     return sample.text if sample.tokens is None else sample.tokens
 
 
-def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doing: None) -> Probed:
-    """Look for every trap. Raises EndpointError where the server does not answer; SpecvizError as ``watch`` raises."""
+def probed(probe: Probe, on_progress: ProgressCallback = ignore_progress) -> Probed:
+    """Look for every trap. Raises EndpointError where the server does not answer; SpecvizError as ``on_progress`` raises."""
     found: list[Trap] = []
     looks = (
         prompt_read,
@@ -146,18 +147,18 @@ def probed(probe: Probe, watch: Callable[[float, str], None] = lambda share, doi
     )
     at_once = probe.at_once
     for number, look in enumerate(looks):
-        probe.tick = partial(watch, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
+        probe.tick = partial(on_progress, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
         probe.tick()
         found.append(look(probe))
         if found[-1].stops and look is temperature:  # nothing that follows would mean anything
             break
     else:
-        probe.tick = partial(watch, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
+        probe.tick = partial(on_progress, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
         probe.tick()
         together = seeds_together(probe, honored=found[looks.index(seeds_repeat)].state == "safe")
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once
-    watch(1.0, "")
+    on_progress(1.0, "")
     visible = bool(probe.profile.seen_by)
     return Probed(tuple(found), at_once, probe.choices, probe.drafted if visible else None)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from specviz.classroom.records import block
 from specviz.classroom.store import Drawn, blocks
-from specviz.decoding.sampler import Watch
 from specviz.errors import EvidenceError
 from specviz.evidence import decoders
 from specviz.evidence.report import report
 from specviz.evidence.sequential import LOOKS
 from specviz.evidence.tests import Plan, answer
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 
 TV = 0.01  # distance that is to be detected, where the samples can
@@ -32,7 +32,9 @@ def tested(n: int) -> int:
     return LOOKS.n(look)
 
 
-def certificate(pair: LoadedPair, settings: Settings, drawn: Sequence[tuple[int, int, int]], watch: Watch) -> dict[str, Any]:
+def certificate(
+    pair: LoadedPair, settings: Settings, drawn: Sequence[tuple[int, int, int]], on_progress: ProgressCallback
+) -> dict[str, Any]:
     """The report, JSON-ready. settings: of the task, with its seed; drawn: (student, first, count) in the order in which they came.
 
     Raises EvidenceError for fewer samples than the first test has.
@@ -40,13 +42,21 @@ def certificate(pair: LoadedPair, settings: Settings, drawn: Sequence[tuple[int,
     n = tested(sum(count for *_, count in drawn))
     asked = [block(*one) for one in blocks((Drawn(*one, {}) for one in drawn), n)]
     ids, (target, draft) = pair.encode(settings.prompt), pair.open(settings)
-    samples = decoders.draw_blocks("speculative", pair, settings, ids, asked, lambda share: watch(0.3 * share))
+    samples = decoders.draw_blocks("speculative", pair, settings, ids, asked, lambda share: on_progress(0.3 * share))
     look = LOOKS.due(n)
     assert look is not None
     plan = Plan.fitting(n, samples.tokens.shape[1], TV, LOOKS.level(look) * LOOKS.tests)
     reference = decoders.reference(pair, settings, ids)
     found = answer(
-        plan, target, draft, ids, samples, decoders.SHARED, pair.eos_token_ids, reference, lambda share: watch(0.3 + 0.7 * share)
+        plan,
+        target,
+        draft,
+        ids,
+        samples,
+        decoders.SHARED,
+        pair.eos_token_ids,
+        reference,
+        lambda share: on_progress(0.3 + 0.7 * share),
     )
     found = replace(found, near=decoders.near("speculative", pair, settings, ids, found.partition, n, asked))
     return report("speculative", [found], pair, settings, blocks=asked)

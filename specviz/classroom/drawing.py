@@ -13,12 +13,12 @@ from typing import Any
 from specviz.classroom.records import SPAN
 from specviz.decoding.engine import advance, opening_row, randomness_of, step
 from specviz.decoding.run import run
-from specviz.decoding.sampler import Watch
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence import decoders
 from specviz.figures.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
 from specviz.trace import Decision, Distribution, Round
@@ -43,13 +43,13 @@ def samples(
     ids: tuple[int, ...],
     asked: Sequence[tuple[int, int]],
     walks: Sequence[int],
-    watch: Watch,
+    on_progress: ProgressCallback,
 ) -> tuple[Samples | None, list[list[Shown]]]:
     """Samples of several blocks in one batch, None of none, and the rounds of single ones: (Samples, [rounds of each in ``walks``]).
 
     asked  (first, count) each, by the numbers of the task's seed; walks  numbers of samples
     """
-    drawn = decoders.draw_blocks("speculative", pair, settings, ids, asked, watch) if asked else None
+    drawn = decoders.draw_blocks("speculative", pair, settings, ids, asked, on_progress) if asked else None
     return drawn, [[_shown(pair, one) for one in rounds] for rounds in written(pair, settings, ids, walks)]
 
 
@@ -74,7 +74,11 @@ def written(pair: LoadedPair, settings: Settings, ids: Sequence[int], numbers: S
 
 
 def raced(
-    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], asked: Sequence[tuple[int, str, int]], watch: Watch
+    pair: LoadedPair,
+    settings: Settings,
+    ids: tuple[int, ...],
+    asked: Sequence[tuple[int, str, int]],
+    on_progress: ProgressCallback,
 ) -> dict[int, dict[str, Any]]:
     """What each student's choice gave: {student: tokens, passes, draft tokens and how many of them were accepted}.
 
@@ -97,11 +101,11 @@ def raced(
                 "drafted": sum(len(round_.proposals) for round_ in rounds),
                 "accepted": sum(len(round_.accepted_path) for round_ in rounds),
             }
-        watch((done + 1) / len(choices))
+        on_progress((done + 1) / len(choices))
     return found
 
 
-def situation(pair: LoadedPair, settings: Settings, number: int, watch: Watch) -> dict[str, Any]:
+def situation(pair: LoadedPair, settings: Settings, number: int, on_progress: ProgressCallback) -> dict[str, Any]:
     """Situation ``number``, from 0: the text so far, both distributions, the draft token, and min(1, p/q).
 
     The first draft token of each round of one text, in order, except those with q below LEAST. Counted from the first one that may well be
@@ -121,9 +125,11 @@ def situation(pair: LoadedPair, settings: Settings, number: int, watch: Watch) -
     }  # fmt: skip
 
 
-def voted_on(pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], watch: Watch) -> Samples:
+def voted_on(
+    pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
+) -> Samples:
     """OWN samples of a decoder with a mistake, or without one: what a class votes on."""
-    return decoders.draw(mistake or "speculative", decoders.SHARED, pair, settings, ids, 0, OWN, watch)
+    return decoders.draw(mistake or "speculative", decoders.SHARED, pair, settings, ids, 0, OWN, on_progress)
 
 
 def _shown(pair: LoadedPair, one: Round) -> Shown:

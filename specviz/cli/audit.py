@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         seed=settings.seed,
         drafted=[record.drafted for record in records],
         command=command_line(options),
-        watch=Progress("testing"),
+        on_progress=Progress("testing"),
         request=arms[0].request,
         against_request=arms[1].request if len(arms) > 1 else None,
     )

@@ -71,11 +71,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def decoded(settings: Settings, bars: int, watch: Callable[[Round], None] | None) -> Trace:
+def decoded(settings: Settings, bars: int, on_round: Callable[[Round], None] | None) -> Trace:
     """The trace of one text, decoded where this is called."""
     from specviz.decoding.run import run as decode_run
 
-    return decode_run(load(settings), settings, bars=bars, watch=watch)
+    return decode_run(load(settings), settings, bars=bars, on_round=on_round)
 
 
 class DistributionsFile:

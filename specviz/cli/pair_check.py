@@ -23,7 +23,7 @@ def checked(options: argparse.Namespace) -> int:
     from specviz.speed.preflight import check
 
     progress = Progress("checking")
-    found = check(*options.check, options.device, options.dtype or "auto", options.probe, watch=progress)
+    found = check(*options.check, options.device, options.dtype or "auto", options.probe, on_progress=progress)
     progress(1.0)
     fetching = options.download and found.ready and found.download_bytes > 0
     record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})

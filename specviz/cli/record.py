@@ -95,8 +95,8 @@ def methods(settings: Settings, options: argparse.Namespace, progress: Progress)
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
     for number, choice in enumerate(CHOICES):
-        watch = progress.part(number, len(CHOICES))
-        found[choice] = compare_methods(pair, chosen(base, choice), options.runs, options.samples, watch)
+        on_progress = progress.part(number, len(CHOICES))
+        found[choice] = compare_methods(pair, chosen(base, choice), options.runs, options.samples, on_progress)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
     return Recorded(to_json(found), f"{len(found)} distributions, {rows} rows")
 
@@ -128,8 +128,8 @@ def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -
     effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
     for number, choice in enumerate(CHOICES):
         asked = replace(choice.under(settings), gamma=GAMMAS[-1], length=LENGTH)
-        watch = progress.part(number, len(CHOICES))
-        found[choice.key] = make_plan(load(asked), asked, text, GAMMAS, effort, f"{TEXT}.txt", watch)
+        on_progress = progress.part(number, len(CHOICES))
+        found[choice.key] = make_plan(load(asked), asked, text, GAMMAS, effort, f"{TEXT}.txt", on_progress)
         told(f"{choice.key}: {found[choice.key].in_words}")
     return Recorded(to_json(found), f"{len(found)} plans")
 
@@ -144,7 +144,7 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
     asked = {choice.key: replace(choice.under(settings), length=LENGTH) for choice in choices}
     pairs = {key: (load(one), one) for key, one in asked.items()}
     text = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8")
-    found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, watch=progress)
+    found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
     print(found.in_words(choices[0].key))
     said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
     return Recorded(found.to_json(), said, 0 if found.steady else NO_VERDICT)

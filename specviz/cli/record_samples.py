@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from specviz.decoding.sampler import Watch
 from specviz.decoding.samples import Samples
 from specviz.evidence import decoders, sequential
 from specviz.evidence.bugs import side_by_side
@@ -23,6 +22,7 @@ from specviz.figures.recorded_samples import OfADecoder, OfAMistake
 from specviz.figures.sampling_results import DECODERS, ExactnessResult, labels_of, latest_difference, shares
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 
 MISTAKE = "R5"  # the commonest one
@@ -90,7 +90,7 @@ def _tally(pair: LoadedPair, settings: Settings, names: tuple[str, str], tested:
     return Tally(names, tested, cells, of_looks), labels_of(cells, pair.pieces)
 
 
-def _named(progress: Callable[[float, str], None], doing: str) -> Watch:
+def _named(progress: Callable[[float, str], None], doing: str) -> ProgressCallback:
     return lambda share: progress(share, doing)
 
 

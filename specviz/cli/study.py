@@ -73,7 +73,7 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
     try:
         with crew(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
             size = StudySize(openings=options.texts)
-            return run_study(size, options.seed, watch=Progress("study"), resume=cells, elsewhere=elsewhere)
+            return run_study(size, options.seed, on_progress=Progress("study"), resume=cells, elsewhere=elsewhere)
     except KeyboardInterrupt as stop:
         said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
         if cells is None:

@@ -22,14 +22,14 @@ def run(
     rounds: int | None = None,
     earlier: Sequence[Round] = (),
     bars: int = 12,
-    watch: Callable[[Round], None] | None = None,
+    on_round: Callable[[Round], None] | None = None,
 ) -> Trace:
     """Decode and record the run.
 
     rounds   stop after this many rounds in all; None: decode until the text ends
     earlier  rounds of the same run to keep; decoding continues after them
     bars     largest tokens per distribution to keep for figures; 0 keeps none, as does a round that stays on the device
-    watch    called with each new round; those of the reference still hold their whole distributions
+    on_round  called with each new round; those of the reference still hold their whole distributions
 
     Raises SettingsError for unknown names and prompts that do not fit.
     """
@@ -42,8 +42,8 @@ def run(
     stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=steps)
     recorded = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
-        if watch:
-            watch(round_)
+        if on_round:
+            on_round(round_)
         recorded.append(replace(round_, full=None))
     trace = written(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
     return replace(trace, models=trace.models | {"engine": engine})

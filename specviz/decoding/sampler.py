@@ -23,13 +23,13 @@ from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.verification.draw import draw_each
 from specviz.verification.token import EmptyResidual, Rule, TokenRule
 
-Watch = Callable[[float], None]  # called with the fraction of the work that is done; may raise to stop it
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 
 
@@ -72,7 +72,11 @@ class ShardState:
 
 
 def decoded(
-    shard: Shard, batch: int = 64, source: str = "speculative", watch: Watch = lambda fraction: None, engine: str | None = None
+    shard: Shard,
+    batch: int = 64,
+    source: str = "speculative",
+    on_progress: ProgressCallback = ignore_progress,
+    engine: str | None = None,
 ) -> Samples:
     """The samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
 
@@ -99,14 +103,14 @@ def decoded(
                 ended += 1
                 going += [replace(opening, draw=number) for number in islice(waiting, 1)]
         rows = going
-        watch(ended / shard.count)
+        on_progress(ended / shard.count)
     return Samples(tokens, shard.settings.to_record(), source, shard.first)
 
 
 def shared_distributions(
     shard: Shard,
     source: str = "speculative",
-    watch: Watch = lambda fraction: None,
+    on_progress: ProgressCallback = ignore_progress,
     state: ShardState | None = None,
     keep: Callable[[ShardState], None] = lambda state: None,
 ) -> Samples:
@@ -128,7 +132,7 @@ def shared_distributions(
     if not hasattr(proposer, "levels"):
         allowed = "one of chains of a fixed length: shared distributions cannot sample others"
         raise SettingsError("proposer", proposer.name, allowed)
-    return SharedSampler(shard).drawn(source, watch, state, keep)
+    return SharedSampler(shard).drawn(source, on_progress, state, keep)
 
 
 class SharedSampler:
@@ -146,14 +150,16 @@ class SharedSampler:
     def _take(self, state: ShardState) -> None:
         self.state, self.tokens, self.start, self.open = state, state.tokens, state.start, state.open
 
-    def drawn(self, source: str, watch: Watch, state: ShardState | None, keep: Callable[[ShardState], None]) -> Samples:
+    def drawn(
+        self, source: str, on_progress: ProgressCallback, state: ShardState | None, keep: Callable[[ShardState], None]
+    ) -> Samples:
         if state is not None:
             self._take(state)
             self._warm()
         remaining = self.tokens.shape[1]
         while self.state.place < remaining:
             for fraction in self._place(self.state.place):
-                watch((self.state.place + fraction) / remaining)
+                on_progress((self.state.place + fraction) / remaining)
                 keep(self.state)
             self.state.place, self.state.done = self.state.place + 1, 0
         return Samples(self.tokens, self.shard.settings.to_record(), source, self.shard.first)

@@ -14,7 +14,7 @@ import transformers
 from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
-from specviz.decoding.sampler import Shard, Watch, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -26,6 +26,7 @@ from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Nothing
 from specviz.proposers.registry import EAGLE, EARLY_EXIT, on_shared_distributions, opened
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Randomness, StreamRandomness
@@ -103,15 +104,15 @@ def draw(
     ids: Sequence[int],
     first: int,
     count: int,
-    watch: Watch = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Samples:
     """Samples ``first`` to ``first + count - 1`` of a decoder: a pure function of its arguments."""
     if name == ASSISTED:
-        return assisted(pair, settings, ids, first, count, watch)
+        return assisted(pair, settings, ids, first, count, on_progress)
     shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
     if mode == SHARED:
-        return shared_distributions(shard, name, watch)
-    return decoded(shard, source=name, watch=watch, engine=None if name == "speculative" else BY_REFERENCE)
+        return shared_distributions(shard, name, on_progress)
+    return decoded(shard, source=name, on_progress=on_progress, engine=None if name == "speculative" else BY_REFERENCE)
 
 
 def draw_blocks(
@@ -120,13 +121,13 @@ def draw_blocks(
     settings: Settings,
     ids: Sequence[int],
     blocks: Sequence[tuple[int, int]],
-    watch: Watch = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Samples:
     """Samples of several blocks, (first, count) each, one after the other: a pure function of its arguments, on shared distributions."""
     target, proposer, rule, randomness = arguments(name, pair, settings)
     count = sum(size for _, size in blocks)
     shard = Shard(target, proposer, rule, _gathered(randomness, blocks), settings, ids, pair.eos_token_ids, 0, count)
-    return shared_distributions(shard, name, watch)
+    return shared_distributions(shard, name, on_progress)
 
 
 def _gathered(randomness: Randomness, blocks: Sequence[tuple[int, int]]) -> GatheredRandomness:
@@ -139,7 +140,7 @@ def draw_each(
     ids: Sequence[int],
     first: int,
     count: int,
-    watch: Watch = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> list[Samples]:
     """Samples of several of our decoders on shared distributions. Their settings differ in the seed alone, so the target is read once."""
     found, target = [], None
@@ -147,7 +148,7 @@ def draw_each(
         of_target, *others = arguments(name, pair, settings)
         target = target or Remembering(of_target)
         shard = Shard(target, *others, settings, ids, pair.eos_token_ids, first, count)
-        found.append(shared_distributions(shard, name, lambda share, number=number: watch((number + share) / len(asked))))
+        found.append(shared_distributions(shard, name, lambda share, number=number: on_progress((number + share) / len(asked))))
     return found
 
 
@@ -179,7 +180,9 @@ def near(
     return int(total)
 
 
-def assisted(pair: LoadedPair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
+def assisted(
+    pair: LoadedPair, settings: Settings, ids: Sequence[int], first: int, count: int, on_progress: ProgressCallback
+) -> Samples:
     """Samples of transformers' assisted generation on the same pair, one after the other, with its own rule and random numbers.
 
     The number of draft tokens is gamma, and its confidence threshold is off. Sample i runs under a ``torch.manual_seed`` made of
@@ -202,7 +205,7 @@ def assisted(pair: LoadedPair, settings: Settings, ids: Sequence[int], first: in
         with quiet():
             written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
         tokens[row, : len(written)] = written
-        watch((row + 1) / count)
+        on_progress((row + 1) / count)
     return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first)
 
 
@@ -240,8 +243,12 @@ def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[i
 
 
 def reference(
-    pair: LoadedPair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
+    pair: LoadedPair,
+    settings: Settings,
+    ids: Sequence[int],
+    count: int = REFERENCE,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Samples:
     """Target-only samples under another seed, for the test that needs no distribution."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
-    return draw("target", SHARED, pair, other, ids, 0, count, watch)
+    return draw("target", SHARED, pair, other, ids, 0, count, on_progress)

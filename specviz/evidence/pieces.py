@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from specviz.decoding.sampler import Watch
 from specviz.errors import ClusterError
 from specviz.evidence.certificate.seal import canonical
 from specviz.evidence.saved import first_difference
 from specviz.models.attachments.kinds import admit as admit_attached
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
+from specviz.progress import ProgressCallback
 from specviz.proposers.source_texts import admit as admit_text
 from specviz.records import versions
 from specviz.settings import Settings
@@ -27,7 +27,7 @@ P = TypeVar("P")
 class Task(Protocol):
     """What all pieces of a job share. It travels to workers, so it is small. A piece has words for a sentence about it."""
 
-    def begin(self) -> Callable[[Any, Watch], Any]:
+    def begin(self) -> Callable[[Any, ProgressCallback], Any]:
         """Read what the pieces need. Returns what does one of them."""
 
 
@@ -36,8 +36,8 @@ class Pool(Protocol):
 
     width: int
 
-    def do(self, task: Task, piece: Any, watch: Watch = ...) -> Any:
-        """The result of one piece, for any thread. watch: told the share that is done; what it raises stops the piece."""
+    def do(self, task: Task, piece: Any, on_progress: ProgressCallback = ...) -> Any:
+        """The result of one piece, for any thread. on_progress: called with the share that is done; what it raises stops the piece."""
 
     def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:
         """Every piece with its result, each once, in any order."""

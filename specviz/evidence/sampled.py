@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.decoding.sampler import Watch
 from specviz.evidence import decoders
 from specviz.evidence.pieces import Pool
 from specviz.evidence.report import report
@@ -14,6 +13,7 @@ from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import draw_all
 from specviz.evidence.tests import Plan, answer
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 
 
@@ -39,7 +39,7 @@ def sampled_and_tested(
     name: str,
     effort: SampleEffort,
     saved: SavedSamples,
-    told: Callable[[str], Watch],
+    told: Callable[[str], ProgressCallback],
     elsewhere: Pool | None = None,
 ) -> dict[str, Any]:
     """The report, JSON-ready, of the decoder ``name`` under these settings (``sources.known`` and ``sources.under``).

@@ -9,7 +9,7 @@ follow the target's distribution, then for any prefixes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch import Tensor
 from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback, ignore_progress
 
 LEAST = 5.0  # expected count of a cell of a conditional test
 Group = tuple[np.ndarray, np.ndarray]
@@ -60,7 +61,7 @@ def score(
     prompt: Sequence[int],
     samples: Samples,
     eos_token_ids: frozenset[int] = frozenset(),
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Scores:
     """Score every sample. Without a draft ``favored`` and ``favored_mass`` stay empty. Cost: one distribution per distinct prefix."""
     rows, length = samples.tokens.shape
@@ -79,7 +80,7 @@ def score(
             sizes = np.diff(ends[where.start : where.stop + 1])
             group = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
             _read(scores, (mine, place), group, torch.from_numpy(samples.tokens[mine, place].astype(np.int64)), p, q, ids)
-            watch((place + where.stop / len(paths)) / length)
+            on_progress((place + where.stop / len(paths)) / length)
     return scores
 
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from specviz.decoding.sampler import Watch
 from specviz.evidence.partition import Known, Partition, exact_partition
 from specviz.evidence.tests import MARGIN, Answer, Plan
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, g_test
 from specviz.statistics.power import detectable_tv, holm
@@ -46,13 +46,13 @@ def partition(
     return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
 
 
-def partitions(pair: LoadedPair, settings: Settings, cells: int, least: float, watch: Watch) -> list[Partition]:
+def partitions(pair: LoadedPair, settings: Settings, cells: int, least: float, on_progress: ProgressCallback) -> list[Partition]:
     """At most ``cells`` cells of mass ``least`` or more, for a picture, and then the cells of every look."""
     target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
     known: Known = {}
     made = [exact_partition(target, prompt, settings.length, cells, least, stops, known)]
     for look in range(LOOKS.looks):
-        watch((1 + look) / (1 + LOOKS.looks))
+        on_progress((1 + look) / (1 + LOOKS.looks))
         made.append(partition(target, prompt, look, settings.length, stops, known))
     return made
 

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specviz.decoding.sampler import Shard, ShardState, Watch, shared_distributions
+from specviz.decoding.sampler import Shard, ShardState, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import decoders
 from specviz.evidence.pieces import PairThere, Pool, admit, described
 from specviz.evidence.saved import ModeSamples, SavedSamples
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 
 SHARD = {decoders.SHARED: 2_000_000, decoders.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
@@ -50,14 +51,14 @@ class Drawing:
     pair: PairThere
     work: Work
 
-    def begin(self) -> Callable[[Cut, Watch], Samples]:
+    def begin(self) -> Callable[[Cut, ProgressCallback], Samples]:
         admit(self.work.settings)
         return partial(drawn, self.pair.read(), self.work)
 
 
-def drawn(pair: LoadedPair, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
+def drawn(pair: LoadedPair, work: Work, cut: Cut, on_progress: ProgressCallback = ignore_progress) -> Samples:
     """The samples of a shard."""
-    return decoders.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
+    return decoders.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, on_progress)
 
 
 def asked(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def draw_all(
     ids: Sequence[int],
     most: int,
     seconds: float,
-    watch: Watch,
+    on_progress: ProgressCallback,
     elsewhere: Pool | None = None,
 ) -> Samples:
     """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
@@ -97,7 +98,7 @@ def draw_all(
     if elsewhere is not None and part.n - len(part.tokens) > size:
         left = [Cut(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
         task = Drawing(PairThere.of(pair, settings), Work(name, mode, settings, tuple(ids)))
-        _gathered(elsewhere.done(task, left), part, saved, watch)
+        _gathered(elsewhere.done(task, left), part, saved, on_progress)
 
     def keep(state: ShardState) -> None:
         part.half = state
@@ -108,7 +109,7 @@ def draw_all(
         count = min(size, part.n - first)
 
         def told(share: float, first: int = first, count: int = count) -> None:
-            watch((first + count * share) / part.n)
+            on_progress((first + count * share) / part.n)
 
         if mode == decoders.SHARED:
             shard = Shard(*decoders.arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
@@ -117,11 +118,13 @@ def draw_all(
             samples = decoders.draw(name, mode, pair, settings, ids, first, count, told)
         part.add(samples)
         saved.tick()
-    watch(1.0)
+    on_progress(1.0)
     return Samples(part.tokens, settings.to_record(), part.source)
 
 
-def _gathered(drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: SavedSamples, watch: Watch) -> None:
+def _gathered(
+    drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
+) -> None:
     """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
     waiting: dict[int, Samples] = {}
     for _, samples in drawn:
@@ -129,7 +132,7 @@ def _gathered(drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: Sa
         while (following := waiting.pop(len(part.tokens), None)) is not None:
             part.add(following)
         saved.tick()
-        watch((len(part.tokens) + sum(map(len, waiting.values()))) / part.n)
+        on_progress((len(part.tokens) + sum(map(len, waiting.values()))) / part.n)
 
 
 def cuts(mode: str, n: int) -> list[int]:

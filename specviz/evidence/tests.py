@@ -6,7 +6,7 @@ sample is counted in its cell and scored along its own text. The answer is one o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.scores import Scores, score
 from specviz.models.base import LanguageModel
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
@@ -128,7 +129,7 @@ def answer(
     mode: str,
     eos_token_ids: frozenset[int] = frozenset(),
     reference: Samples | None = None,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
     partition: Partition | None = None,
 ) -> Answer:
     """Test the samples as planned.
@@ -139,8 +140,8 @@ def answer(
     if partition is None:
         partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
     counts = partition.counts(samples)
-    scores = score(target, draft, prompt, samples, eos_token_ids, part(watch, 0.0, SCORING))
-    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, eos_token_ids, reference, watch))
+    scores = score(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
+    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, eos_token_ids, reference, on_progress))
     return judged(plan, mode, tests, partition, counts)
 
 
@@ -175,9 +176,7 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
     )
 
 
-def _tests(
-    plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, watch: Callable[[float], None]
-):
+def _tests(plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, on_progress: ProgressCallback):
     """The tests that need every sample."""
     level = {"alpha": plan.level}
     if groups := [group for place in scores.groups for group in place]:
@@ -199,14 +198,9 @@ def _tests(
             [tuple(t for t in row if t != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
             for arm in (samples, reference)
         ]
-        named = level | {"name": "two samples: these and target-only", "watch": part(watch, SCORING, 1.0)}
+        named = level | {"name": "two samples: these and target-only", "on_progress": scale_progress(on_progress, SCORING, 1.0)}
         yield permutation_test(*arms, permutations=int(1.5 / plan.level), **named)
-    watch(1.0)
-
-
-def part(watch: Callable[[float], None], low: float, high: float) -> Callable[[float], None]:
-    """Progress of one part of the work: maps [0, 1] to [low, high] of the whole."""
-    return lambda share: watch(low + (high - low) * share)
+    on_progress(1.0)
 
 
 def _grouped(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

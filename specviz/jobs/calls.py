@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.decoding.sampler import Watch
 from specviz.errors import SpecvizError
 from specviz.evidence.pieces import PairThere
 from specviz.jobs.dispatch import Crew
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 
 Function = Callable[..., Any]  # (pair, *arguments, watch) -> anything that can be sent; of a module, and pure
@@ -23,12 +23,12 @@ class Calling:
     pair: PairThere
     function: Function
 
-    def begin(self) -> Callable[[Arguments, Watch], tuple[Any, SpecvizError | None]]:
+    def begin(self) -> Callable[[Arguments, ProgressCallback], tuple[Any, SpecvizError | None]]:
         pair = self.pair.read()
 
-        def call(given: Arguments, watch: Watch) -> tuple[Any, SpecvizError | None]:
+        def call(given: Arguments, on_progress: ProgressCallback) -> tuple[Any, SpecvizError | None]:
             try:
-                return self.function(pair, *given.all, watch), None
+                return self.function(pair, *given.all, on_progress), None
             except SpecvizError as error:  # goes back as it is: the caller knows what to do with it
                 return None, error
 
@@ -67,16 +67,16 @@ class Calls:
         function: Function,
         settings: Settings,
         given: tuple[Any, ...],
-        watch: Watch = lambda share: None,
+        on_progress: ProgressCallback = ignore_progress,
         words: str = "work",
         first: bool = False,
     ) -> Any:
-        """What ``function(pair, *given, watch)`` returns. watch: told the share that is done; what it raises stops the call.
+        """What ``function(pair, *given, watch)`` returns. on_progress: called with the share that is done; what it raises stops the call.
 
         settings  name the pair; first  whether it goes before all others that wait for a worker. Raises the function's
                   SpecvizError, and ClusterError if there are no workers, or the call is lost again and again.
         """
-        found, error = self.crew.do(Calling(self._there(settings), function), Arguments(words, given), watch, first)
+        found, error = self.crew.do(Calling(self._there(settings), function), Arguments(words, given), on_progress, first)
         if error is not None:
             raise error
         return found

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from queue import Empty, PriorityQueue, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from specviz.decoding.sampler import Watch
 from specviz.errors import ClusterError
 from specviz.evidence.pieces import Task
+from specviz.progress import ProgressCallback, ignore_progress
 
 MOMENT = 0.25  # seconds between two looks at what a worker does
 LOOK = 0.05  # seconds between two looks of whoever waits for a piece: then it says whether it still wants it
@@ -98,13 +98,13 @@ class Crew:
         """The numbers of the workers' processes."""
         return [seat.process for seat in self.seats if seat.process is not None]
 
-    def do(self, task: Task, piece: Any, watch: Watch = lambda share: None, first: bool = False) -> Any:
-        """The result of one piece. watch: told the share of it that is done; what it raises stops the piece.
+    def do(self, task: Task, piece: Any, on_progress: ProgressCallback = ignore_progress, first: bool = False) -> Any:
+        """The result of one piece. on_progress: called with the share of it that is done; what it raises stops the piece.
 
         first  whether it goes before all others that wait
         """
         calls = self._asked(task, [piece], first)
-        for call in self._back(calls, lambda: watch(calls[0].share)):
+        for call in self._back(calls, lambda: on_progress(calls[0].share)):
             return call.result
 
     def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:

@@ -127,15 +127,15 @@ def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Calla
 
 
 def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, Any], None]:
-    """A clock's watch that says the number of each run as it begins."""
+    """A callback of a clock that says the number of each run as it begins."""
     told: set[int] = set()
 
-    def watch(share: float, run: int, key: Any) -> None:
+    def on_progress(share: float, run: int, key: Any) -> None:
         if run not in told:
             told.add(run)
             say(f"run {run} of {runs}" if run > 0 else "warm-up")
 
-    return watch
+    return on_progress
 
 
 def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:

@@ -89,26 +89,26 @@ class Clock(Generic[Key]):
     def until(
         self,
         runs: int,
-        watch: Callable[[float, int, Key], None] = lambda share, run, key: None,
+        on_item: Callable[[float, int, Key], None] = lambda share, run, key: None,
         between: Callable[[float, int, Any], None] = lambda share, run, item: None,
     ) -> Clock[Key]:
         """Go on until so many runs counted.
 
-        watch    called before each item of each contestant (share done, run, contestant); what it raises ends the work
+        on_item  called before each item of each contestant (share done, run, contestant); what it raises ends the work
         between  called after each item of each run (share done, run, item); not timed
         """
         first = self._run
         while self._run < runs:
-            self._one_run(lambda inside: (self._run - first - 1 + inside) / (runs - first), watch, between)
+            self._one_run(lambda inside: (self._run - first - 1 + inside) / (runs - first), on_item, between)
         return self
 
-    def _one_run(self, share: Callable[[float], float], watch: Callable, between: Callable) -> None:
+    def _one_run(self, share: Callable[[float], float], on_item: Callable, between: Callable) -> None:
         self._run += 1
         items, count, laps = self.items(self._run), len(self._names), {key: Lap(self._run) for key in self._names}
         for number, item in enumerate(items):
             begin = (self._run + number) % count
             for place, key in enumerate((*self._names[begin:], *self._names[:begin])):
-                watch(share((number + place / count) / len(items)), self._run, key)
+                on_item(share((number + place / count) / len(items)), self._run, key)
                 laps[key].item = item
                 self._time(key, laps[key])
             between(share((number + 1) / len(items)), self._run, item)

@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -64,7 +65,7 @@ def timed(
     pair: LoadedPair,
     runs: int,
     warm: int = 0,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
     alike: Collection[Key] = (),
 ) -> Clock[Key]:
     """Parts of work on one interleaved clock that waits for the pair's device.
@@ -83,7 +84,7 @@ def timed(
         part()
 
     clock = Clock({key: partial(work, key) for key in parts}, warm, settle=partial(settle, pair))
-    return clock.until(runs, lambda share, run, key: watch(share))
+    return clock.until(runs, lambda share, run, key: on_progress(share))
 
 
 def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:

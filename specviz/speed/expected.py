@@ -18,6 +18,7 @@ from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.pairs.fit import parameters
 from specviz.models.pairs.shallow import cut, depth, shallow
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -59,12 +60,12 @@ def measure_expected(
     draft: PretrainedConfig,
     device: torch.device,
     dtype: torch.dtype,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
     layer_bytes: int = BYTES,
 ) -> Expected:
     """Time a pair that is known by its configurations alone.
 
-    watch        called with the share that is done; what it raises ends the work
+    on_progress  called with the share that is done; what it raises ends the work
     layer_bytes  about how many bytes of layers the deeper of two models has, at least two layers
 
     Raises MemoryError or RuntimeError where the machine has no room for it.
@@ -81,9 +82,9 @@ def measure_expected(
         proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
         contestants["draft", layers] = lambda lap, proposer=proposer, randomness=randomness: proposer.propose(rows, randomness)
     clock = Clock(contestants, settle=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
-    clock.until(1, lambda share, run, key: watch(0.3 * share))
+    clock.until(1, lambda share, run, key: on_progress(0.3 * share))
     spent = sum(sum(clock.seconds(key)) for key in contestants)
-    clock.until(max(LEAST, min(RUNS, int(SECONDS / spent))), lambda share, run, key: watch(0.3 + 0.7 * share))
+    clock.until(max(LEAST, min(RUNS, int(SECONDS / spent))), lambda share, run, key: on_progress(0.3 + 0.7 * share))
     parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
     return Expected(
         *(

@@ -18,7 +18,7 @@ from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.remembered import RememberingPair
-from specviz.progress import Expect, Watch, stages, unwatched
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -51,10 +51,10 @@ def compare_methods(
     settings: Settings,
     runs: int = 6,
     draws: int = 2000,
-    watch: Watch = unwatched,
+    on_progress: ProgressCallback = ignore_progress,
     keys: Sequence[str] = tuple(ENTRIES),
-    expect: Expect = unwatched,
-    show: Callable[[MethodComparison], None] = unwatched,
+    expect: Expect = ignore_progress,
+    show: Callable[[MethodComparison], None] = ignore_progress,
 ) -> MethodComparison:
     """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
 
@@ -66,11 +66,11 @@ def compare_methods(
     under = {key: ENTRIES[key].under(settings) for key, row in rows.items() if not row.reason}
     ids, paces = pair.encode(settings.prompt), []
     for key, own in under.items():
-        watch(0.0, f"{ENTRIES[key].name}: how long it takes")
+        on_progress(0.0, f"{ENTRIES[key].name}: how long it takes")
         paces.append(paced(speculative(pair, own, ids)))
     weights = stage_seconds(paces, settings.length, runs, draws)
     expect(sum(weights.values()))
-    tell = stages(watch, weights)
+    tell = split_progress(on_progress, weights)
     for number, (key, own) in enumerate(under.items()):
         tell[WARMING](number / len(under), f"{ENTRIES[key].name}: a first run")
         rows[key] = replace(rows[key], trace=last_round(pair, own))
@@ -167,8 +167,8 @@ def last_round(pair: LoadedPair, settings: Settings) -> Trace:
     return written(pair, settings, before, (kept,))
 
 
-def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> FirstToken:
-    """Samples of the first token by the engine, beside the exact distribution of the target. watch: told the share that is done."""
+def first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
+    """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
     target, proposer = opened(pair, own)
     row = Prefix(ids, 0, LEVELS)
@@ -180,7 +180,7 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
         shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
         samples = decoded(shard)
         tokens += samples.tokens[:, 0].tolist()
-        watch(len(tokens) / draws)
+        on_progress(len(tokens) / draws)
     cells = _cells(probs, top)
     counts = np.array([tokens.count(token) for token in top])
     counts = np.append(counts, draws - counts.sum())

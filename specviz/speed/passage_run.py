@@ -12,7 +12,7 @@ from functools import partial
 
 from specviz.decoding.run import written
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Expect, stages, unwatched
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.speed.bench import alone, measured_on, speculative
@@ -31,7 +31,7 @@ BARS = 6  # largest tokens of a fork's distributions
 AT_ONCE = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
 OPENING = 12  # words of a paragraph that a text of the survey continues
 
-Watch = Callable[[float, str, Sequence[TimedRound]], None]
+RoundsCallback = Callable[[float, str, Sequence[TimedRound]], None]
 
 
 def writing(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
@@ -49,13 +49,13 @@ def write(
     pair: LoadedPair,
     settings: Settings,
     runs: int = 3,
-    watch: Watch = unwatched,
-    expect: Expect = unwatched,
-    show: Callable[[Passage], None] = unwatched,
+    on_rounds: RoundsCallback = ignore_progress,
+    expect: Expect = ignore_progress,
+    show: Callable[[Passage], None] = ignore_progress,
 ) -> Passage:
     """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
-    runs    timed ones, the first among them; watch  (share done, what is done, rounds of the first run so far), after every round;
+    runs    timed ones, the first among them; on_rounds  (share done, what is done, rounds of the first run so far), after every round;
             what it raises ends the work
     expect  told after the warm-up how long the rest will take; show  told the passage after each run but the last, with the rates so far
     Raises SettingsError for names that are not known and prompts that do not fit.
@@ -65,13 +65,13 @@ def write(
     warming: list[TimedRound] = []
     for one in writing(pair, replace(settings, length=min(WARM, settings.length))):
         warming.append(one)
-        watch(0.0, "Warming up", ())
+        on_rounds(0.0, "Warming up", ())
     made: list[list[TimedRound]] = [[]]
     both, reading = stage_seconds(warming, settings.length)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
     weights = {first: both, read: reading, again: both * (runs - 1)}
     expect(sum(weights.values()))
-    tell = stages(lambda share, doing: watch(share, doing, made[0]), weights)
+    tell = split_progress(lambda share, doing="": on_rounds(share, doing, made[0]), weights)
 
     def run(told: Callable[[float], None]) -> None:
         done = 0
@@ -127,7 +127,11 @@ def so_far(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -
 
 
 def score(
-    pair: LoadedPair, settings: Settings, prompt: Sequence[int], tokens: Sequence[int], watch: Callable[[], None] = lambda: None
+    pair: LoadedPair,
+    settings: Settings,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    on_round: Callable[[], None] = lambda: None,
 ) -> ScoredText:
     """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
 
@@ -140,7 +144,7 @@ def score(
         for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
             probs = two_distributions(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
-        watch()
+        on_round()
     p, q, betas, distributions = zip(*found, strict=True)
     forks = {place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
     mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
@@ -155,7 +159,7 @@ def _raws(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
 
 
 def survey(
-    pair: LoadedPair, settings: Settings, texts: int, length: int, watch: Callable[[float], None] = lambda share: None
+    pair: LoadedPair, settings: Settings, texts: int, length: int, on_progress: ProgressCallback = ignore_progress
 ) -> tuple[ScoredText, ...]:
     """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
 
@@ -170,5 +174,5 @@ def survey(
         ids = pair.encode(prompt)
         tokens = [token for round_ in alone(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
         found.append(replace(score(pair, own, ids, tokens), forks={}, pieces={}))
-        watch((number + 1) / texts)
+        on_progress((number + 1) / texts)
     return tuple(found)

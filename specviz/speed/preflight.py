@@ -24,6 +24,7 @@ from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, p
 from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
+from specviz.progress import ProgressCallback
 from specviz.records import plain_fields
 from specviz.speed.expected import Expected, measure_expected
 from specviz.statistics.finding import size_in_words
@@ -145,7 +146,7 @@ class _Read:
 
 
 def nothing(share: float, what: str) -> None:
-    """The default of ``watch``."""
+    """The default of ``on_progress``."""
 
 
 def check(
@@ -154,7 +155,7 @@ def check(
     device: str = "auto",
     dtype: str = "auto",
     probe: bool = True,
-    watch: Callable[[float, str], None] = nothing,
+    on_progress: ProgressCallback = nothing,
     cancelled: Callable[[], bool] = never,
 ) -> Preflight:
     """Find out whether a pair will run here.
@@ -162,7 +163,7 @@ def check(
     target, draft  places: folders or hub names
     device, dtype  as ``load_pair`` takes them
     probe          whether to measure what a pass will take, some seconds
-    watch          called with the share that is done and what is being done; what it raises ends the check
+    on_progress  called with the share that is done and what is being done; what it raises ends the check
     cancelled      asked while something is fetched
 
     Raises SettingsError for an unknown device or dtype, DownloadStopped if it was cancelled, and nothing else of its own.
@@ -170,12 +171,12 @@ def check(
     where, kind = pick_device(device, dtype)
     read = []
     for number, (place, role) in enumerate(((target, "target"), (draft, "draft"))):
-        watch(0.25 * number, f"the {role}'s files")
+        on_progress(0.25 * number, f"the {role}'s files")
         read.append(_read(place.strip(), role, kind, cancelled))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = fit.free_bytes(where), fit.free_bytes(torch.device("cpu")), free_disk()
-    watch(0.5, "the tokenizers")
+    on_progress(0.5, "the tokenizers")
     differ, problems, notes = _apart(one, other)
     notes += _notes(one, other, kind, where, differ is None)
     made = Preflight(
@@ -187,8 +188,10 @@ def check(
     )
     if not probe or one.config is None or other.config is None or _hopeless(made):
         return made
-    watch(0.6, "the time of a pass")
-    expected, said = _probe(one.config, other.config, where, kind, lambda share: watch(0.6 + 0.4 * share, "the time of a pass"))
+    on_progress(0.6, "the time of a pass")
+    expected, said = _probe(
+        one.config, other.config, where, kind, lambda share: on_progress(0.6 + 0.4 * share, "the time of a pass")
+    )
     return replace(made, expected=expected, notes=(*notes, *said))
 
 
@@ -346,12 +349,12 @@ def _hopeless(found: Preflight) -> bool:
 
 
 def _probe(
-    target: PretrainedConfig, draft: PretrainedConfig, device: torch.device, dtype: torch.dtype, watch: Callable[[float], None]
+    target: PretrainedConfig, draft: PretrainedConfig, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback
 ) -> tuple[Expected | None, tuple[str, ...]]:
     if target.is_encoder_decoder != draft.is_encoder_decoder:
         return None, ()
     try:
-        return measure_expected(target, draft, device, dtype, watch), ()
+        return measure_expected(target, draft, device, dtype, on_progress), ()
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise

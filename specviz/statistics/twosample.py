@@ -5,7 +5,7 @@ Continuations are tuples of ids, or texts; a text is compared character by chara
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from specviz.errors import EvidenceError
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts
 from specviz.statistics.power import detectable_tv, pooled_draws
 from specviz.statistics.random_streams import Use, generator
@@ -33,14 +34,14 @@ def permutation_test(
     alpha: float = ALPHA,
     power: float = POWER,
     name: str = "permutation of two samples",
-    watch: Callable[[float], None] = lambda fraction: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Finding:
     """Is any beginning more frequent in one sample than in the other? p = (1 + permutations at least as extreme) / (1 + B).
 
     first, second  1 to 4,000 continuations each, all tuples of ids or all texts; independent, of one prompt
     permutations   B; the smallest possible p-value is 1 / (1 + B)
     seed           of the permutations, which have their own random stream
-    watch          called repeatedly with the fraction that is done; may raise to stop the test
+    on_progress  called repeatedly with the fraction that is done; may raise to stop the test
 
     The statistic is the largest difference between the two samples' frequencies of a beginning, in standard deviations under
     permutation, over all beginnings that two or more continuations share (whole continuations included). Long texts hardly ever
@@ -71,7 +72,7 @@ def permutation_test(
     observed = float(largest(labels[order][None])[0])
     random, null = generator(seed, Use.PERMUTATION), []
     for begin in range(0, permutations, AT_ONCE):
-        watch(begin / permutations)
+        on_progress(begin / permutations)
         repeated = np.tile(labels, (min(AT_ONCE, permutations - begin), 1))
         null.append(largest(random.permuted(repeated, axis=1)))
     extremes = np.concatenate(null)

@@ -24,12 +24,12 @@ from tests.audit.server import serving
 PLAIN = Manner("Once upon a time", 4)
 
 
-def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, watch=lambda share, doing: None, rate=None, **asked):
+def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
     """One call of ``collect``, as the command makes it."""
-    return in_turn([server], [path], samples, manner, watch, rate, **asked)[0]
+    return in_turn([server], [path], samples, manner, on_progress, rate, **asked)[0]
 
 
-def in_turn(servers, paths, samples, manner=PLAIN, watch=lambda share, doing: None, rate=None, **asked):
+def in_turn(servers, paths, samples, manner=PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
     """The same for several servers: their records."""
     jobs = []
     try:
@@ -39,7 +39,7 @@ def in_turn(servers, paths, samples, manner=PLAIN, watch=lambda share, doing: No
             profile, _, said = who.profile.settled(endpoint, manner)
             how = Asked(samples, **{"at_once": 4, "arm": arm} | asked)
             jobs.append(Job(endpoint, replace(who, profile=profile), manner, how, path, (), tuple(said)))
-        return collect(jobs, watch)
+        return collect(jobs, on_progress)
     finally:
         for job in jobs:
             job.endpoint.close()
@@ -94,7 +94,7 @@ def test_work_that_is_stopped_keeps_a_first_part_and_goes_on_with_fresh_seeds(tm
 
     with serving() as server:
         with pytest.raises(KeyboardInterrupt):
-            gathered(server, path, watch=stop)
+            gathered(server, path, on_progress=stop)
         kept = path.read_bytes()
         count = kept.count(b"\n")
         assert 10 <= count < 40 and kept.endswith(b"\n") and read_record(path).samples == count
@@ -216,7 +216,7 @@ def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_ne
                     setattr(server.switches, name, value)
 
         with pytest.raises(EndpointError, match=f"describes itself in another way than when the work began: .*{sentence}"):
-            gathered(server, path, watch=restart)
+            gathered(server, path, on_progress=restart)
     assert 20 <= read_record(path).samples <= 40
 
 
@@ -398,11 +398,11 @@ def test_a_slow_server_is_not_left_behind(tmp_path):
     """However unlike their speeds: at every moment the two files differ by less than one batch."""
     apart, paths = [], of_both(tmp_path)
 
-    def watch(share: float, doing: str) -> None:
+    def on_progress(share: float, doing: str) -> None:
         apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
 
     with serving(slow=lambda number: 0.01) as slow, serving() as quick:
-        in_turn([slow, quick], paths, 5 * TURN, watch=watch, at_once=1)
+        in_turn([slow, quick], paths, 5 * TURN, on_progress=on_progress, at_once=1)
     assert 0 < max(apart) <= TURN and apart[-1] == 0
 
 
@@ -418,7 +418,7 @@ def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_ha
 
     with two_that_tell(order) as servers:
         with pytest.raises(KeyboardInterrupt):
-            in_turn(servers, of_both(kept), 6 * TURN, watch=stop, at_once=1)
+            in_turn(servers, of_both(kept), 6 * TURN, on_progress=stop, at_once=1)
         first = [path.read_bytes() for path in of_both(kept)]
         lines = [content.count(b"\n") for content in first]
         assert 5 * TURN <= sum(lines) < 8 * TURN and abs(lines[0] - lines[1]) <= TURN

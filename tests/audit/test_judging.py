@@ -31,10 +31,10 @@ SECOND = Request.of("http://localhost:8001/v1/completions", VLLM(), Manner(PROMP
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
-def judged(pair, name: str, drafted=True, watch=lambda share, doing: None, **settings) -> dict:
+def judged(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
     asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
-    return judging.judge(file, pair=pair, watch=watch, request=REQUEST, **asked)
+    return judging.judge(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def progress():
 
 @pytest.fixture(scope="module")
 def wrong(pair, progress):
-    watch = lambda share, doing: progress.append((share, doing))  # noqa: E731
-    return judged(pair, "R18", watch=watch, temperature=1.0, max_tokens=3, model="tiny")
+    on_progress = lambda share, doing: progress.append((share, doing))  # noqa: E731
+    return judged(pair, "R18", on_progress=on_progress, temperature=1.0, max_tokens=3, model="tiny")
 
 
 def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):

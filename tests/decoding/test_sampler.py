@@ -156,7 +156,9 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     settings = Settings(gamma=2, length=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
-    shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), watch=shares.append)
+    shared_distributions(
+        Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=shares.append
+    )
     assert shares == sorted(shares) and shares[-1] == 1.0
 
     class Enough(Exception):
@@ -166,7 +168,7 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
         raise Enough
 
     with pytest.raises(Enough):
-        shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), watch=stop)
+        shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=stop)
 
 
 def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():

@@ -247,13 +247,13 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
     only, seen, killed = ("draft", "several"), [], []
     with crew(None, "cpu", processes=2) as elsewhere:
 
-        def watch(share, name):
+        def on_progress(share, name):
             seen.append(share)
             if not killed:
                 killed.append(elsewhere.processes[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        shared = examine(pair, settings, TV, only, watch, elsewhere)
+        shared = examine(pair, settings, TV, only, on_progress, elsewhere)
     alone = examine(pair, settings, TV, only)
     assert killed and [named(cell) for cell in shared.cells] == [named(cell) for cell in alone.cells]
     for cell, same in zip(shared.cells, alone.cells, strict=True):

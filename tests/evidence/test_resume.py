@@ -55,9 +55,9 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
     ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
-    def attempt(path, watch):
+    def attempt(path, on_progress):
         saved = SavedSamples.open(path, {"mode": mode, "decoder": name})
-        return shards.draw_all(saved, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
+        return shards.draw_all(saved, name, mode, pair, settings, ids, times[mode], 60.0, on_progress).tokens
 
     whole, eos_token_ids = attempt(None, lambda share: None), 0
     while eos_token_ids < 100:

@@ -76,8 +76,8 @@ class Actor:
 
 class Halving:
     def begin(self):
-        def halve(piece, watch):
-            watch(0.5)
+        def halve(piece, on_progress):
+            on_progress(0.5)
             return piece // 2
 
         return halve

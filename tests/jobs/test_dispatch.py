@@ -57,10 +57,10 @@ def crew():
         assert all(seat.ends for seat in one.seats[: len(one.threads)]), "every worker that was started is ended"
 
 
-def tokens(pair, mode, elsewhere=None, path=None, watch=lambda share: None):
+def tokens(pair, mode, elsewhere=None, path=None, on_progress=lambda share: None):
     saved = SavedSamples.open(path, {"mode": mode})
     ids = pair.encode(SETTINGS.prompt)
-    return shards.draw_all(saved, "speculative", mode, pair, SETTINGS, ids, SAMPLES, 1e6, watch, elsewhere).tokens
+    return shards.draw_all(saved, "speculative", mode, pair, SETTINGS, ids, SAMPLES, 1e6, on_progress, elsewhere).tokens
 
 
 def words(first: int, size: int) -> str:
@@ -108,7 +108,7 @@ def test_a_single_shard_is_drawn_here(pair, monkeypatch, crew):
 @pytest.mark.usefixtures("small")
 def test_the_share_that_is_told_grows_to_one(pair, crew):
     told: list[float] = []
-    tokens(pair, decoders.ENGINE, crew(Plan()), watch=told.append)
+    tokens(pair, decoders.ENGINE, crew(Plan()), on_progress=told.append)
     assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
 
 
@@ -138,7 +138,7 @@ def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_ord
     size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), Plan({"cell code, ngram, temperature 1, top-p 0.5": 2})
     asked = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
     told: list[float] = []
-    assert run_study(*asked, watch=told.append, elsewhere=crew(plan)).cells == run_study(*asked).cells
+    assert run_study(*asked, on_progress=told.append, elsewhere=crew(plan)).cells == run_study(*asked).cells
     assert set(plan.lost.values()) == {0} and told == sorted(told) and told[-1] == 1.0 and len(told) == 12
 
 
@@ -146,7 +146,7 @@ class Adding:
     """A task without models: 1 is added to each piece."""
 
     def begin(self):
-        return lambda piece, watch: piece + 1
+        return lambda piece, on_progress: piece + 1
 
 
 def test_what_a_piece_raises_reaches_who_asked_and_the_others_go_on(crew):
@@ -188,13 +188,13 @@ def test_a_piece_whose_watch_raises_is_stopped_and_its_worker_takes_the_next(cre
     plan = Plan(held={"1"})
     team, told = crew(plan, seats=1), []
 
-    def watch(share):
+    def on_progress(share):
         told.append(share)
         if share:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        team.do(Adding(), 1, watch)
+        team.do(Adding(), 1, on_progress)
     assert told[-1] == 0.5 and team.do(Adding(), 2) == 3 and team.seats[0].stopped
 
 

@@ -60,9 +60,11 @@ def address():
             cluster.shutdown()
 
 
-def drawn(pair, settings, elsewhere=None, watch=lambda share: None):
+def drawn(pair, settings, elsewhere=None, on_progress=lambda share: None):
     ids, saved = pair.encode(settings.prompt), SavedSamples.open(None, {})
-    return shards.draw_all(saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, watch, elsewhere).tokens
+    return shards.draw_all(
+        saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, on_progress, elsewhere
+    ).tokens
 
 
 def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
@@ -161,7 +163,7 @@ def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path)
                 killed.append(elsewhere.processes[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = run_study(*asked, watch=kill, resume=tmp_path / "cells", elsewhere=elsewhere)
+        found = run_study(*asked, on_progress=kill, resume=tmp_path / "cells", elsewhere=elsewhere)
     assert killed and found.cells == run_study(*asked).cells
 
 

@@ -94,13 +94,13 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
 
     seen = []
 
-    def watch(share, doing, events):
+    def on_progress(share, doing, events):
         seen.append((share, doing, len(events)))
         if len(events) == 5:
             raise Enough
 
     with pytest.raises(Enough):
-        passage_run.write(pair, SETTINGS, 2, watch)
+        passage_run.write(pair, SETTINGS, 2, on_progress)
     assert seen[0][1] == "Warming up" and seen[-1][2] == 5
     assert all(0.0 <= share <= 1.0 for share, _, _ in seen)
 

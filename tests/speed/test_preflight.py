@@ -254,7 +254,7 @@ def test_an_unknown_device_or_number_type_is_refused(pair_folders):
 
 def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
     shares = []
-    check(*map(str, pair_folders), device="cpu", watch=lambda share, what: shares.append((share, what)))
+    check(*map(str, pair_folders), device="cpu", on_progress=lambda share, what: shares.append((share, what)))
     assert [share for share, _ in shares] == sorted(share for share, _ in shares)
     assert {"the target's files", "the draft's files", "the tokenizers", "the time of a pass"} == {what for _, what in shares}
     hub.add("owner/model", pair_folders[0])

@@ -26,9 +26,9 @@ class Elsewhere:
     def __init__(self, pair, ready=True):
         self.pair, self.ready, self.asked = pair, ready, []
 
-    def do(self, function, settings, given, watch, words, first):
+    def do(self, function, settings, given, on_progress, words, first):
         self.asked.append((function, settings, given, words, first))
-        watch(0.5)
+        on_progress(0.5)
         return function(self.pair, *given, lambda share: None)
 
 

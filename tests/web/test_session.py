@@ -19,7 +19,7 @@ def waiting() -> None:
     if "page" not in st.session_state:
         st.session_state.page = PageState(None, Queue())
         st.session_state.page.submit(lambda state, ticket: [(ticket.tick(0.0), time.sleep(0.01)) for _ in range(6000)])
-    session.watch("page")
+    session.on_progress("page")
 
 
 def test_no_two_runs_have_a_fragment_of_one_name(monkeypatch):

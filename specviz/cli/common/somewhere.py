@@ -21,7 +21,7 @@ class Whole:
         from specviz.evidence.pieces import admit
 
         admit(self.settings)
-        return lambda more, watch: self.work(self.settings, *more)
+        return lambda more, on_progress: self.work(self.settings, *more)
 
 
 def somewhere(options: argparse.Namespace, work: Callable[..., Any], settings: Settings, *more: Any) -> Any:

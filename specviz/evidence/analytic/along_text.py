@@ -13,7 +13,7 @@ reports. Covers chains, and rules that decide about each draft token from its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -28,6 +28,7 @@ from specviz.models.attachments.eagle import eagle_of
 from specviz.models.attachments.exits import exit_of
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import EAGLE, EARLY_EXIT, opened
 from specviz.randomness import Prefix, Purpose, Randomness
@@ -130,7 +131,7 @@ def analytic(
     fresh: Fresh | Alone,
     fresh_draft: FreshDraft | None = None,
     positions: int = 300,
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> Analytic:
     """Compare the next-token distribution at ``positions`` distinct prefixes, or at as many as the text has.
 
@@ -149,7 +150,7 @@ def analytic(
         text = handed.row.ids + handed.tokens
         prefixes |= {text[: len(handed.row.ids) + node] for node in range(decided)}
         accepted.append(path)
-        watch(min(1.0, len(prefixes) / positions))
+        on_progress(min(1.0, len(prefixes) / positions))
         if len(prefixes) >= positions:
             break
     near = tuple(place for place in places if place.margin < TIE)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from specviz.decoding.engine import advance, opening_row, step
-from specviz.decoding.sampler import Shard, Watch, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import Arguments
 from specviz.evidence.bugs.builders import honest
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 
@@ -54,15 +55,19 @@ class Written:
         return sum(map(len, self.texts))
 
 
-def samples(pair: LoadedPair, side: Side, shared: bool, ids: tuple[int, ...], first: int, count: int, watch: Watch) -> Samples:
+def samples(
+    pair: LoadedPair, side: Side, shared: bool, ids: tuple[int, ...], first: int, count: int, on_progress: ProgressCallback
+) -> Samples:
     """Samples ``first`` to ``first + count - 1`` of a side. shared: on shared distributions, else through the engine."""
     made, randomness = side.decoder(pair)
     decoder = made.target, made.proposer, made.rule, randomness, side.settings
     shard = Shard(*decoder, ids, pair.eos_token_ids, first, count)
-    return (shared_distributions if shared else decoded)(shard, source=side.name, watch=watch)
+    return (shared_distributions if shared else decoded)(shard, source=side.name, on_progress=on_progress)
 
 
-def written(pair: LoadedPair, side: Side, ids: tuple[int, ...], texts: int, length: int, watch: Watch) -> Written:
+def written(
+    pair: LoadedPair, side: Side, ids: tuple[int, ...], texts: int, length: int, on_progress: ProgressCallback
+) -> Written:
     """The first ``texts`` texts of a side, of ``length`` tokens, through the engine."""
     made, randomness = side.decoder(pair)
     opening = opening_row(ids, replace(side.settings, length=length), made.target.context)
@@ -80,5 +85,5 @@ def written(pair: LoadedPair, side: Side, ids: tuple[int, ...], texts: int, leng
             if row.remaining > 0 and round_.committed[-1] not in pair.eos_token_ids:
                 going.append(row)
         rows = going
-        watch(max(map(len, found)) / length)
+        on_progress(max(map(len, found)) / length)
     return Written(tuple(map(tuple, found)), checked, accepted, passes)

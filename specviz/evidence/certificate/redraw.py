@@ -23,6 +23,7 @@ from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.models.pairs.names import as_path, places_of
 from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 
 KINDS = ("float32", "float64")  # dtypes whose passes agree to six digits between machines
@@ -67,17 +68,17 @@ def models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
     return found
 
 
-def redraw(record: dict[str, Any], pair: LoadedPair, watch: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
+def redraw(record: dict[str, Any], pair: LoadedPair, on_progress: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
     """Draw every answer again and compare all its fields.
 
-    watch  watch(label) returns a function that is told the fraction done, in [0, 1]
+    on_progress  watch(label) returns a function that is told the fraction done, in [0, 1]
 
     Settings and seed are confirmed by the counts, because other settings give other samples.
     """
     settings, same = replace(Settings.from_record(record["settings"]), pair=pair.name), True
     for number, one in enumerate(record["answers"]):
         where, stored = f"{number + 1} {one['mode']}", answer_of(one)
-        made = again(record["decoder"], stored, pair, settings, watch, blocks_of(record))
+        made = again(record["decoder"], stored, pair, settings, on_progress, blocks_of(record))
         if isinstance(made, str):
             yield Line(f"{where}: cells", ALTERED, made)
             return
@@ -111,7 +112,7 @@ def analytic_again(record: dict[str, Any], pair: LoadedPair, settings: Settings)
 
 
 def again(
-    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, watch, blocks: Sequence[tuple[int, int]] = ()
+    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, on_progress, blocks: Sequence[tuple[int, int]] = ()
 ) -> Answer | str:
     """One answer from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong.
 
@@ -133,18 +134,18 @@ def again(
     partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):
         return wrong
-    drawing = watch(f"{mode}: drawing again")
+    drawing = on_progress(f"{mode}: drawing again")
     if blocks:
         samples = decoders.draw_blocks(decoders.known(decoder), pair, settings, ids, blocks, drawing)
     else:
         samples = drawn_again(decoder, stored, pair, settings, ids, drawing)
-    reference, reading = decoders.reference(pair, settings, ids), watch(f"{mode}: testing")
+    reference, reading = decoders.reference(pair, settings, ids), on_progress(f"{mode}: testing")
     made = answer(stored.plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, reading, partition)
     return replace(made, near=decoders.near(decoder, pair, settings, ids, partition, n, blocks))
 
 
 def drawn_again(
-    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, ids, watch: Callable[[float], None]
+    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, ids, on_progress: ProgressCallback
 ) -> Samples:
     """As many samples as are stored, in the same shards."""
     shards, n = [], stored.plan.n
@@ -152,7 +153,7 @@ def drawn_again(
         first = sum(map(len, shards))
 
         def told(share: float, first: int = first, count: int = count) -> None:
-            watch((first + count * share) / n)
+            on_progress((first + count * share) / n)
 
         shards.append(decoders.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
     return Samples(np.concatenate([shard.tokens for shard in shards]), shards[0].settings, shards[0].source)

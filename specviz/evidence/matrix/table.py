@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specviz.decoding.sampler import Watch
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
@@ -31,6 +30,7 @@ from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.renumbered import renumbered
 from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER
@@ -124,7 +124,7 @@ def examine(
     settings: Settings,
     tv: float,
     only: Sequence[str] = (),
-    watch: Callable[[float, str], None] = lambda share, name: None,
+    on_progress: ProgressCallback = ignore_progress,
     elsewhere: Pool | None = None,
 ) -> Matrix:
     """All cells, or the chosen ones. The samples do not depend on who draws them.
@@ -132,7 +132,7 @@ def examine(
     settings   prompt and seed; for workers also the pair, which each of them loads by name
     tv         total variation that exact cells must detect
     only       names, as in ``chosen``
-    watch      told the fraction of the work done, in [0, 1], and the last cell
+    on_progress  told the fraction of the work done, in [0, 1], and the last cell
     elsewhere  who computes the cells; None: this process
     """
     names, rules = chosen(only)
@@ -142,17 +142,17 @@ def examine(
         cells: Iterable[tuple[Job, Cell]] = ((job, worker.cell(job)) for job in jobs)
     else:
         cells = elsewhere.done(CellsTask(PairThere.of(pair, settings), settings, tv), jobs)
-    return Matrix(settings, tv, _watched(cells, jobs, watch))
+    return Matrix(settings, tv, _watched(cells, jobs, on_progress))
 
 
-def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], watch: Callable[[float, str], None]) -> tuple[Cell, ...]:
+def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], on_progress: ProgressCallback) -> tuple[Cell, ...]:
     """The cells in the order of their jobs, whatever the order in which they come."""
     efforts = {job: EFFORT if COLUMNS[job.column].get("temperature") != 0.0 and job.rule != "typical" else 1 for job in jobs}
     found, done = {}, 0
     for job, cell in cells:
         found[job] = cell
         done += efforts[job]
-        watch(done / sum(efforts.values()), f"{cell.line}, {cell.rule}, {cell.column}")
+        on_progress(done / sum(efforts.values()), f"{cell.line}, {cell.rule}, {cell.column}")
     return tuple(found[job] for job in jobs)
 
 
@@ -164,10 +164,10 @@ class CellsTask:
     settings: Settings
     tv: float
 
-    def begin(self) -> Callable[[Job, Watch], Cell]:
+    def begin(self) -> Callable[[Job, ProgressCallback], Cell]:
         admit(self.settings)
         worker = Worker(self.pair.read(), self.settings, self.tv)
-        return lambda job, watch: worker.cell(job)
+        return lambda job, on_progress: worker.cell(job)
 
 
 class Worker:

@@ -13,13 +13,14 @@ from specviz.evidence.sample_files.reading import SampleFile, as_samples, refuse
 from specviz.evidence.scores import score
 from specviz.evidence.tests import Plan, answer, part
 from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 
 MODE = "file"
 
 
 def against_distribution(
-    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, watch: Callable[[float], None]
+    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, on_progress: ProgressCallback
 ) -> dict[str, Any]:
     """The report of one file, JSON-ready. ``settings.prompt`` is the file's.
 
@@ -29,17 +30,17 @@ def against_distribution(
     """
     drawn, ids = as_samples(file, settings, pair.vocabulary, pair.eos_token_ids), pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    said, quiet = "", part(watch, 0.0, 0.0)  # shows no progress, but lets the work be stopped
+    said, quiet = "", part(on_progress, 0.0, 0.0)  # shows no progress, but lets the work be stopped
     if repeated(file.samples) < len(drawn):
         with np.errstate(divide="ignore"):
             chances = np.nansum(np.log(score(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()
         said = refuse_repeats(file, chances)
-    reference = decoders.reference(pair, settings, ids, watch=quiet)
+    reference = decoders.reference(pair, settings, ids, on_progress=quiet)
     plan = make_plan(len(drawn), settings.length)
-    found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, watch)
+    found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, on_progress)
     return report(file.name, [found], pair, settings, files=[file.describe()], said=said)
 
 
-def examined(pair: LoadedPair, file: SampleFile, settings: Settings, tv: float, watch: Callable[[float], None]) -> dict[str, Any]:
+def examined(pair: LoadedPair, file: SampleFile, settings: Settings, tv: float, on_progress: ProgressCallback) -> dict[str, Any]:
     """``against_distribution`` with the largest plan that a file's samples allow, for a total variation ``tv``. Pure."""
-    return against_distribution(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, watch)
+    return against_distribution(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, on_progress)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import SHOWN, EvidenceError, SettingsError
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import plural
 
@@ -79,8 +80,8 @@ def read(path: Path) -> SampleFile:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
 
 
-def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda share: None) -> SampleFile:
-    """Read samples from bytes, such as an upload. watch: told the fraction read, in [0, 1]. Raises as ``read``."""
+def parse(content: bytes, name: str, on_progress: ProgressCallback = ignore_progress) -> SampleFile:
+    """Read samples from bytes, such as an upload. on_progress: called with the fraction read, in [0, 1]. Raises as ``read``."""
     if len(content) > LARGEST:
         raise EvidenceError(f"'{name}' is too large: at most {LARGEST >> 20} MB are read.")
     found: list[tuple[int, dict[str, Any]]] = []
@@ -90,7 +91,7 @@ def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda sha
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not number % STRIDE:
-            watch(number / len(lines))
+            on_progress(number / len(lines))
         if not line.strip():
             continue
         sample = _sample(line, f"'{name}', line {number}")

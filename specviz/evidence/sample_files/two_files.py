@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import SCHEMA
 from specviz.evidence.sample_files.reading import DISTRIBUTION, Sample, SampleFile, names, refuse_repeats
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import versions
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words, plural
@@ -26,7 +27,7 @@ FEWEST_DF = 15  # degrees of freedom for which the number of samples needed is s
 
 
 def compare(
-    first: SampleFile, second: SampleFile, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
+    first: SampleFile, second: SampleFile, tv: float, seed: int, on_progress: ProgressCallback = ignore_progress
 ) -> dict[str, Any]:
     """The report of two files, JSON-ready, with tests and no cells. Raises EvidenceError if they cannot be compared.
 
@@ -37,7 +38,7 @@ def compare(
     larger = max(len(first.samples), len(second.samples)) > MOST
     level = corrected(ALPHA, 2 if larger else 1)
     arms, permutations = [file.samples[:MOST] for file in (first, second)], int(1.5 / level)
-    named = {"name": "permutation of two files", "watch": watch}
+    named = {"name": "permutation of two files", "on_progress": on_progress}
     tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, **named)]
     if larger:
         tests += counted(first.samples, second.samples, level)

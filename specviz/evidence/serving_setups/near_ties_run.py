@@ -12,7 +12,7 @@ from specviz.decoding.engine import decode
 from specviz.evidence.serving_setups.near_ties import COMPARISONS, DIGITS, GreedyPair, GreedyText, NearTies
 from specviz.evidence.serving_setups.served import Ids, ServedTarget, Source
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Watch
+from specviz.progress import ProgressCallback
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -25,7 +25,12 @@ _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("
 
 
 def near_ties(
-    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
+    pair: LoadedPair,
+    ways: dict[str, ServedTarget],
+    settings: Settings,
+    prompts: Sequence[Ids],
+    length: int,
+    on_progress: ProgressCallback,
 ) -> NearTies:
     """Continue every prompt in every comparison whose targets are served.
 
@@ -41,7 +46,7 @@ def near_ties(
 
     for number, prompt in enumerate(prompts):
         for key, one in known.items():
-            watch(number / len(prompts), f"greedy texts: {one.name}")
+            on_progress(number / len(prompts), f"greedy texts: {one.name}")
             reference, other = _SERVED[key]
             first = alone(reference, prompt)
             if one.draft_tokens:

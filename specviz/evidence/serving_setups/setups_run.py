@@ -23,7 +23,7 @@ from specviz.evidence.serving_setups.near_ties_run import near_ties
 from specviz.evidence.serving_setups.served import Ids, Place, Places, ServedTarget, refuse_uncompared, served
 from specviz.evidence.serving_setups.setups import ENTRIES, LOSSY, REFERENCE, OwnCheck, SetupComparison, SetupRow
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Expect, Watch, stages, unwatched
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
@@ -67,10 +67,10 @@ def compare_setups(
     places: Places,
     effort: SetupEffort,
     name: str,
-    watch: Watch = unwatched,
+    on_progress: ProgressCallback = ignore_progress,
     keys: Sequence[str] = tuple(ENTRIES),
-    expect: Expect = unwatched,
-    show: Callable[[SetupComparison], None] = unwatched,
+    expect: Expect = ignore_progress,
+    show: Callable[[SetupComparison], None] = ignore_progress,
 ) -> SetupComparison:
     """Run every setup, the reference among them.
 
@@ -86,9 +86,9 @@ def compare_setups(
     ways, rows = _opened(pair, keys)
     where, timed_settings = measured_on(pair), replace(settings, length=effort.tokens)
     where["models"] = described_along(pair, settings, places)
-    weights = stage_seconds(probed(pair, ways, timed_settings, places[0], watch), places, settings.gamma, effort)
+    weights = stage_seconds(probed(pair, ways, timed_settings, places[0], on_progress), places, settings.gamma, effort)
     expect(sum(weights.values()))
-    tell = stages(watch, weights)
+    tell = split_progress(on_progress, weights)
 
     def found(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
         size = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
@@ -119,12 +119,12 @@ def compare_setups(
 
 
 def probed(
-    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, on_progress: ProgressCallback
 ) -> dict[tuple[str, str], Pace]:
     """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
     paces = {}
     for key, way in ways.items():
-        watch(0.0, f"how long it takes: {ENTRIES[key].name}")
+        on_progress(0.0, f"how long it takes: {ENTRIES[key].name}")
         for kind in (SPECULATIVE,) if ENTRIES[key].kind == LOSSY else (ALONE, SPECULATIVE):
             paces[key, kind] = paced(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
     return paces
@@ -168,7 +168,7 @@ def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
 
 
 def reading(
-    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, on_progress: ProgressCallback
 ) -> dict[str, dict[str, Estimate]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
@@ -181,7 +181,7 @@ def reading(
         q = torch.cat([probs for _, probs in distributions_along(pair.open(settings)[1], *place, at_once=1)])
         reference = _distributions(ways[REFERENCE].open(settings), place)
         for key in keys:
-            watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
+            on_progress(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
             p = reference if key == REFERENCE else _distributions(ways[key].open(settings), place)
             apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
             overlaps[key].append(float(overlap(p, q).mean()))
@@ -205,18 +205,18 @@ def checked(
     settings: Settings,
     places: Places,
     positions: int,
-    watch: Callable[[float], None],
+    on_progress: ProgressCallback,
 ) -> Analytic:
     """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
     meant = ways[ENTRIES[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh = pair.open(settings)[1], fresh_draft(pair, settings)
     proposer = DraftModel(draft, settings.gamma)
-    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, watch)
+    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, on_progress)
 
 
 def timing(
-    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, on_progress: ProgressCallback
 ) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
@@ -231,7 +231,7 @@ def timing(
     for number in range(1, runs + 1):
 
         def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
-            watch((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
+            on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
 
         clock.until(number, told)
         timed = {key: _timed(clock, key, settings.length) for key in ways}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Watch, stages, unwatched
+from specviz.progress import ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
 from specviz.speed.bench import measured_on
 from specviz.speed.costs import round_parts, timed
@@ -28,7 +28,7 @@ def measure_batches(
     runs: int,
     rows: Sequence[int] = ROWS,
     gammas: Sequence[int] = GAMMAS,
-    watch: Watch = unwatched,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> BatchSpeeds:
     """Passes of the first pair at its settings, and the rounds that texts take with each pair.
 
@@ -37,13 +37,13 @@ def measure_batches(
     """
     first, settings = next(iter(pairs.values()))
     prompts = [prompt for prompt, _ in openings(first, text, opening, settings.length, texts)]
-    tell, rounds = stages(watch, {"counting rounds": 1, "passes": 1}), {}
+    tell, rounds = split_progress(on_progress, {"counting rounds": 1, "passes": 1}), {}
     for number, (key, (pair, asked)) in enumerate(pairs.items()):
         counts = [written(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
         rounds[key] = tuple(tuple(map(int, count)) for count in counts)
         tell["counting rounds"]((number + 1) / len(pairs))
     alone = {("block", count, 0) for count in rows}
-    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, watch=tell["passes"], alike=alone)
+    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, on_progress=tell["passes"], alike=alone)
 
     def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
         return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)

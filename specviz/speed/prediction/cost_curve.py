@@ -16,7 +16,7 @@ from functools import partial
 from specviz.decoding.engine import TargetOnlyRandomness, advance, step
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import unwatched
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
@@ -24,7 +24,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.prediction.plan import CostCurve
-from specviz.speed.prediction.predict import Ids, Texts, Watch
+from specviz.speed.prediction.predict import Ids, Texts
 from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 
@@ -49,9 +49,9 @@ class Probes:
             {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
         )
 
-    def until(self, runs: int, watch: Watch = unwatched) -> Probes:
+    def until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> Probes:
         """Go on until there are so many runs, without those that warm up."""
-        self.clock.until(runs, lambda share, run, n: watch(share))
+        self.clock.until(runs, lambda share, run, n: on_progress(share))
         return self
 
     def curve(self) -> CostCurve:

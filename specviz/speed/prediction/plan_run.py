@@ -11,7 +11,7 @@ import numpy as np
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Expect, Watch, stages, unwatched
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
 from specviz.speed.bench import alone, measured_on, speculative
 from specviz.speed.clock import Clock, Lap
@@ -65,9 +65,9 @@ def make_plan(
     gammas: Sequence[int],
     effort: PlanEffort = PlanEffort(),
     name: str = "",
-    watch: Watch = unwatched,
-    expect: Expect = unwatched,
-    show: Callable[[SpeedPlan], None] = unwatched,
+    on_progress: ProgressCallback = ignore_progress,
+    expect: Expect = ignore_progress,
+    show: Callable[[SpeedPlan], None] = ignore_progress,
 ) -> SpeedPlan:
     """Predict, and measure if asked.
 
@@ -95,11 +95,11 @@ def make_plan(
     weights = stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
     weights |= {} if own else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
-    tell = stages(watch, weights)
-    ours = list(zip(prompts, written(pair, settings, prompts, watch=tell[WRITING])[0], strict=True))
+    tell = split_progress(on_progress, weights)
+    ours = list(zip(prompts, written(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
     forecast = Forecast(
-        acceptance_probabilities(pair, settings, ours, gammas[-1], watch=tell[OVER_ITS]),
-        acceptance_probabilities(pair, settings, own, gammas[-1], of_target=False, watch=tell[OVER_YOURS]) if own else None,
+        acceptance_probabilities(pair, settings, ours, gammas[-1], on_progress=tell[OVER_ITS]),
+        acceptance_probabilities(pair, settings, own, gammas[-1], of_target=False, on_progress=tell[OVER_YOURS]) if own else None,
         gammas,
         plain=None if settings.rule == PLAIN else acceptance_probabilities(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
@@ -228,7 +228,7 @@ def timed(
     settings: Settings,
     gammas: Sequence[int],
     parts: Sequence[Sequence[Ids]],
-    watch: Callable[[float], None] = lambda share: None,
+    on_progress: ProgressCallback = ignore_progress,
     between: Callable[[float], object] = lambda share: None,
 ) -> Clock[int]:
     """The clock of every gamma, 0 being the target alone, over the texts of each run; it keeps the number of rounds of each text.
@@ -244,7 +244,7 @@ def timed(
     clock = Clock(
         {gamma: partial(write, gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1]
     )
-    return clock.until(len(parts), lambda share, run, key: watch(share), lambda share, run, item: between(share))
+    return clock.until(len(parts), lambda share, run, key: on_progress(share), lambda share, run, item: between(share))
 
 
 def _one_text(pair: LoadedPair, settings: Settings, prompt: Ids) -> int:

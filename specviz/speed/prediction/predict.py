@@ -19,7 +19,7 @@ from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.pair import EncoderDecoderPair
-from specviz.progress import unwatched
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Nothing
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import CHAINS, PROPOSERS, named, opened
@@ -33,7 +33,6 @@ from specviz.verification.token import TokenRule
 
 Ids = tuple[int, ...]
 Texts = Sequence[tuple[Ids, Sequence[int]]]  # prompt and continuation of each
-Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
 
 TOGETHER = 32  # texts that are written side by side
 COPIES = ("ngram", "retrieval")
@@ -125,7 +124,11 @@ def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
 
 
 def written(
-    pair: LoadedPair, settings: Settings, prompts: Sequence[Ids], drafting: bool = False, watch: Watch = unwatched
+    pair: LoadedPair,
+    settings: Settings,
+    prompts: Sequence[Ids],
+    drafting: bool = False,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
 
@@ -151,12 +154,17 @@ def written(
                 row = replace(advance(row, one), past=())
                 left += [row] if row.remaining else []
             rows = left
-            watch((end - sum(row.remaining for row in rows) / settings.length) / count)
+            on_progress((end - sum(row.remaining for row in rows) / settings.length) / count)
     return tokens, rounds, checked
 
 
 def acceptance_probabilities(
-    pair: LoadedPair, settings: Settings, texts: Texts, gamma: int, of_target: bool = True, watch: Watch = unwatched
+    pair: LoadedPair,
+    settings: Settings,
+    texts: Texts,
+    gamma: int,
+    of_target: bool = True,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> AcceptanceProbabilities:
     """What one pass of both models over texts of one length says about draft tokens.
 
@@ -168,33 +176,49 @@ def acceptance_probabilities(
     if isinstance(proposer, Copied):
         return _copied(proposer, texts, gamma)
     if settings.rule == "block":
-        return AcceptanceProbabilities.of_block(log_ratios(target, proposer.draft, texts, watch), gamma)
-    return AcceptanceProbabilities.of_chain(place_by_place(target, proposer.draft, texts, of_target, watch), gamma)
+        return AcceptanceProbabilities.of_block(log_ratios(target, proposer.draft, texts, on_progress), gamma)
+    return AcceptanceProbabilities.of_chain(place_by_place(target, proposer.draft, texts, of_target, on_progress), gamma)
 
 
 def place_by_place(
-    target: LanguageModel, draft: LanguageModel, texts: Texts, of_target: bool = True, watch: Watch = unwatched
+    target: LanguageModel,
+    draft: LanguageModel,
+    texts: Texts,
+    of_target: bool = True,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> np.ndarray:
     """Acceptance probability under the token rule at each token of each text, (B, N); ``of_target`` as in acceptance_probabilities."""
     if of_target:
-        return _at_tokens(drafted_chance, target, draft, texts, watch).clip(max=1.0)
-    return _at_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, watch).clip(max=1.0)
+        return _at_tokens(drafted_chance, target, draft, texts, on_progress).clip(max=1.0)
+    return _at_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, on_progress).clip(max=1.0)
 
 
-def log_ratios(target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch = unwatched) -> np.ndarray:
+def log_ratios(
+    target: LanguageModel, draft: LanguageModel, texts: Texts, on_progress: ProgressCallback = ignore_progress
+) -> np.ndarray:
     """log(q / p) at each token of each text, (B, N)."""
-    return _at_tokens(drafted_ratio, target, draft, texts, watch)
+    return _at_tokens(drafted_ratio, target, draft, texts, on_progress)
 
 
 def _at_tokens(
-    look: Callable[[Tensor, Tensor], Tensor], target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch
+    look: Callable[[Tensor, Tensor], Tensor],
+    target: LanguageModel,
+    draft: LanguageModel,
+    texts: Texts,
+    on_progress: ProgressCallback,
 ) -> np.ndarray:
     """What depends on the probabilities p and q of the texts' own tokens alone, (B, N)."""
-    return _at_places(lambda p, q, tokens: look(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, watch)
+    return _at_places(
+        lambda p, q, tokens: look(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, on_progress
+    )
 
 
 def _at_places(
-    look: Callable[[Tensor, Tensor, Tensor], Tensor], target: LanguageModel, draft: LanguageModel, texts: Texts, watch: Watch
+    look: Callable[[Tensor, Tensor, Tensor], Tensor],
+    target: LanguageModel,
+    draft: LanguageModel,
+    texts: Texts,
+    on_progress: ProgressCallback,
 ) -> np.ndarray:
     """What ``look`` makes of both distributions (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
     found = []
@@ -204,7 +228,7 @@ def _at_places(
         for (where, p), (_, q) in zip(*along, strict=True):
             line.append(look(p.cpu(), q.cpu(), ids[where, None]))
         found.append(torch.cat(line).numpy())
-        watch((number + 1) / len(texts))
+        on_progress((number + 1) / len(texts))
     return np.stack(found)
 
 

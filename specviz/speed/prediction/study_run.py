@@ -14,7 +14,7 @@ from torch import Tensor
 from specviz.evidence.pieces import PairThere, Pool
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
-from specviz.progress import unwatched
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
 from specviz.proposers.source_texts import read
@@ -22,7 +22,7 @@ from specviz.records import ASSETS, versions
 from specviz.settings import Settings
 from specviz.speed.bench import today
 from specviz.speed.prediction.accepted_count import expected_rounds
-from specviz.speed.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, written
+from specviz.speed.prediction.predict import Ids, Texts, acceptance_probabilities, openings, written
 from specviz.speed.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.prediction.study_checkpoint import StudyCheckpoint
 from specviz.speed.text_passes import distributions_along
@@ -53,7 +53,7 @@ def run_study(
     drafts: Sequence[str] = tuple(DRAFTS),
     load: Callable[[str], LoadedPair] = load_pair,
     folder: Path = TEXTS_FOLDER,
-    watch: Watch = unwatched,
+    on_progress: ProgressCallback = ignore_progress,
     resume: Path | None = None,
     elsewhere: Pool | None = None,
 ) -> Study:
@@ -80,7 +80,7 @@ def run_study(
         found = elsewhere.done(StudyTask(there, texts, size, seed), left)
     for _, cell in found:
         saved.add(cell)
-        watch(len(saved.cells) / len(asked))
+        on_progress(len(saved.cells) / len(asked))
     cells = [saved.cells[place] for place in asked]
     models = {name: pair.describe() for name, pair in pairs.items()}
     return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=today())
@@ -124,9 +124,9 @@ class StudyTask:
     size: StudySize
     seed: int
 
-    def begin(self) -> Callable[[Place, Watch], StudyCell]:
+    def begin(self) -> Callable[[Place, ProgressCallback], StudyCell]:
         measuring = Measuring({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
-        return lambda place, watch: measuring.cell(place)
+        return lambda place, on_progress: measuring.cell(place)
 
 
 class Measuring:

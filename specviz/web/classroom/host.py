@@ -23,6 +23,7 @@ from specviz.classroom import codes, tally
 from specviz.classroom.records import PHASES, Room, Task, block, seed_of
 from specviz.classroom.store import Drawn, Store, StoreError
 from specviz.errors import Busy, ClusterError, SettingsError, SpecvizError
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting import limits
 from specviz.web.hosting.messages import Pace
@@ -346,9 +347,9 @@ class Hall:
             if "tokens" not in sent.get(one.student, {"tokens": 0})
         ]
 
-        def run(part: Sequence[tuple[int, str, int]], watch: Callable[[float], None]) -> dict[int, dict[str, Any]]:
+        def run(part: Sequence[tuple[int, str, int]], on_progress: ProgressCallback) -> dict[int, dict[str, Any]]:
             given = settings, tuple(task.content["ids"]), part
-            return placement.do(drawing.raced, pair, settings, given, watch, "a race", first=not options().cluster)
+            return placement.do(drawing.raced, pair, settings, given, on_progress, "a race", first=not options().cluster)
 
         ran: dict[int, dict[str, Any]] = {}
         if asked:

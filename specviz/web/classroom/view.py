@@ -177,7 +177,7 @@ def steering(desk: Desk, room: Room) -> None:
         come_in(desk, room)
     with right:
         on_now(desk, hall, room, task)
-        session.watch("classroom")
+        session.on_progress("classroom")
         notes(desk.notices, "classroom-notes-live")
         if task is not None:
             st.fragment(found_so_far, run_every=GLANCE)(hall, task)

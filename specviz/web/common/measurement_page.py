@@ -60,7 +60,7 @@ def run(
         with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
             session.ask(st, state, label, f"{name}-run", work, state.question, type="primary")
             st.caption(about)
-        session.watch(name)
+        session.on_progress(name)
     notes(state.notices, f"{name}-notes-live")
 
 

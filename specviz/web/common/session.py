@@ -163,7 +163,7 @@ def ask(place: Any, state: PageState, label: str, key: str, work: Work, *argumen
         st.rerun()  # the button above does not know yet that there is work
 
 
-def watch(name: str, bar: bool = True) -> None:
+def on_progress(name: str, bar: bool = True) -> None:
     """As long as there is work, look at its ticket; the page itself runs again when there is something new to draw, and not before.
 
     bar  whether to show here how far the work is, with a way to stop it; without it the page runs again when the work comes to

@@ -57,14 +57,14 @@ def page() -> None:
     if question.source in (FILE, SERVER):
         if question.source == SERVER:
             server(exam)
-        session.watch("exactness")
+        session.on_progress("exactness")
         notes(exam.notices, "exactness-notes-live")
         of_files(exam, session.theme())
         return
     buttons(exam, place)
     many = exam.latest is work.many_seeds  # their progress stands beside their own button
     if not many:
-        session.watch("exactness")
+        session.on_progress("exactness")
     notes(exam.notices, "exactness-notes-live")
     notes(exam.shown.notes, "exactness-notes-distribution")
     with answer:
@@ -214,7 +214,7 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
         )
         if many:
             with left:
-                session.watch("exactness")
+                session.on_progress("exactness")
         if found:
             left.markdown(words.runs_sentence(found))
             with right:

@@ -15,6 +15,7 @@ from specviz.export.manifest import proposing, sampling_options
 from specviz.figures.cell_shares import SEED_SAMPLES, SEEDS, SeedPValues
 from specviz.figures.sampling_results import ExactnessResult, latest_difference
 from specviz.models.pairs.names import as_options
+from specviz.progress import ProgressCallback
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, placement
@@ -23,7 +24,6 @@ from specviz.web.sampling import sampling
 from specviz.web.sampling.sampling import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
-    from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
     from specviz.settings import Settings
 
@@ -62,20 +62,20 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     modes = [decoders.ENGINE if engine else decoders.SHARED for engine in (few or only_engine, few)]
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
 
-    def both(size: int, watch: Watch) -> list[Samples]:
+    def both(size: int, on_progress: ProgressCallback) -> list[Samples]:
         if source == "assisted" or decoders.ENGINE in modes:
-            return [arm(number, size, lambda share, number=number: watch((number + share) / 2.0)) for number in (0, 1)]
+            return [arm(number, size, lambda share, number=number: on_progress((number + share) / 2.0)) for number in (0, 1)]
         asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
         words = str(shards.Cut(bench.n, size))
-        return placement.do(decoders.draw_each, bench.pair, settings, asked, watch, words)
+        return placement.do(decoders.draw_each, bench.pair, settings, asked, on_progress, words)
 
-    def arm(number: int, size: int, watch: Watch) -> Samples:
+    def arm(number: int, size: int, on_progress: ProgressCallback) -> Samples:
         if number == 1:
-            return drawn(bench, shards.Work("target", modes[1], other, bench.ids), shards.Cut(bench.n, size), watch)
+            return drawn(bench, shards.Work("target", modes[1], other, bench.ids), shards.Cut(bench.n, size), on_progress)
         if source != "assisted":
-            return drawn(bench, shards.Work(source, modes[0], settings, bench.ids), shards.Cut(bench.n, size), watch)
+            return drawn(bench, shards.Work(source, modes[0], settings, bench.ids), shards.Cut(bench.n, size), on_progress)
         while not _global_generator.acquire(timeout=0.1):
-            watch(0.0)
+            on_progress(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
             return decoders.draw(source, "", bench.pair, settings, bench.ids, bench.n, size)
         finally:
@@ -88,11 +88,11 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     sampling.draw(exam, ticket, count, most, SIZES, both, more)
 
 
-def drawn(bench: Bench, work: Any, cut: Any, watch: Watch) -> Samples:
+def drawn(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> Samples:
     """The samples of a shard. work, cut: as in evidence.shards."""
     from specviz.evidence import shards
 
-    return placement.do(shards.drawn, bench.pair, work.settings, (work, cut), watch, str(cut))
+    return placement.do(shards.drawn, bench.pair, work.settings, (work, cut), on_progress, str(cut))
 
 
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
@@ -136,11 +136,11 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
-    def watch(share: float) -> None:
+    def on_progress(share: float) -> None:
         ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
     asked = files[0], replace(settings, prompt=files[0].prompt), TV
-    exam.put(ticket, report=placement.do(examined, pair, settings, asked, watch, "a file of samples"))
+    exam.put(ticket, report=placement.do(examined, pair, settings, asked, on_progress, "a file of samples"))
 
 
 def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
@@ -182,7 +182,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         seed=settings.seed,
         drafted=[record.drafted],
         command=command,
-        watch=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
+        on_progress=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
         request=arm.request,
     )
     exam.put(ticket, report=described(report, [record]))

@@ -13,13 +13,13 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ClusterError
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting.options import options
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import shared, threads_of_a_place
 
 if TYPE_CHECKING:
-    from specviz.decoding.sampler import Watch
     from specviz.jobs.calls import Calls
     from specviz.models.pairs.loading import LoadedPair
 
@@ -97,15 +97,15 @@ def do(
     pair: LoadedPair,
     settings: Settings,
     given: tuple,
-    watch: Watch,
+    on_progress: ProgressCallback,
     words: str,
     first: bool = False,
 ) -> Any:
     """``function(pair, *given, watch)``, wherever it is called: the result is the same. Without workers it is called here.
 
     function  of a module without Streamlit, and pure; settings  name the pair; words  what it is for
-    watch     told the share that is done; what it raises stops the call; first  whether it goes before all others
+    on_progress  told the share that is done; what it raises stops the call; first  whether it goes before all others
     """
     if _calls is None or not _calls.ready or (first and options().cluster):  # a round takes less time than the way to a cluster
-        return function(pair, *given, watch)
-    return _calls.do(function, settings, given, watch, words, first)
+        return function(pair, *given, on_progress)
+    return _calls.do(function, settings, given, on_progress, words, first)

@@ -123,7 +123,7 @@ def buttons(trial: Trial) -> None:
         else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
     )
     st.container(key="mistakes-conditions").caption(escaped(under + other, ALL))  # it holds what a visitor typed
-    session.watch("mistakes")
+    session.on_progress("mistakes")
 
 
 def answered(trial: Trial) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.figures.mistakes import LONG, POINTS, TEXTS, Curve, MistakeResult, Speed, first_differences
+from specviz.progress import ProgressCallback
 from specviz.web.jobs import placement
 from specviz.web.jobs.cache import Answers
 from specviz.web.jobs.queue import Ticket
@@ -18,7 +19,6 @@ from specviz.web.sampling import sampling
 from specviz.web.sampling.sampling import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
-    from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
     from specviz.evidence.bugs.side_by_side import Side
 
@@ -45,11 +45,11 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
     texts, speeds = [], []
     for arm, name in enumerate(case.names):
 
-        def watch(share: float, arm: int = arm) -> None:
+        def on_progress(share: float, arm: int = arm) -> None:
             ticket.tick((arm + share) / 2.0, "Writing texts with the same random numbers")
 
         asked = (_side(case, arm), bench.ids, TEXTS, LONG)
-        one = placement.do(side_by_side.written, bench.pair, case.settings, asked, watch, "texts side by side")
+        one = placement.do(side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side")
         texts.append(one.texts)
         speeds.append(Speed(name, TEXTS, one.checked, one.accepted, one.tokens, one.passes))
     return MistakeResult(
@@ -68,12 +68,12 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     bench, case = prepared(trial, ticket), trial.question
     from specviz.evidence.bugs import side_by_side
 
-    def sample(size: int, watch: Watch) -> list[Samples]:
-        return [of_arm(arm, size, lambda share, arm=arm: watch((arm + share) / 2.0)) for arm in (0, 1)]
+    def sample(size: int, on_progress: ProgressCallback) -> list[Samples]:
+        return [of_arm(arm, size, lambda share, arm=arm: on_progress((arm + share) / 2.0)) for arm in (0, 1)]
 
-    def of_arm(arm: int, size: int, watch: Watch) -> Samples:
+    def of_arm(arm: int, size: int, on_progress: ProgressCallback) -> Samples:
         asked = (_side(case, arm), case.shared, bench.ids, bench.n, size)
-        return placement.do(side_by_side.samples, bench.pair, case.settings, asked, watch, f"{size:,} samples")
+        return placement.do(side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples")
 
     def more(result: MistakeResult, arms: Sequence[Samples]) -> dict[str, Any]:
         curve, same = result.curve, int((arms[0].tokens == arms[1].tokens).all(1).sum())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from specviz.decoding.run import run
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.one_round.stage import stage_payload
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def played(
-    pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]
+    pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], on_progress: ProgressCallback
 ) -> tuple[Trace, dict[str, Any]]:
     """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
     if not earlier:

@@ -35,7 +35,7 @@ def page() -> None:
     at = read_cursor(st.query_params.get("at"))
     download.fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
     session.keep_link(state)
-    session.watch("one_round", bar=False)
+    session.on_progress("one_round", bar=False)
 
 
 def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:

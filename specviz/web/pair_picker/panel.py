@@ -29,7 +29,7 @@ def row(page: str) -> None:
     terms.row(page, line)
     state = current()
     if state.busy and not st.session_state.get(fold_of(page)):
-        session.watch(NAME)
+        session.on_progress(NAME)
 
 
 def line(page: str) -> None:
@@ -124,7 +124,7 @@ def own(state: ModelsState, fold: str) -> None:
             session.ask(st, state, label, f"{NAME}-download", work.fetch, wanted, type="primary")
         if state.usable:
             st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use, args=(state, wanted.name, fold))
-    session.watch(NAME)
+    session.on_progress(NAME)
     notes([*problem, *state.notices], f"{NAME}-notes-live")
     if state.found is None:
         st.caption(FOLDS)

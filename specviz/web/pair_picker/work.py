@@ -42,7 +42,7 @@ def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
             wanted.draft,
             wanted.device,
             wanted.dtype,
-            watch=lambda share, what: ticket.tick(share, f"Looking at {what}"),
+            on_progress=lambda share, what: ticket.tick(share, f"Looking at {what}"),
             cancelled=ends.cancelled,
         )
     except DownloadStopped:

@@ -19,6 +19,7 @@ from specviz.evidence.tally import SIZES, Tally, possible
 from specviz.figures.cell_shares import CELLS, LEAST, CellShares
 from specviz.figures.sampling_results import SamplingResult, labels_of, shares
 from specviz.models.pairs.sharing import draftable_in_words
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting import limits, metrics
@@ -26,12 +27,11 @@ from specviz.web.jobs import cache, model_loading, placement
 from specviz.web.jobs.queue import Queue, Ticket
 
 if TYPE_CHECKING:
-    from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
     from specviz.evidence.partition import Partition
     from specviz.models.pairs.loading import LoadedPair
 
-    Sampler = Callable[[int, Watch], Sequence[Samples]]
+    Sampler = Callable[[int, ProgressCallback], Sequence[Samples]]
     Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
 
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
@@ -183,14 +183,14 @@ def draw(
     bench, done, count = state.bench, before, before + count
     pauses = [end for end in ends if end >= MOMENT or not bench.small]
 
-    def watch(doing: str, before: int, size: int, share: float) -> None:
+    def on_progress(doing: str, before: int, size: int, share: float) -> None:
         ticket.tick((before + size * share) / count, doing)
 
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])
         size = limits.samples().grant(ticket.visitor, size)
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
-        arms = sampler(size, partial(watch, doing, done, size))
+        arms = sampler(size, partial(on_progress, doing, done, size))
         result = state.result  # all or nothing: from here nothing asks whether to stop
         cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
         for begin, end in pairwise(cuts):

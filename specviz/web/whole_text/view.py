@@ -50,7 +50,7 @@ def page() -> None:
     download.fold("whole_text", lambda: export.offer(state))
     if warmup.wait(0):
         state.await_first(FIRST_WORDS)
-    session.watch("whole_text")
+    session.on_progress("whole_text")
     notes(state.notices, "whole_text-notes-live")
     one = state.underway or state.shown
     if one is None:

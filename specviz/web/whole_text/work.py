@@ -20,7 +20,7 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
 
     seen = 0  # rounds that the page was last given
 
-    def watch(share: float, doing: str, events: Sequence[TimedRound]) -> None:
+    def on_progress(share: float, doing: str, events: Sequence[TimedRound]) -> None:
         nonlocal seen
         if len(events) > seen:
             state.stream(ticket, lambda: passage_run.so_far(pair, settings, events))
@@ -30,5 +30,5 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
     def show(passage: Passage) -> None:
         state.keep(ticket, request, passage)
 
-    state.keep(ticket, request, passage_run.write(pair, settings, RUNS, watch, ticket.expect, show))
+    state.keep(ticket, request, passage_run.write(pair, settings, RUNS, on_progress, ticket.expect, show))
     ticket.tick(1.0)

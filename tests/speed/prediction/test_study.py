@@ -60,12 +60,12 @@ def studied(pair, folder):
     def make(resume=None, cells=99, seed=7, size=SIZE, top_ps=(0.5,)):
         left = iter(range(cells - 1))
 
-        def watch(share):
+        def on_progress(share):
             if next(left, None) is None:
                 raise KeyboardInterrupt
 
         drafts = ("storybook", "ngram")
-        return run_study(size, seed, ("bedtime",), (0.0, 1.0), top_ps, drafts, lambda name: pair, folder, watch, resume)
+        return run_study(size, seed, ("bedtime",), (0.0, 1.0), top_ps, drafts, lambda name: pair, folder, on_progress, resume)
 
     return make
 

@@ -225,9 +225,9 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
     serve(cluster="auto")
     stays: dict[str, set[bool]] = {}
 
-    def do(function, pair, settings, given, watch, words, first=False):
+    def do(function, pair, settings, given, on_progress, words, first=False):
         stays.setdefault(words, set()).add(first)
-        return function(pair, *given, watch)
+        return function(pair, *given, on_progress)
 
     monkeypatch.setattr(placement, "do", do)
     student = phone()
