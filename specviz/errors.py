@@ -50,11 +50,11 @@ class ModelError(SpecvizError):
     """A model or pair that cannot be used."""
 
 
-class UnsupportedModel(ModelError):
+class UnsupportedModelError(ModelError):
     """A model family that this decoder would not run correctly, and therefore refuses."""
 
 
-class DamagedModel(ModelError):
+class DamagedModelError(ModelError):
     """Weights or tokenizer files that are incomplete or altered."""
 
 
@@ -82,5 +82,5 @@ class ClusterError(SpecvizError):
     """A cluster that cannot be reached, must not be used, or loses what it is given."""
 
 
-class Busy(SpecvizError):
+class BusyError(SpecvizError):
     """Too much is asked of this machine now. The same may be asked again."""

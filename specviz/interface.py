@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from specviz.decoding.run import run
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence import decoders
-from specviz.evidence.pieces import admit
 from specviz.evidence.sampled import SampleEffort, sampled_and_tested
 from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import asked
+from specviz.evidence.shards import describe_run
 from specviz.export import folder as exports
 from specviz.export.report import package
+from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.lent import lent
 from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
@@ -341,7 +341,7 @@ class Pair:
             before = len(begun) - 1
             return lambda share, _="": on_progress(min(1.0, (before + share) / stages), doing)
 
-        saved = SavedSamples.open(None, asked(name, self._pair, settings, samples, seconds))
+        saved = SavedSamples.open(None, describe_run(name, self._pair, settings, samples, seconds))
         effort = SampleEffort(mode, samples, tv, seconds)
         return Verification(sampled_and_tested(self._pair, settings, name, effort, saved, told))
 
@@ -389,7 +389,7 @@ class Pair:
         if unknown := sorted(set(options) - Options.__annotations__.keys()):
             raise SettingsError("option", unknown[0], f"one of {', '.join(Options.__annotations__)}")
         settings = with_paying_nodes(replace(self._settings, prompt=prompt, **options))
-        admit(settings)
+        allow_paths(settings)
         return settings
 
     def _run(self, prompt: str, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]) -> Trace:

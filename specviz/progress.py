@@ -8,6 +8,9 @@ from typing import Protocol
 Expect = Callable[[float], None]  # called once a probe was timed, with the seconds that the whole work will take
 
 
+PROBE_WEIGHT = 0.1  # share of the work after which its own speed counts as much as a probe before it
+
+
 class ProgressCallback(Protocol):
     """Called several times a second while work goes on. It may raise, which stops the work.
 
@@ -45,3 +48,13 @@ def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) 
         found[name] = report
         before += weight
     return found
+
+
+def estimate_seconds_left(expected: float, share: float, spent: float) -> float:
+    """Estimate how long work still takes: by a probe at first, by its own speed at the end, by a weighted mean of both in between.
+
+    expected  seconds of the whole work by the probe
+    share     of the work that is done, 0 to 1
+    spent     seconds that this share took
+    """
+    return (1.0 - share) * (PROBE_WEIGHT * expected + spent) / (PROBE_WEIGHT + share)

@@ -188,6 +188,19 @@ def plain_fields(value: Any, places: int | None = None) -> dict[str, Any]:
     return {f.name: plain(getattr(value, f.name), f.metadata.get("digits", places)) for f in fields(value)}
 
 
+def canonical_json(value: Any) -> str:
+    """JSON with sorted names and no spaces, so that equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def find_difference(stored: Any, wanted: Any, name: str = "") -> str:
+    """Describe the first difference between two JSON-ready records; '' if they are equal."""
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        names = {**wanted, **stored}
+        return next((why for key in names if (why := find_difference(stored.get(key), wanted.get(key), key))), "")
+    return "" if stored == wanted else f"{name.replace('_', '-')} was {str(stored)[:80]}, now {str(wanted)[:80]}"
+
+
 def build(kind: Any, value: Any, where: str = "it") -> Any:
     """What ``plain`` made, read back as ``kind``: a dataclass, or what a type hint of one says.
 

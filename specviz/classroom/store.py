@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from specviz.classroom import codes
 from specviz.classroom.records import HOURS, SHOWN, Room, Task, new_seed
-from specviz.errors import Busy, SettingsError, SpecvizError
+from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 
 FILE, VERSION = "rooms.sqlite", 2
@@ -223,10 +223,10 @@ class Store:
             if ended:
                 raise SpecvizError("This room has ended.")
             if shut:
-                raise Busy("The door of this room is closed. Ask your teacher to open it.")
+                raise BusyError("The door of this room is closed. Ask your teacher to open it.")
             (number,) = self._db.execute("SELECT COUNT(*) + 1 FROM students WHERE room = ?", (room.code,)).fetchone()
             if most and number > max(most, numbers):
-                raise Busy(f"This room is full: {most} of {most} students are in.")
+                raise BusyError(f"This room is full: {most} of {most} students are in.")
             self._db.execute("INSERT INTO students VALUES (?, ?, ?)", (room.code, number, ticket))
         return number
 

@@ -66,12 +66,12 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
     cells: file of the finished cells
     """
-    from specviz.jobs.crews import crew
+    from specviz.jobs.crews import open_pool
     from specviz.models.pairs.loading import pick_device
     from specviz.speed.prediction.study_run import StudySize, run_study
 
     try:
-        with crew(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
+        with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
             size = StudySize(openings=options.texts)
             return run_study(size, options.seed, on_progress=Progress("study"), resume=cells, elsewhere=elsewhere)
     except KeyboardInterrupt as stop:

@@ -178,16 +178,16 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
     """
     from specviz.evidence import decoders, sampled
     from specviz.evidence.saved import SavedSamples
-    from specviz.evidence.shards import asked
-    from specviz.jobs.crews import crew
+    from specviz.evidence.shards import describe_run
+    from specviz.jobs.crews import open_pool
 
     name = decoders.known(options.decoder)
     settings = decoders.under(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
-    saved = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds))
     effort = sampled.SampleEffort(options.mode, options.samples, options.tv, options.seconds)
     try:
-        with crew(options.cluster, pair.target.device.type) as elsewhere:
+        with open_pool(options.cluster, pair.target.device.type) as elsewhere:
             return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, elsewhere), saved
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_resume(saved)) from stop

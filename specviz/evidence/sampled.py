@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.evidence import decoders
-from specviz.evidence.pieces import Pool
 from specviz.evidence.report import report
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import draw_all
 from specviz.evidence.tests import Plan, answer
+from specviz.jobs.tasks import Executor
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
@@ -40,7 +40,7 @@ def sampled_and_tested(
     effort: SampleEffort,
     saved: SavedSamples,
     told: Callable[[str], ProgressCallback],
-    elsewhere: Pool | None = None,
+    elsewhere: Executor | None = None,
 ) -> dict[str, Any]:
     """The report, JSON-ready, of the decoder ``name`` under these settings (``sources.known`` and ``sources.under``).
 

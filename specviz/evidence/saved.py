@@ -21,8 +21,7 @@ import numpy as np
 from specviz.decoding.sampler import ShardState
 from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.seal import canonical
-from specviz.records import Schema, write
+from specviz.records import Schema, canonical_json, find_difference, write
 
 SCHEMA = Schema("draws", 2, "The file of samples")
 EVERY = 3.0  # shortest time between two writes, in seconds
@@ -69,7 +68,7 @@ class SavedSamples:
     def open(cls, path: Path | None, asked: dict[str, Any]) -> SavedSamples:
         """What is there already, or nothing yet. Raises EvidenceError for a file that is damaged or of another run, and
         SettingsError where no file can be written."""
-        saved = cls(path, json.loads(canonical(asked)))
+        saved = cls(path, json.loads(canonical_json(asked)))
         if path is not None:
             if os.path.exists(path):  # unlike Path.exists, false where nobody may look
                 saved.parts = _read(path, saved.asked)
@@ -113,7 +112,7 @@ def _content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[b
         for mode, part in parts.items()
     ]  # fmt: skip
     head = {"schema": SCHEMA.tag, "asked": asked, "parts": described, "sha256": total.hexdigest()}
-    line = canonical(head | {"digest": hashlib.sha256(canonical(head).encode()).hexdigest()})
+    line = canonical_json(head | {"digest": hashlib.sha256(canonical_json(head).encode()).hexdigest()})
     yield line.encode() + b"\n"
     yield from (array.data for array in arrays)
 
@@ -123,7 +122,7 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
     try:
         with path.open("rb") as source:
             head = _head(source.readline(HEAD), path)
-            if other := first_difference(head["asked"], asked):
+            if other := find_difference(head["asked"], asked):
                 raise EvidenceError(
                     f"'{path}' holds samples of another run: {other}. Repeat that run's command to resume it, or name another file."
                 )
@@ -147,7 +146,7 @@ def _head(line: bytes, path: Path) -> dict[str, Any]:
             f"'{path}' cannot be read by this version: its schema is {head.get('schema')!r}; {SCHEMA.tag!r} can be read."
         )
     if (
-        hashlib.sha256(canonical({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
+        hashlib.sha256(canonical_json({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
         != head["digest"]
     ):
         raise ValueError("its first line was changed")
@@ -164,11 +163,3 @@ def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
         total.update(raw)
         arrays.append(np.frombuffer(raw, dtype=kind).reshape(shape).copy())
     return ModeSamples(one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None)
-
-
-def first_difference(stored: Any, wanted: Any, name: str = "") -> str:
-    """The first difference between two requests, in words, or ''."""
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        names = {**wanted, **stored}
-        return next((why for key in names if (why := first_difference(stored.get(key), wanted.get(key), key))), "")
-    return "" if stored == wanted else f"{name.replace('_', '-')} was {str(stored)[:80]}, now {str(wanted)[:80]}"

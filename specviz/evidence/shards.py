@@ -13,8 +13,8 @@ import numpy as np
 from specviz.decoding.sampler import Shard, ShardState, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import decoders
-from specviz.evidence.pieces import PairThere, Pool, admit, described
 from specviz.evidence.saved import ModeSamples, SavedSamples
+from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
@@ -24,7 +24,7 @@ ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
 PILOT = 64  # samples whose time tells how many fit into the given seconds
 
 
-class Cut(NamedTuple):
+class ShardRange(NamedTuple):
     """A shard of a run: samples ``first`` to ``first + count - 1``."""
 
     first: int
@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SamplingSpec:
     """What all shards of a run share, besides the pair."""
 
     name: str
@@ -45,30 +45,30 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class SamplingTask:
     """A run's shards as pieces for workers. A worker may read the files that its settings name: they come from a command line."""
 
-    pair: PairThere
-    work: Work
+    pair: PairRef
+    work: SamplingSpec
 
-    def begin(self) -> Callable[[Cut, ProgressCallback], Samples]:
-        admit(self.work.settings)
-        return partial(drawn, self.pair.read(), self.work)
+    def begin(self) -> Callable[[ShardRange, ProgressCallback], Samples]:
+        allow_paths(self.work.settings)
+        return partial(draw_shard, self.pair.read(), self.work)
 
 
-def drawn(pair: LoadedPair, work: Work, cut: Cut, on_progress: ProgressCallback = ignore_progress) -> Samples:
+def draw_shard(pair: LoadedPair, work: SamplingSpec, cut: ShardRange, on_progress: ProgressCallback = ignore_progress) -> Samples:
     """The samples of a shard."""
     return decoders.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, on_progress)
 
 
-def asked(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
+def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
     """Everything that determines the samples, including the models and versions of this machine."""
     return {
         "decoder": name,
         "settings": settings.to_record(),
         "draws": draws,
         "seconds": seconds,
-        **described(pair),
+        **describe_models(pair),
     }
 
 
@@ -82,7 +82,7 @@ def draw_all(
     most: int,
     seconds: float,
     on_progress: ProgressCallback,
-    elsewhere: Pool | None = None,
+    executor: Executor | None = None,
 ) -> Samples:
     """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
 
@@ -91,14 +91,14 @@ def draw_all(
     Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
     """
     if mode not in saved.parts:
-        width = elsewhere.width if elsewhere else 1
+        width = executor.width if executor else 1
         saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds * width)
     part = saved.parts[mode]
     size = SHARD.get(mode, ONE_BY_ONE)
-    if elsewhere is not None and part.n - len(part.tokens) > size:
-        left = [Cut(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
-        task = Drawing(PairThere.of(pair, settings), Work(name, mode, settings, tuple(ids)))
-        _gathered(elsewhere.done(task, left), part, saved, on_progress)
+    if executor is not None and part.n - len(part.tokens) > size:
+        left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
+        task = SamplingTask(PairRef.of(pair, settings), SamplingSpec(name, mode, settings, tuple(ids)))
+        _gathered(executor.done(task, left), part, saved, on_progress)
 
     def keep(state: ShardState) -> None:
         part.half = state
@@ -123,7 +123,7 @@ def draw_all(
 
 
 def _gathered(
-    drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
+    drawn: Iterator[tuple[ShardRange, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
 ) -> None:
     """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
     waiting: dict[int, Samples] = {}

@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 from specviz.errors import ClusterError
-from specviz.evidence.pieces import Task
-from specviz.jobs.dispatch import MOMENT, Lost
-from specviz.jobs.worker import Worker
+from specviz.jobs.task_runner import TaskRunner
+from specviz.jobs.tasks import Task
+from specviz.jobs.workers import MOMENT, WorkerDiedError
 
 ASIDE = "aside"  # thread of an actor that answers while another one works
 
 
-class ActorSeat:
+class RayWorker:
     """As dispatch.Seat.
 
     kind  the class of the actor, as Ray wants it
@@ -48,7 +48,7 @@ class ActorSeat:
         except errors.RayTaskError as error:
             raise error.cause or error from None
         except errors.RayError:  # the actor died, or the machine that held the answer
-            raise Lost from None
+            raise WorkerDiedError from None
 
     def share(self) -> float:
         with suppress(self.ray.exceptions.RayError):  # it has died, or is too busy to say
@@ -66,12 +66,12 @@ class ActorSeat:
             self.actor = None
 
 
-def seats(ray: Any, device: str) -> list[ActorSeat]:
+def create_ray_workers(ray: Any, device: str) -> list[RayWorker]:
     """A seat for each CPU of the cluster, or for each GPU if the pair is on one. Raises ClusterError if there is none."""
     resource = "GPU" if device == "cuda" else "CPU"
     width = int(ray.cluster_resources().get(resource, 0))
     if not width:
         raise ClusterError(f"The cluster has no {resource}, and the pair is on {device}.")
     needs = {"num_cpus": 0, "num_gpus": 1} if resource == "GPU" else {"num_cpus": 1}
-    kind = ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={ASIDE: 1}, **needs)(Worker)
-    return [ActorSeat(ray, kind) for _ in range(width)]
+    kind = ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={ASIDE: 1}, **needs)(TaskRunner)
+    return [RayWorker(ray, kind) for _ in range(width)]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from specviz.jobs.actors import seats
-from specviz.jobs.dispatch import Crew
-from specviz.jobs.joining import AUTO, joined, listeners, refuse_listeners
-from specviz.jobs.processes import ProcessSeat
+from specviz.jobs.actors import create_ray_workers
+from specviz.jobs.joining import AUTO, find_listeners, join_cluster, refuse_listeners
+from specviz.jobs.processes import ProcessWorker
+from specviz.jobs.workers import WorkerPool
 
 
 @contextmanager
-def crew(where: str | None, device: str, processes: int = 1) -> Iterator[Crew | None]:
+def open_pool(where: str | None, device: str, processes: int = 1) -> Iterator[WorkerPool | None]:
     """Workers for a pair on ``device``; they end with the context. None: this process does everything.
 
     where      AUTO or HOST:PORT of a cluster; None: no cluster
@@ -21,11 +21,13 @@ def crew(where: str | None, device: str, processes: int = 1) -> Iterator[Crew | 
     """
     with ExitStack() as opened:
         if where is not None:
-            before = listeners()
-            ray = opened.enter_context(joined(where, before))
-            made = Crew(seats(ray, device), partial(refuse_listeners, before) if where == AUTO else lambda: None)
+            before = find_listeners()
+            ray = opened.enter_context(join_cluster(where, before))
+            made = WorkerPool(
+                create_ray_workers(ray, device), partial(refuse_listeners, before) if where == AUTO else lambda: None
+            )
         elif processes > 1:
-            made = Crew([ProcessSeat() for _ in range(processes)])
+            made = WorkerPool([ProcessWorker() for _ in range(processes)])
         else:
             yield None
             return

@@ -29,7 +29,7 @@ MODE, TOKEN, TOKEN_FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # with it Ray takes 127.0.0.1 as the address of this machine
 
 
-def check(where: str) -> None:
+def check_cluster(where: str) -> None:
     """Raises SettingsError or ClusterError for a cluster that cannot be used. Fast: Ray itself would wait for 40 s."""
     if where != AUTO:
         host, port = _split(where)
@@ -47,9 +47,9 @@ def check(where: str) -> None:
 
 
 @contextmanager
-def joined(where: str, before: Listeners = frozenset()) -> Iterator[Any]:
+def join_cluster(where: str, before: Listeners = frozenset()) -> Iterator[Any]:
     """Ray, connected to the cluster at ``where``; left again afterward. A cluster of our own ends with it."""
-    check(where)
+    check_cluster(where)
     environment = dict(os.environ)
     here = where == AUTO or _is_here(_split(where)[0])
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -88,7 +88,7 @@ def _connect(ray: Any, where: str, folder: str | None) -> None:
         raise ClusterError(f"{what}: {said[0]}{hint}") from error
 
 
-def listeners() -> Listeners:
+def find_listeners() -> Listeners:
     """Where this process and those it started listen, but for loopback. Raises ClusterError if that cannot be seen."""
     import psutil
 
@@ -112,7 +112,7 @@ def listeners() -> Listeners:
 
 def refuse_listeners(before: Listeners = frozenset()) -> None:
     """Raises ClusterError where something listens that others may reach. before: what did so already, and is not Ray's."""
-    if found := listeners() - before:
+    if found := find_listeners() - before:
         raise ClusterError(
             f"--cluster was stopped: Ray listens on {', '.join(sorted(found))}, where other machines may reach it. "
             "This version of Ray is not the tested one, or Ray was imported before."

@@ -21,9 +21,9 @@ import torch
 
 from specviz import process
 from specviz.errors import ClusterError
-from specviz.evidence.pieces import Task
-from specviz.jobs.dispatch import Lost
-from specviz.jobs.worker import Stopped, Worker
+from specviz.jobs.task_runner import Stopped, TaskRunner
+from specviz.jobs.tasks import Task
+from specviz.jobs.workers import WorkerDiedError
 
 LIBRARIES = "specviz.jobs.processes"  # with it come all libraries that a worker needs
 LIFE = 1000  # pieces that a worker does; what libraries leave behind in its memory goes with it
@@ -32,7 +32,7 @@ GRACE = 5.0  # seconds in which a worker leaves what is no longer wanted; then i
 _starting = threading.Lock()
 
 
-class SharedBoard:
+class SharedStatus:
     """As worker.Board, seen by both processes. Each number has one that writes it."""
 
     def __init__(self, done: Any, unwanted: Any):
@@ -42,7 +42,7 @@ class SharedBoard:
     unwanted = property(lambda self: self._unwanted.value, lambda self, number: setattr(self._unwanted, "value", number))
 
 
-class ProcessSeat:
+class ProcessWorker:
     """As dispatch.Seat.
 
     nice     by how much the worker stands back for other processes, 0 to 19, unless a piece goes first
@@ -64,7 +64,7 @@ class ProcessSeat:
         self.end()
         context = workers()
         self.connection, theirs = context.Pipe()
-        self.board = SharedBoard(context.RawValue("d", 0.0), context.RawValue("q", 0))
+        self.board = SharedStatus(context.RawValue("d", 0.0), context.RawValue("q", 0))
         self.given, self.asked_to_leave = 0, None
         self.worker = context.Process(target=_serve, args=(theirs, os.getcwd(), self.board, self.nice, self.threads), daemon=True)
         with _without_main():
@@ -83,7 +83,7 @@ class ProcessSeat:
         try:
             result, error = self.connection.recv()
         except (EOFError, OSError):
-            raise Lost from None
+            raise WorkerDiedError from None
         if error is not None:
             raise error
         return result
@@ -131,12 +131,12 @@ def _without_main() -> Iterator[None]:
                 main["__file__"] = file
 
 
-def _serve(connection: Connection, folder: str, board: SharedBoard, nice: int, threads: int) -> None:
+def _serve(connection: Connection, folder: str, board: SharedStatus, nice: int, threads: int) -> None:
     """The worker process: answers what comes through the pipe, until its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     process.settle()
-    worker = Worker(board)
+    worker = TaskRunner(board)
     connection.send((worker.begin(folder, threads), None))
     number, aside = 0, ThreadPoolExecutor(1, initializer=_stand_back, initargs=(nice, threads))
     while True:

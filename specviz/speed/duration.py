@@ -1,6 +1,6 @@
 """How long a piece of work will take: a few rounds of each way of writing, timed here and now, times the rounds that are counted of it.
 
-A probe under load is slower, and so is what it says. What has been done since corrects it (``seconds_left``). No torch.
+A probe under load is slower, and so is what it says. What has been done since corrects it (``progress.estimate_seconds_left``). No torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from specviz.trace import Round
 
 PROBED = 4  # rounds of a probe
 MANY = 2.5  # rounds of the target alone that one pass over dozens of tokens, or texts, takes as long as; of the shipped pair on a CPU
-TRUST = 0.1  # share of the work after which its own speed counts as much as the probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,3 @@ def paced(rounds: Iterable[Round], count: int = PROBED) -> Pace:
         made.append(one)
         ends.append(time.perf_counter() - began)
     return Pace.of(ends, made)
-
-
-def seconds_left(expected: float, share: float, spent: float) -> float:
-    """Of work that a probe expects to take ``expected`` seconds, and of which this share is done after ``spent`` seconds.
-
-    At the beginning the probe's word, at the end the speed so far; between them the mean of both for the whole, in which the probe
-    weighs as much as the work's first TRUST.
-    """
-    return (1.0 - share) * (TRUST * expected + spent) / (TRUST + share)

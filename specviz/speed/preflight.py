@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 
-from specviz.errors import ModelError, UnsupportedModel, out_of_memory
+from specviz.errors import ModelError, UnsupportedModelError, out_of_memory
 from specviz.models.hub.client import DownloadStopped, never
 from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
@@ -210,7 +210,7 @@ def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], boo
         try:
             refuse_unsupported(place, made.config)
             known["supported"] = True
-        except UnsupportedModel as error:
+        except UnsupportedModelError as error:
             known["supported"] = False
             problems.append(str(error))
         made.tokenizer = load_tokenizer(listed)
@@ -260,7 +260,7 @@ def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple
     if one.config is not None and other.config is not None:
         try:
             refuse_mixed(places, (one.config, other.config))
-        except UnsupportedModel as error:
+        except UnsupportedModelError as error:
             problems.append(str(error))
     differ = None
     if one.tokenizer is not None and other.tokenizer is not None:

@@ -9,7 +9,7 @@ import pytest
 from specviz.classroom import codes
 from specviz.classroom.records import HOURS, MOST_EACH, SHOWN, SPAN, asked_for, block, checked, room_settings, seed_of
 from specviz.classroom.store import ADDED, FILE, Drawn, StoreError, blocks
-from specviz.errors import Busy, SettingsError, SpecvizError
+from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
 
@@ -139,7 +139,7 @@ def test_a_closed_door_keeps_those_who_are_in_and_lets_nobody_else_in(tmp_path):
     store.shut(room.code, True)
     assert store.room(room.code).shut and store.shown("ABC234") is None and store.room(room.code).version > room.version
     assert store.join(room, "the first ticket") == 1
-    with pytest.raises(Busy, match="The door of this room is closed"):
+    with pytest.raises(BusyError, match="The door of this room is closed"):
         store.join(room, "another ticket")
     store.shut(room.code, False)
     assert store.join(room, "another ticket") == 2

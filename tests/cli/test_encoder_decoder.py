@@ -11,7 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGe
 
 from specviz.__main__ import main
 from specviz.decoding.run import run
-from specviz.errors import ModelError, UnsupportedModel
+from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import TOLERANCE
 from specviz.models.pairs.loading import load_model, load_pair
@@ -56,10 +56,12 @@ def test_an_encoder_decoder_and_a_causal_decoder_are_no_pair(encoder_decoder_fol
     monkeypatch.setattr(AutoModelForSeq2SeqLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
     seq, causal = encoder_decoder_folders["t5"][0], pair_folders[1]
     with pytest.raises(
-        UnsupportedModel, match=r"Target .* an encoder-decoder model \(t5\), draft .* a causal decoder \(llama\).*one kind"
+        UnsupportedModelError, match=r"Target .* an encoder-decoder model \(t5\), draft .* a causal decoder \(llama\).*one kind"
     ):
         load_pair(f"{seq}|{causal}")
-    with pytest.raises(UnsupportedModel, match=r"Target .* a causal decoder \(llama\), draft .* an encoder-decoder model \(t5\)"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"Target .* a causal decoder \(llama\), draft .* an encoder-decoder model \(t5\)"
+    ):
         load_pair(f"{causal}|{seq}")
 
 
@@ -68,7 +70,7 @@ def test_other_encoder_decoders_are_refused_with_those_that_are_tested(tmp_path)
                         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16)  # fmt: skip
     BartForConditionalGeneration(config).save_pretrained(tmp_path)
     with pytest.raises(
-        UnsupportedModel, match=r"of the family 'bart', whose cached passes have not been tested\. Tested are: mt5, t5"
+        UnsupportedModelError, match=r"of the family 'bart', whose cached passes have not been tested\. Tested are: mt5, t5"
     ):
         load_model(str(tmp_path), *CPU)
 

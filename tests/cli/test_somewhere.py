@@ -9,7 +9,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.jobs import crews, joining
-from specviz.jobs.dispatch import Crew
+from specviz.jobs.workers import WorkerPool
 from tests.jobs.seats import Plan, PretendSeat
 
 
@@ -20,11 +20,11 @@ def plan(monkeypatch):
 
     @contextmanager
     def pretended(where, device, processes=1):
-        with closing(Crew([PretendSeat(plan)])) as crew:
+        with closing(WorkerPool([PretendSeat(plan)])) as crew:
             yield crew if where == "auto" else None
 
-    monkeypatch.setattr(crews, "crew", pretended)
-    monkeypatch.setattr(joining, "check", lambda where: None)
+    monkeypatch.setattr(crews, "open_pool", pretended)
+    monkeypatch.setattr(joining, "check_cluster", lambda where: None)
     return plan
 
 

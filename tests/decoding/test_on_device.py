@@ -16,7 +16,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
-from specviz.errors import UnsupportedModel
+from specviz.errors import UnsupportedModelError
 from specviz.evidence import decoders
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.bugs.registry import MUTANTS
@@ -392,7 +392,7 @@ def test_every_family(family):
     """Rows of ragged trees, behind windows and rotary tables of all kinds."""
     try:
         model = network(configuration(family))
-    except UnsupportedModel as error:
+    except UnsupportedModelError as error:
         pytest.skip(str(error))
 
     def distributions(model):

@@ -22,8 +22,8 @@ from specviz.evidence.enumeration.enumerate import output_distribution, target_d
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
 from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
-from specviz.evidence.pieces import PairThere
-from specviz.jobs.crews import crew
+from specviz.jobs.crews import open_pool
+from specviz.jobs.tasks import PairRef
 from specviz.models.attachments import eagle as stored_eagle
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
@@ -225,7 +225,7 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
-    there = PairThere.of(load_pair(settings.pair, "cpu"), settings)
+    there = PairRef.of(load_pair(settings.pair, "cpu"), settings)
     cell = table.CellsTask(there, settings, TV).begin()
     for line in ("draft", "medusa-tree"):
         assert cell(table.Job("T = 1", line, "token"), lambda share: None) in whole.cells
@@ -245,7 +245,7 @@ def named(cell) -> tuple:
 def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
     only, seen, killed = ("draft", "several"), [], []
-    with crew(None, "cpu", processes=2) as elsewhere:
+    with open_pool(None, "cpu", processes=2) as elsewhere:
 
         def on_progress(share, name):
             seen.append(share)

@@ -13,7 +13,7 @@ import torch
 
 from specviz.cli import record
 from specviz.decoding.engine import target_only
-from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModel
+from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModelError
 from specviz.evidence.analytic import along_text
 from specviz.evidence.serving_setups import served
 from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTies, NearTieSummary, parting
@@ -122,9 +122,9 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
 
 def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, encoder_decoders, monkeypatch):
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
-    with pytest.raises(UnsupportedModel, match="needs a target in float32 on a CPU, and this one is bfloat16 on cpu"):
+    with pytest.raises(UnsupportedModelError, match="needs a target in float32 on a CPU, and this one is bfloat16 on cpu"):
         served.refuse_uncompared(loaded)
-    with pytest.raises(UnsupportedModel, match="decoder-only"):
+    with pytest.raises(UnsupportedModelError, match="decoder-only"):
         served.refuse_uncompared(next(iter(encoder_decoders.values())))
     with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
         written_from(pair, SETTINGS, BOOK, 100, 1)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from specviz.jobs.dispatch import Lost
+from specviz.jobs.workers import WorkerDiedError
 
 
 class Plan:
@@ -73,4 +73,4 @@ class PretendSeat:
 
 
 def _lost() -> Any:
-    raise Lost
+    raise WorkerDiedError

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from specviz.errors import ClusterError
-from specviz.jobs import dispatch
-from specviz.jobs.actors import ASIDE, ActorSeat, seats
-from specviz.jobs.dispatch import Crew, Lost
-from specviz.jobs.worker import Stopped, Worker
+from specviz.jobs import workers
+from specviz.jobs.actors import ASIDE, RayWorker, create_ray_workers
+from specviz.jobs.task_runner import Stopped, TaskRunner
+from specviz.jobs.workers import WorkerDiedError, WorkerPool
 
 
 class RayError(Exception):
@@ -59,7 +59,7 @@ class PretendedRay:
 
 
 class Actor:
-    def __init__(self, ray: PretendedRay, worker: Worker):
+    def __init__(self, ray: PretendedRay, worker: TaskRunner):
         self.ray, self.worker, self.groups = ray, worker, []
 
     def __getattr__(self, name: str) -> Any:
@@ -90,26 +90,26 @@ class Refused:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(dispatch, "MOMENT", 0.01)
-    monkeypatch.setattr("specviz.jobs.worker.gc.freeze", lambda: None)
-    monkeypatch.setattr("specviz.jobs.worker.torch.set_num_threads", lambda number: None)
+    monkeypatch.setattr(workers, "MOMENT", 0.01)
+    monkeypatch.setattr("specviz.jobs.task_runner.gc.freeze", lambda: None)
+    monkeypatch.setattr("specviz.jobs.task_runner.torch.set_num_threads", lambda number: None)
 
 
 @pytest.mark.parametrize(("device", "width", "needs"), [("cpu", 3, {"num_cpus": 1}), ("cuda", 2, {"num_cpus": 0, "num_gpus": 1})])
 def test_each_cpu_has_a_seat_or_each_gpu_for_a_pair_on_one(device, width, needs):
     ray = PretendedRay(CPU=3.0, GPU=2.0)
-    assert len(seats(ray, device)) == width
+    assert len(create_ray_workers(ray, device)) == width
     assert needs.items() <= ray.asked.items() and ray.asked["max_restarts"] == ray.asked["max_task_retries"] == 0
 
 
 def test_a_cluster_without_what_the_pair_needs_is_a_sentence():
     with pytest.raises(ClusterError, match="The cluster has no GPU, and the pair is on cuda"):
-        seats(PretendedRay(CPU=3.0), "cuda")
+        create_ray_workers(PretendedRay(CPU=3.0), "cuda")
 
 
 def test_a_crew_of_actors_does_pieces_and_passes_on_what_has_a_sentence():
     ray = PretendedRay(CPU=2.0)
-    with closing(Crew(seats(ray, "cpu"))) as crew:
+    with closing(WorkerPool(create_ray_workers(ray, "cpu"))) as crew:
         assert dict(crew.done(Halving(), range(9))) == {n: n // 2 for n in range(9)}
         with pytest.raises(ClusterError, match="A worker stopped: it has another pair"):
             crew.do(Refused(), 1)
@@ -120,19 +120,19 @@ def test_a_crew_of_actors_does_pieces_and_passes_on_what_has_a_sentence():
 
 def test_any_other_error_of_ray_means_that_the_worker_is_lost():
     ray = PretendedRay(CPU=1.0)
-    (seat,) = seats(ray, "cpu")
+    (seat,) = create_ray_workers(ray, "cpu")
     seat.start()
     assert seat.answer() > 0
     seat.give(Halving(), 8)
     ray.dead = True
     assert seat.share() == 0.0
-    with pytest.raises(Lost):
+    with pytest.raises(WorkerDiedError):
         seat.answer()
 
 
 def test_a_piece_is_left_by_its_number_beside_the_work_and_the_next_is_done():
     ray = PretendedRay(CPU=1.0)
-    seat: ActorSeat = seats(ray, "cpu")[0]
+    seat: RayWorker = create_ray_workers(ray, "cpu")[0]
     seat.start()
     seat.answer()
     seat.give(Halving(), 8)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from specviz.errors import ClusterError, SettingsError
-from specviz.evidence import decoders, pieces, shards
+from specviz.evidence import decoders, shards
 from specviz.evidence import saved as file
 from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import Cut, Work
-from specviz.jobs import dispatch
-from specviz.jobs.calls import Calls
-from specviz.jobs.dispatch import MOST_LOST, MOST_STARTS, Crew
+from specviz.evidence.shards import SamplingSpec, ShardRange
+from specviz.jobs import tasks, workers
+from specviz.jobs.remote import RemoteCaller
+from specviz.jobs.workers import MOST_LOST, MOST_STARTS, WorkerPool
 from specviz.settings import Settings
 from specviz.speed.prediction.study_run import StudySize, run_study
 from tests.jobs.seats import Plan, PretendSeat
@@ -27,7 +27,7 @@ SAMPLES = 200
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(dispatch, "MOMENT", 0.01)
+    monkeypatch.setattr(workers, "MOMENT", 0.01)
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def small(pair, monkeypatch):
     monkeypatch.setattr(shards, "PILOT", 8)
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
-    monkeypatch.setattr(pieces, "load_pair", lambda *_: pair)
-    pieces._read.cache_clear()
+    monkeypatch.setattr(tasks, "load_pair", lambda *_: pair)
+    tasks._read.cache_clear()
     yield
-    pieces._read.cache_clear()
+    tasks._read.cache_clear()
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def crew():
     """Makes a crew of pretended workers that is ended after the test."""
     made = []
 
-    def make(plan: Plan, seats: int = 2) -> Crew:
-        made.append(Crew([PretendSeat(plan) for _ in range(seats)]))
+    def make(plan: Plan, seats: int = 2) -> WorkerPool:
+        made.append(WorkerPool([PretendSeat(plan) for _ in range(seats)]))
         return made[-1]
 
     yield make
@@ -64,7 +64,7 @@ def tokens(pair, mode, elsewhere=None, path=None, on_progress=lambda share: None
 
 
 def words(first: int, size: int) -> str:
-    return str(Cut(first, min(size, SAMPLES - first)))
+    return str(ShardRange(first, min(size, SAMPLES - first)))
 
 
 @pytest.mark.usefixtures("small")
@@ -120,12 +120,14 @@ def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, crew):
 
 @pytest.mark.usefixtures("small")
 def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, crew, monkeypatch):
-    here = pieces.described(pair)
-    monkeypatch.setattr(pieces, "described", lambda pair: here | {"versions": here["versions"] | {"torch": "0.1"}})
-    there = pieces.PairThere.of(pair, SETTINGS)
-    monkeypatch.setattr(pieces, "described", lambda pair: here)
+    here = tasks.describe_models(pair)
+    monkeypatch.setattr(tasks, "describe_models", lambda pair: here | {"versions": here["versions"] | {"torch": "0.1"}})
+    there = tasks.PairRef.of(pair, SETTINGS)
+    monkeypatch.setattr(tasks, "describe_models", lambda pair: here)
     with pytest.raises(ClusterError, match=r"torch was 0\.1"):
-        crew(Plan()).do(shards.Drawing(there, Work("speculative", decoders.SHARED, SETTINGS, (0,))), Cut(0, 4))
+        crew(Plan()).do(
+            shards.SamplingTask(there, SamplingSpec("speculative", decoders.SHARED, SETTINGS, (0,))), ShardRange(0, 4)
+        )
 
 
 @pytest.mark.usefixtures("small")
@@ -163,7 +165,7 @@ def test_workers_that_die_while_they_start_end_the_run_after_a_number_of_starts(
 
 
 def test_where_no_worker_is_ready_the_run_ends_with_a_sentence(crew, monkeypatch):
-    monkeypatch.setattr(dispatch, "PATIENCE", 0.0)
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
     monkeypatch.setattr(PretendSeat, "ready", lambda seat, seconds: False)
     with pytest.raises(ClusterError, match="No worker was ready within 0 s"):
         crew(Plan()).do(Adding(), 1)
@@ -174,7 +176,7 @@ def test_what_is_checked_at_a_start_is_checked_before_anything_is_given():
         raise ClusterError("It listens where others reach it.")
 
     plan = Plan()
-    with closing(Crew([PretendSeat(plan)], refuse)) as team, pytest.raises(ClusterError, match="It listens"):
+    with closing(WorkerPool([PretendSeat(plan)], refuse)) as team, pytest.raises(ClusterError, match="It listens"):
         team.do(Adding(), 1)
     assert plan.begun == []
 
@@ -221,12 +223,12 @@ def test_threads_that_ask_at_once_get_their_own_results(crew):
 @pytest.mark.usefixtures("small")
 def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair, crew):
     ids = tuple(pair.encode(SETTINGS.prompt))
-    works = [Work(name, decoders.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
-    calls, found = Calls(crew(Plan({str(Cut(50, 50)): 2})), lambda settings: pair), {}
+    works = [SamplingSpec(name, decoders.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
+    calls, found = RemoteCaller(crew(Plan({str(ShardRange(50, 50)): 2})), lambda settings: pair), {}
 
     def draw(work):
-        cuts = Cut(0, 50), Cut(50, 50)
-        found[work.name] = [calls.do(shards.drawn, SETTINGS, (work, cut), words=str(cut)).tokens for cut in cuts]
+        cuts = ShardRange(0, 50), ShardRange(50, 50)
+        found[work.name] = [calls.do(shards.draw_shard, SETTINGS, (work, cut), words=str(cut)).tokens for cut in cuts]
 
     threads = [threading.Thread(target=draw, args=(work,)) for work in works]
     for thread in threads:
@@ -242,9 +244,9 @@ def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair
 def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_back_as_it_is(pair, crew, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
     settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), length=3)
-    work = Work("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
+    work = SamplingSpec("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
     with pytest.raises(SettingsError, match="text must be one of") as caught:
-        Calls(crew(Plan()), lambda settings: pair).do(shards.drawn, settings, (work, Cut(0, 4)))
+        RemoteCaller(crew(Plan()), lambda settings: pair).do(shards.draw_shard, settings, (work, ShardRange(0, 4)))
     assert caught.value.name == "text"
 
 

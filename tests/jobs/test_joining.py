@@ -32,21 +32,21 @@ def no_token(monkeypatch, tmp_path):
 )
 def test_what_is_no_address_is_refused_with_what_is_allowed(where):
     with pytest.raises(SettingsError, match=r"cluster must be auto, .* or HOST:PORT"):
-        joining.check(where)
+        joining.check_cluster(where)
 
 
 def test_a_dead_address_is_said_at_once(answering):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ClusterError, match=rf"Nothing answers at 127\.0\.0\.1:{port} .*Is the Ray cluster running"):
-        joining.check(f"127.0.0.1:{port}")
+        joining.check_cluster(f"127.0.0.1:{port}")
 
 
 def test_an_address_outside_this_machine_needs_a_token(monkeypatch, tmp_path):
     """192.0.2.1 is for documentation: nothing is ever there, and without a token nothing is sent there."""
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it was probed"))
     with pytest.raises(ClusterError, match="there is no token"):
-        joining.check("192.0.2.1:6379")
+        joining.check_cluster("192.0.2.1:6379")
 
 
 @pytest.mark.parametrize("how", ["environment", "file", "usual file"])
@@ -65,21 +65,21 @@ def test_with_a_token_it_is_probed(monkeypatch, tmp_path, how):
 
     monkeypatch.setattr(socket, "create_connection", refused)
     with pytest.raises(ClusterError, match=r"Nothing answers at 192\.0\.2\.1:6379 \(Connection refused\)"):
-        joining.check("192.0.2.1:6379")
+        joining.check_cluster("192.0.2.1:6379")
 
 
 def test_a_name_with_one_address_outside_is_outside(monkeypatch):
     both = [(0, 0, 0, "", ("127.0.0.1", 0)), (0, 0, 0, "", ("192.0.2.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: both)
     with pytest.raises(ClusterError, match="is not on this machine"):
-        joining.check("both:6379")
+        joining.check_cluster("both:6379")
 
 
 def test_without_ray_the_sentence_says_how_to_install_it(monkeypatch, answering):
     monkeypatch.setattr(joining, "find_spec", lambda name: None)
     for where in ("auto", f"127.0.0.1:{answering}", f"[::ffff:127.0.0.1]:{answering}"):
         with pytest.raises(ClusterError, match=r"pip install 'specviz\[cluster\]'"):
-            joining.check(where)
+            joining.check_cluster(where)
 
 
 def test_the_command_refuses_before_any_weights_are_read(capsys):

@@ -23,10 +23,10 @@ import pytest
 from specviz.evidence import decoders, shards
 from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import Cut, Work
+from specviz.evidence.shards import SamplingSpec, ShardRange
 from specviz.jobs import joining
-from specviz.jobs.calls import Calls
-from specviz.jobs.crews import crew
+from specviz.jobs.crews import open_pool
+from specviz.jobs.remote import RemoteCaller
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
 from specviz.speed.prediction.study_run import StudySize, run_study
@@ -124,7 +124,7 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
     monkeypatch.setitem(shards.SHARD, decoders.SHARED, SHARD)
     settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
     killed = []
-    with crew(address, "cpu") as elsewhere:
+    with open_pool(address, "cpu") as elsewhere:
         assert elsewhere.width == 2
 
         def kill(share):
@@ -140,7 +140,7 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
 def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
     settings = Settings(pair=pair.name, prompt="Once upon a time. Once upon", device="cpu")
     only, killed = ("draft", "several", "ngram"), []
-    with crew(address, "cpu") as elsewhere:
+    with open_pool(address, "cpu") as elsewhere:
 
         def kill(share, name):
             if not killed:
@@ -156,7 +156,7 @@ def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path)
     size = StudySize(openings=2, opening=8, length=4, gamma=2)
     asked = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
     killed = []
-    with crew(address, "cpu") as elsewhere:
+    with open_pool(address, "cpu") as elsewhere:
 
         def kill(share):
             if not killed:
@@ -174,13 +174,15 @@ class Left(Exception):
 def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stops_without_its_worker(pair, address):
     settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
     ids = tuple(pair.encode(settings.prompt))
-    works = [Work(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
-    with crew(address, "cpu") as elsewhere:
-        calls = Calls(elsewhere, lambda settings: pair)
-        calls.start(shards.drawn, settings, (works[0], Cut(0, 10)))
+    works = [SamplingSpec(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
+    with open_pool(address, "cpu") as elsewhere:
+        calls = RemoteCaller(elsewhere, lambda settings: pair)
+        calls.start(shards.draw_shard, settings, (works[0], ShardRange(0, 10)))
         assert calls.ready
         with ThreadPoolExecutor(3) as threads:
-            found = list(threads.map(lambda work: calls.do(shards.drawn, settings, (work, Cut(100, 5_000))).tokens, works))
+            found = list(
+                threads.map(lambda work: calls.do(shards.draw_shard, settings, (work, ShardRange(100, 5_000))).tokens, works)
+            )
         for work, tokens in zip(works, found, strict=True):
             alone = decoders.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
@@ -192,9 +194,11 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
             if share:
                 raise Left
 
-        long = Work("speculative", decoders.ENGINE, settings, ids)
+        long = SamplingSpec("speculative", decoders.ENGINE, settings, ids)
         with pytest.raises(Left):
-            calls.do(shards.drawn, settings, (long, Cut(0, 1_000_000)), leave)
+            calls.do(shards.draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
         assert told[-1] < 0.5
-        again = list(elsewhere.done(shards.Drawing(calls.known[settings.pair, "cpu", "auto"], works[0]), [Cut(0, 50)]))
+        again = list(
+            elsewhere.done(shards.SamplingTask(calls.known[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
+        )
         assert len(again[0][1]) == 50 and set(elsewhere.processes) == before

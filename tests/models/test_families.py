@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-from specviz.errors import UnsupportedModel
+from specviz.errors import UnsupportedModelError
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.families import DENSE, EXPERTS, FAMILIES, ROTARY, refuse_unsupported
 from specviz.models.pairs.loading import load_model
@@ -106,7 +106,7 @@ def test_rotary_angles_on_the_list_keep_cached_keys_valid_up_to_the_context(kind
 
 def test_angles_that_change_with_the_length_are_refused():
     config = configuration("llama", **rotary("longrope"))
-    with pytest.raises(UnsupportedModel, match=r"longrope. They change with the length.*Supported are: default, dynamic"):
+    with pytest.raises(UnsupportedModelError, match=r"longrope. They change with the length.*Supported are: default, dynamic"):
         refuse_unsupported("somewhere", config)
     assert worst(config) > 1e-2, "the refusal is needed"
 
@@ -115,7 +115,7 @@ def test_angles_are_looked_up_for_each_kind_of_layer():
     angles = {"sliding_attention": rotary("default")["rope_parameters"], "full_attention": rotary("longrope")["rope_parameters"]}
     config = configuration("gemma3_text")
     config.rope_parameters = angles
-    with pytest.raises(UnsupportedModel, match="longrope"):
+    with pytest.raises(UnsupportedModelError, match="longrope"):
         refuse_unsupported("somewhere", config)
 
 
@@ -124,18 +124,18 @@ def test_angles_are_looked_up_for_each_kind_of_layer():
 )
 def test_a_model_that_reads_ahead_is_refused(family, more):
     config = configuration(family, **more)
-    with pytest.raises(UnsupportedModel, match="attends in both directions"):
+    with pytest.raises(UnsupportedModelError, match="attends in both directions"):
         refuse_unsupported("somewhere", config)
     assert worst(config) > 1e-2, "the refusal is needed"
 
 
 def test_attention_by_distance_is_refused_where_the_family_has_both():
-    with pytest.raises(UnsupportedModel, match=r"ALiBi.*supported with rotary positions"):
+    with pytest.raises(UnsupportedModelError, match=r"ALiBi.*supported with rotary positions"):
         refuse_unsupported("somewhere", configuration("falcon", alibi=True))
 
 
 def test_quantized_weights_are_refused():
-    with pytest.raises(UnsupportedModel, match="quantized weights; only unquantized weights are supported"):
+    with pytest.raises(UnsupportedModelError, match="quantized weights; only unquantized weights are supported"):
         refuse_unsupported("somewhere", configuration("llama", quantization_config={"quant_method": "fp8"}))
 
 
@@ -143,7 +143,7 @@ def test_quantized_weights_are_refused():
 def test_layers_of_other_kinds_are_refused(kind):
     config = configuration("qwen3")
     config.layer_types = ["full_attention", kind]
-    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their state cannot be rolled back"):
+    with pytest.raises(UnsupportedModelError, match=f"layers of kind {kind}: their state cannot be rolled back"):
         refuse_unsupported("somewhere", config)
 
 
@@ -152,7 +152,9 @@ def test_a_family_that_has_not_been_tested_is_refused_with_those_that_have(famil
     """Each of these either gives another distribution on a tree or a ragged batch, or fails there."""
     assert family not in FAMILIES
     config = CONFIG_MAPPING[family]()
-    with pytest.raises(UnsupportedModel, match=rf"the family '{family}', whose cached passes have not been tested.*gpt2.*llama"):
+    with pytest.raises(
+        UnsupportedModelError, match=rf"the family '{family}', whose cached passes have not been tested.*gpt2.*llama"
+    ):
         refuse_unsupported("somewhere", config)
 
 
@@ -160,5 +162,5 @@ def test_a_refused_family_is_not_even_read(tmp_path):
     """The refusal comes before the weights are read; here there are none."""
     (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(UnsupportedModel, match="gpt_neo"):
+    with pytest.raises(UnsupportedModelError, match="gpt_neo"):
         load_model(str(tmp_path), torch.device("cpu"), torch.float32)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from specviz.errors import UnsupportedModel
+from specviz.errors import UnsupportedModelError
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic_of_pair
 from specviz.evidence.bugs.serving import OneScalePerPass
 from specviz.models.cache.decoder import CachedModel
@@ -116,9 +116,9 @@ def test_quantizing_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
     before = fresh(model, TEXT[:9]).clone()
     quantized(model)
     assert torch.equal(fresh(model, TEXT[:9]), before)
-    with pytest.raises(UnsupportedModel, match="quantized here; this one is bfloat16 on cpu"):
+    with pytest.raises(UnsupportedModelError, match="quantized here; this one is bfloat16 on cpu"):
         quantized(tiny_model(260).to(torch.bfloat16))
-    with pytest.raises(UnsupportedModel, match="gpt2"):
+    with pytest.raises(UnsupportedModelError, match="gpt2"):
         quantized(network("GPT2"))
 
 

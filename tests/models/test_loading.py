@@ -12,7 +12,7 @@ import torch
 from transformers import ByT5Tokenizer, MambaConfig, MambaForCausalLM
 
 from specviz.decoding.run import run
-from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.models.pairs import loading
 from specviz.models.pairs.catalog import HASHES, PAIRS, PairEntry
 from specviz.models.pairs.loading import check_hashes, load_model, load_pair, load_tokenizer, pick_device
@@ -76,7 +76,7 @@ def test_cut_off_weights_are_refused(folder, length):
 def test_a_configuration_with_more_layers_than_weights_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
-    with pytest.raises(DamagedModel, match="lacks 9 of the weights"):
+    with pytest.raises(DamagedModelError, match="lacks 9 of the weights"):
         load_model(str(folder), *CPU)
 
 
@@ -106,7 +106,7 @@ def test_a_tokenizer_of_bytes_needs_no_file_of_tokens(folder):
 def test_mamba_is_refused_because_its_state_cannot_be_rolled_back(tmp_path):
     config = MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4)
     MambaForCausalLM(config).save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedModel, match="cannot be rolled back after a rejected token"):
+    with pytest.raises(UnsupportedModelError, match="cannot be rolled back after a rejected token"):
         load_model(str(tmp_path), *CPU)
 
 
@@ -148,13 +148,13 @@ def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypat
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    with pytest.raises(DamagedModel, match=r"damaged: draft/model\.safetensors is not the shipped file"):
+    with pytest.raises(DamagedModelError, match=r"damaged: draft/model\.safetensors is not the shipped file"):
         load_pair("test")
     weights.unlink()
-    with pytest.raises(DamagedModel, match=r"incomplete: draft/model\.safetensors is missing"):
+    with pytest.raises(DamagedModelError, match=r"incomplete: draft/model\.safetensors is missing"):
         load_pair("test")
     (tmp_path / HASHES).unlink()
-    with pytest.raises(DamagedModel, match="cannot be checked"):
+    with pytest.raises(DamagedModelError, match="cannot be checked"):
         load_pair("test")
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
 from specviz.decoding.engine import advance, decode, step, target_only
-from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import FreshHead
 from specviz.evidence.decoders import analytic_tv
@@ -352,11 +352,15 @@ def spoiled(tmp_path, **changes) -> str:
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     (
-        ({"fc.weight": torch.zeros(32, 32)}, DamagedModel, "does not fit its own config.json: fc.weight is 32 x 32, not 32 x 64"),
-        ({"fc.weight": None}, DamagedModel, r"lacks 1 of the 11 weights of an EAGLE head: fc\.weight"),
+        (
+            {"fc.weight": torch.zeros(32, 32)},
+            DamagedModelError,
+            "does not fit its own config.json: fc.weight is 32 x 32, not 32 x 64",
+        ),
+        ({"fc.weight": None}, DamagedModelError, r"lacks 1 of the 11 weights of an EAGLE head: fc\.weight"),
         (
             {"midlayer.mlp.up_proj.weight": torch.zeros(1)},
-            UnsupportedModel,
+            UnsupportedModelError,
             "a head of EAGLE-3 .* heads of EAGLE and EAGLE-2 are read",
         ),
     ),
@@ -378,12 +382,12 @@ def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_pa
     with pytest.raises(ModelError, match=r"holds no EAGLE head: config.json and model.safetensors are needed"):
         stored.EAGLES.admit(str(tmp_path))
     (tmp_path / "head" / CONFIG).write_text(json.dumps({"hidden_size": 32}))
-    with pytest.raises(DamagedModel, match="does not hold hidden_size and intermediate_size"):
+    with pytest.raises(DamagedModelError, match="does not hold hidden_size and intermediate_size"):
         stored.EAGLES.admit(place)
 
 
 def test_targets_whose_last_state_and_one_matrix_do_not_give_the_logits_are_refused(folder):
-    with pytest.raises(UnsupportedModel, match="of the family 't5' is another"):
+    with pytest.raises(UnsupportedModelError, match="of the family 't5' is another"):
         load_eagle(stored.Path(folder), network_of_t5())
 
 

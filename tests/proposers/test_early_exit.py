@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, target_only
-from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.models.attachments import exits as stored
@@ -133,9 +133,9 @@ def test_a_layer_that_no_target_has_is_refused_before_any_is_known(layer):
 
 
 def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
-    with pytest.raises(UnsupportedModel, match="supported for Llama decoders; this target is of the family 'gpt2'"):
+    with pytest.raises(UnsupportedModelError, match="supported for Llama decoders; this target is of the family 'gpt2'"):
         opened(replace(pair, target=network("GPT2")), EARLY)
-    with pytest.raises(UnsupportedModel, match="at least 2 layers, one of them above the exit; this one has 1"):
+    with pytest.raises(UnsupportedModelError, match="at least 2 layers, one of them above the exit; this one has 1"):
         opened(replace(pair, target=tiny_model(300, layers=1)), EARLY)
 
 
@@ -152,16 +152,16 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
         assert folder not in stored.EXITS.read.get(pair.target, {})
     folder = tmp_path / "1"
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
-    with pytest.raises(DamagedModel, match="lacks 2 of the 7 weights of an exit of 3 blocks"):
+    with pytest.raises(DamagedModelError, match="lacks 2 of the 7 weights of an exit of 3 blocks"):
         load_exit(folder, pair.target)
     for config, why in (({"exit_layer": 0, "exit_blocks": 3}, "exit_layer 0"), ({}, "does not hold exit_layer")):
         (folder / CONFIG).write_text(json.dumps(config))
-        with pytest.raises(DamagedModel, match=why):
+        with pytest.raises(DamagedModelError, match=why):
             load_exit(folder, pair.target)
     save_file({}, folder / WEIGHTS)
     (folder / WEIGHTS).write_bytes(b"nothing")
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 1}))
-    with pytest.raises(DamagedModel, match="cannot be read"):
+    with pytest.raises(DamagedModelError, match="cannot be read"):
         load_exit(folder, pair.target)
 
 

@@ -9,8 +9,9 @@ import pytest
 from specviz.evidence.serving_setups import setups_run
 from specviz.evidence.serving_setups.setups_run import SetupEffort
 from specviz.evidence.serving_setups.setups_run import stage_seconds as of_setups
+from specviz.progress import estimate_seconds_left
 from specviz.speed import duration
-from specviz.speed.duration import Pace, paced, seconds_left
+from specviz.speed.duration import Pace, paced
 from specviz.speed.methods_run import SAMPLING, TIMING, WARMING
 from specviz.speed.methods_run import stage_seconds as of_methods
 from specviz.speed.passage import ALONE, SPECULATIVE, TimedRound
@@ -41,15 +42,15 @@ def test_a_probe_makes_a_few_rounds_and_no_more(monkeypatch):
 
 
 def test_the_time_left_begins_with_the_probe_and_ends_with_the_speed_so_far():
-    assert seconds_left(40.0, 0.0, 0.0) == pytest.approx(40.0)
-    assert seconds_left(40.0, 1.0, 90.0) == 0.0
-    assert seconds_left(40.0, 0.25, 10.0) == pytest.approx(30.0), "work as slow as the probe said"
-    loaded = seconds_left(40.0, 0.5, 60.0)
+    assert estimate_seconds_left(40.0, 0.0, 0.0) == pytest.approx(40.0)
+    assert estimate_seconds_left(40.0, 1.0, 90.0) == 0.0
+    assert estimate_seconds_left(40.0, 0.25, 10.0) == pytest.approx(30.0), "work as slow as the probe said"
+    loaded = estimate_seconds_left(40.0, 0.5, 60.0)
     assert 40.0 < loaded < 60.0, "three times as slow as the probe said: between 20 s by the probe and 60 s by the speed"
 
 
 def test_work_that_stands_still_takes_ever_longer():
-    left = [seconds_left(10.0, 0.1, spent) for spent in (1.0, 5.0, 25.0)]
+    left = [estimate_seconds_left(10.0, 0.1, spent) for spent in (1.0, 5.0, 25.0)]
     assert left == sorted(left) and left[-1] > 5 * left[0]
 
 

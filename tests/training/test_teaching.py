@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from specviz.errors import DamagedModel, ModelError, TrainingError
+from specviz.errors import DamagedModelError, ModelError, TrainingError
 from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.attachments.folder import CONFIG
@@ -187,13 +187,13 @@ def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
     with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
         load_heads(tmp_path, target)
     (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 3, "medusa_num_layers": 1}))
-    with pytest.raises(DamagedModel, match="lacks 4 of the 6 weights of 3 heads"):
+    with pytest.raises(DamagedModelError, match="lacks 4 of the 6 weights of 3 heads"):
         load_heads(tmp_path, target)
     for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "does not hold medusa")):
         (tmp_path / CONFIG).write_text(json.dumps(config))
-        with pytest.raises(DamagedModel, match=why):
+        with pytest.raises(DamagedModelError, match=why):
             load_heads(tmp_path, target)
     (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 1, "medusa_num_layers": 1}))
     (tmp_path / WEIGHTS).write_bytes(b"not safetensors")
-    with pytest.raises(DamagedModel, match="cannot be read"):
+    with pytest.raises(DamagedModelError, match="cannot be read"):
         load_heads(tmp_path, target)

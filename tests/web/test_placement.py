@@ -10,9 +10,9 @@ import pytest
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence import decoders
-from specviz.evidence.pieces import PairThere
-from specviz.evidence.shards import Cut, Work, drawn
-from specviz.jobs.processes import ProcessSeat
+from specviz.evidence.shards import SamplingSpec, ShardRange, draw_shard
+from specviz.jobs.processes import ProcessWorker
+from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
 from specviz.web.jobs import cache, placement
 from tests.fresh import ROOT
@@ -33,24 +33,24 @@ class Elsewhere:
 
 
 def asked(pair) -> tuple:
-    return Work("speculative", decoders.SHARED, SETTINGS, tuple(pair.encode("a"))), Cut(30, 40)
+    return SamplingSpec("speculative", decoders.SHARED, SETTINGS, tuple(pair.encode("a"))), ShardRange(30, 40)
 
 
 def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
     shares: list[float] = []
-    here = placement.do(drawn, pair, SETTINGS, asked(pair), shares.append, "samples")
+    here = placement.do(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples")
     elsewhere = Elsewhere(pair)
     monkeypatch.setattr(placement, "_calls", elsewhere)
     shares.clear()
-    there = placement.do(drawn, pair, SETTINGS, asked(pair), shares.append, "samples", first=True)
-    assert elsewhere.asked == [(drawn, SETTINGS, asked(pair), "samples", True)]
+    there = placement.do(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples", first=True)
+    assert elsewhere.asked == [(draw_shard, SETTINGS, asked(pair), "samples", True)]
     assert (here.tokens == there.tokens).all() and here.first == there.first == 30 and shares == [0.5]
 
 
 def test_without_a_worker_that_is_ready_this_process_does_the_work(monkeypatch, pair):
     gone = Elsewhere(pair, ready=False)
     monkeypatch.setattr(placement, "_calls", gone)
-    assert len(placement.do(drawn, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40 and gone.asked == []
+    assert len(placement.do(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40 and gone.asked == []
 
 
 def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(serve):
@@ -61,7 +61,7 @@ def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(s
 
 def test_a_server_at_home_has_no_workers(serve, monkeypatch):
     serve()
-    monkeypatch.setattr("specviz.jobs.joining.check", lambda where: pytest.fail("asked"))
+    monkeypatch.setattr("specviz.jobs.joining.check_cluster", lambda where: pytest.fail("asked"))
     placement.check()
     with placement.joined():
         placement.start_workers(SETTINGS)
@@ -72,16 +72,16 @@ def test_workers_that_cannot_start_are_told_in_the_log_and_this_process_does_the
     """As where /dev/shm cannot be written."""
     serve(worker_processes=True)
     monkeypatch.setattr(cache, "weights", lambda *_: pair)
-    monkeypatch.setattr(PairThere, "of", lambda *_: None)
+    monkeypatch.setattr(PairRef, "of", lambda *_: None)
 
     def refused(seat):
         raise PermissionError(13, "Permission denied", "/dev/shm/pym")
 
-    monkeypatch.setattr(ProcessSeat, "start", refused)
+    monkeypatch.setattr(ProcessWorker, "start", refused)
     with placement.joined():
         placement.start_workers(SETTINGS)
         assert placement.ready() == 0
-        assert len(placement.do(drawn, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
+        assert len(placement.do(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
     assert "this process does their work" in caplog.text and "Permission denied" in caplog.text
 
 
@@ -100,11 +100,11 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
         there = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
-            Work("speculative", decoders.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
-            Cut(0, 4),
+            SamplingSpec("speculative", decoders.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
+            ShardRange(0, 4),
         )
         with pytest.raises(SettingsError, match="text must be one of"):
-            placement.do(drawn, pair, settings, bad, lambda share: None, "samples")
+            placement.do(draw_shard, pair, settings, bad, lambda share: None, "samples")
         for seat in crew.seats:
             seat.worker.kill()
         again = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")

@@ -145,7 +145,7 @@ def check_cluster(options: argparse.Namespace) -> None:
     if options.cluster is not None:
         from specviz.jobs import joining
 
-        joining.check(options.cluster)
+        joining.check_cluster(options.cluster)
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

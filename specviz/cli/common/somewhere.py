@@ -18,9 +18,9 @@ class Whole:
     settings: Settings
 
     def begin(self) -> Callable[[tuple, Any], Any]:
-        from specviz.evidence.pieces import admit
+        from specviz.jobs.tasks import allow_paths
 
-        admit(self.settings)
+        allow_paths(self.settings)
         return lambda more, on_progress: self.work(self.settings, *more)
 
 
@@ -28,7 +28,7 @@ def somewhere(options: argparse.Namespace, work: Callable[..., Any], settings: S
     """``work(settings, *more)``, here or where ``--cluster`` says. The worker reads the pair itself, on the device of the settings."""
     if options.cluster is None:
         return work(settings, *more)
-    from specviz.jobs.crews import crew
+    from specviz.jobs.crews import open_pool
 
-    with crew(options.cluster, settings.device) as elsewhere:
+    with open_pool(options.cluster, settings.device) as elsewhere:
         return elsewhere.do(Whole(work, settings), more)

@@ -7,8 +7,9 @@ or the samples, is found by computing again (check.py, redraw.py).
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
+
+from specviz.records import canonical_json
 
 SEALS = ("digest", "digests")
 
@@ -38,11 +39,6 @@ def parts(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def canonical(value: Any) -> str:
-    """JSON with sorted names and no spaces, so that equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON."""
-    return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()

@@ -16,7 +16,7 @@ import numpy as np
 from specviz.decoding.device.choice import chosen
 from specviz.decoding.engine import advance
 from specviz.decoding.samples import NONE, Samples
-from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.tests import Plan, answer
 from specviz.models.base import LanguageModel
@@ -100,7 +100,7 @@ def cell_of(
         n = samples_needed(column, rule)
         target = remembering.open(column.settings)[0]
         tokens = draw_tokens(target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
-    except DamagedModel:
+    except DamagedModelError:
         raise
     except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
         return Cell(*key, "blank", True, str(why))

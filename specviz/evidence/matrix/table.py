@@ -22,8 +22,8 @@ import numpy as np
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.pieces import PairThere, Pool, admit
 from specviz.evidence.tests import Plan
+from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
@@ -125,7 +125,7 @@ def examine(
     tv: float,
     only: Sequence[str] = (),
     on_progress: ProgressCallback = ignore_progress,
-    elsewhere: Pool | None = None,
+    elsewhere: Executor | None = None,
 ) -> Matrix:
     """All cells, or the chosen ones. The samples do not depend on who draws them.
 
@@ -141,7 +141,7 @@ def examine(
         worker = Worker(pair, settings, tv)
         cells: Iterable[tuple[Job, Cell]] = ((job, worker.cell(job)) for job in jobs)
     else:
-        cells = elsewhere.done(CellsTask(PairThere.of(pair, settings), settings, tv), jobs)
+        cells = elsewhere.done(CellsTask(PairRef.of(pair, settings), settings, tv), jobs)
     return Matrix(settings, tv, _watched(cells, jobs, on_progress))
 
 
@@ -160,12 +160,12 @@ def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], on_progress: Pr
 class CellsTask:
     """The cells as pieces for workers."""
 
-    pair: PairThere
+    pair: PairRef
     settings: Settings
     tv: float
 
     def begin(self) -> Callable[[Job, ProgressCallback], Cell]:
-        admit(self.settings)
+        allow_paths(self.settings)
         worker = Worker(self.pair.read(), self.settings, self.tv)
         return lambda job, on_progress: worker.cell(job)
 

@@ -13,7 +13,7 @@ from transformers import (
     SuppressTokensLogitsProcessor,
 )
 
-from specviz.errors import ModelError, UnsupportedModel
+from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
 from specviz.evidence.serving_setups.setups import PENALTY, TOP_K, WORD
 from specviz.models.cache.decoder import CachedModel
@@ -75,10 +75,10 @@ def served(pair: LoadedPair, key: str) -> ServedTarget:
 def refuse_uncompared(pair: LoadedPair) -> None:
     """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
-        raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
+        raise UnsupportedModelError("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
     if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":
         where = f"{str(pair.target.dtype).removeprefix('torch.')} on {pair.target.device.type}"
-        raise UnsupportedModel(f"The measurement needs a target in float32 on a CPU, and this one is {where}.")
+        raise UnsupportedModelError(f"The measurement needs a target in float32 on a CPU, and this one is {where}.")
 
 
 def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:

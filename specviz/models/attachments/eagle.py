@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig, PreTrainedModel
 
-from specviz.errors import DamagedModel, ModelError, UnsupportedModel
+from specviz.errors import DamagedModelError, ModelError, UnsupportedModelError
 from specviz.models.attachments.folder import CONFIG, Attachment, by
 from specviz.models.fast_llama.products import Weights, product
 from specviz.models.pairs.catalog import PAIRS
@@ -85,7 +85,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     width, vocabulary = output.weight.shape[1], output.weight.shape[0]
     weights = EAGLES.loaded(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))
     if found := sorted(name for name in weights if name.startswith(("midlayer.", "d2t")) or name == "hidden_norm.weight"):
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{folder}' holds a head of EAGLE-3 ({found[0]}), which reads three layers of the target; heads of EAGLE and EAGLE-2 are read."
         )
     network = _network(config, target, any(name.endswith("q_proj.bias") for name in weights))
@@ -104,12 +104,12 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
         name: torch.zeros(shape) for name, shape in shapes.items() if name.endswith("o_proj.bias") and name not in weights
     }
     if missing := sorted(shapes.keys() - weights.keys()):
-        raise DamagedModel(
+        raise DamagedModelError(
             f"'{folder / WEIGHTS}' lacks {len(missing)} of the {len(shapes)} weights of an EAGLE head: {missing[0]}."
         )
     for name, shape in shapes.items():
         if tuple(weights[name].shape) != shape:
-            raise DamagedModel(
+            raise DamagedModelError(
                 f"'{folder / WEIGHTS}' does not fit its own {CONFIG}: {name} is {by(weights[name].shape)}, not {by(shape)}."
             )
     ready = {name: weights[name].to(output.weight.device, output.weight.dtype) for name in shapes}
@@ -128,7 +128,7 @@ def _ends(target: PreTrainedModel) -> tuple[nn.Module, nn.Linear]:
     """The target's embeddings and its output matrix."""
     output = target.get_output_embeddings()
     if target.config.is_encoder_decoder or not isinstance(output, nn.Linear) or output.bias is not None:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             "An EAGLE head needs a decoder whose last state, times one matrix without a bias, gives its logits; this target of the family "
             f"'{target.config.model_type}' is another."
         )
@@ -147,7 +147,7 @@ def _network(config: Mapping[str, Any], target: PreTrainedModel, biased: bool) -
         made = LlamaForCausalLM(LlamaConfig(**more, attention_bias=biased, max_position_embeddings=text.max_position_embeddings))
     except Exception as error:  # the library's checks of a configuration raise unrelated types
         first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
-        raise DamagedModel(f"The {CONFIG} of the EAGLE head does not describe a Llama layer: {first}") from error
+        raise DamagedModelError(f"The {CONFIG} of the EAGLE head does not describe a Llama layer: {first}") from error
     made.config.vocab_size, made.model.norm = text.vocab_size, nn.Identity()
     return made
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
-from specviz.errors import ModelError, SettingsError, UnsupportedModel
+from specviz.errors import ModelError, SettingsError, UnsupportedModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
 from specviz.models.fast_llama.layers import written
 from specviz.models.fast_llama.products import Weights, product
@@ -121,10 +121,12 @@ def save_exit(layer: int, norm: Tensor, blocks: list[Layer], folder: Path) -> No
 def _layers(target: PreTrainedModel) -> int:
     """Number of layers of the target. An exit needs at least one below it and one above it."""
     if type(target) is not LlamaForCausalLM:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             "Early exit runs the target's layers separately, which is supported for Llama decoders; this target is of the family "
             f"'{target.config.model_type}'."
         )
     if target.config.num_hidden_layers < 2:
-        raise UnsupportedModel("Early exit needs a target with at least 2 layers, one of them above the exit; this one has 1.")
+        raise UnsupportedModelError(
+            "Early exit needs a target with at least 2 layers, one of them above the exit; this one has 1."
+        )
     return target.config.num_hidden_layers

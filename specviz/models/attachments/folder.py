@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.models.fast_llama.products import Weights, product
 from specviz.models.hub.download import download
 from specviz.models.hub.files import listing, pickled
@@ -105,7 +105,7 @@ class Attachment:
         values = tuple(config[name] for name in self.numbers)
         for (name, (least, most)), value in zip(self.numbers.items(), values, strict=True):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
+                raise DamagedModelError(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
         return values
 
     def file(self, folder: Path) -> Path:
@@ -125,7 +125,7 @@ class Attachment:
             parts += [part | {name: part.get(other) for name, other in self.other_numbers.items()} for part in parts]
             return next(part for part in parts if all(part.get(name) is not None for name in self.numbers))
         except (OSError, ValueError, AttributeError, StopIteration, RecursionError) as error:
-            raise DamagedModel(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
+            raise DamagedModelError(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
 
     def loaded(
         self, folder: Path, wanted: set[str], of: str, usual: Callable[[str], str] = lambda name: name
@@ -138,9 +138,9 @@ class Attachment:
         try:
             weights = {usual(name): value.clone() for name, value in load_file(path).items()}  # the file may change later
         except (OSError, SafetensorError) as error:
-            raise DamagedModel(f"'{path}' cannot be read: {error}.") from error
+            raise DamagedModelError(f"'{path}' cannot be read: {error}.") from error
         if missing := wanted - weights.keys():
-            raise DamagedModel(f"'{path}' lacks {len(missing)} of the {len(wanted)} weights of {of}.")
+            raise DamagedModelError(f"'{path}' lacks {len(missing)} of the {len(wanted)} weights of {of}.")
         return weights
 
     def save(self, folder: Path, weights: Mapping[str, Tensor], *values: int) -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specviz.errors import UnsupportedModel
+from specviz.errors import UnsupportedModelError
 
 LARGEST = 127  # largest absolute value of the int8 numbers used
 
@@ -76,10 +76,10 @@ def quantized(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> Pr
     """
     if model.dtype is not torch.float32 or model.device.type != "cpu":
         where = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
-        raise UnsupportedModel(f"Only a float32 target on a CPU can be quantized here; this one is {where}.")
+        raise UnsupportedModelError(f"Only a float32 target on a CPU can be quantized here; this one is {where}.")
     places = [(owner, name) for owner in model.modules() for name, part in owner.named_children() if type(part) is nn.Linear]
     if len(places) < 2:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"Models of the family {model.config.model_type} store their matrices in a form that cannot be quantized here."
         )
     other = deepcopy(model)

@@ -14,7 +14,7 @@ from pathlib import Path
 from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
-from specviz.errors import SHOWN, DamagedModel, ModelError
+from specviz.errors import SHOWN, DamagedModelError, ModelError
 from specviz.models.hub.client import asked, cache, endpoint, never, refusal
 from specviz.models.hub.transfer import File, Store, fetch, is_commit
 from specviz.models.pairs.names import HubName, folder_of, hub_name
@@ -119,7 +119,7 @@ def listing(place: str, weights: tuple[str, ...] | None = None, cancelled: Calla
         )
     try:
         return _of_hub(place, name, weights, cancelled)
-    except DamagedModel:
+    except DamagedModelError:
         raise
     except ModelError:
         if (kept := _kept(place, name, weights)) is not None:
@@ -211,9 +211,9 @@ def _weights(
         if not all(isinstance(shard, str) for shard in shards):
             raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedModel(f"{INDEX} of '{place}' does not name the files of the weights.") from error
+        raise DamagedModelError(f"{INDEX} of '{place}' does not name the files of the weights.") from error
     if missing := [shard for shard in shards if shard not in there]:
-        raise DamagedModel(
+        raise DamagedModelError(
             f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}."
         )
     return tuple(there[shard] for shard in shards)

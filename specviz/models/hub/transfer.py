@@ -17,7 +17,7 @@ from pathlib import Path
 from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
-from specviz.errors import DamagedModel
+from specviz.errors import DamagedModelError
 from specviz.models.hub.client import TIMEOUT, asked, cache, endpoint, never, stopped
 from specviz.models.pairs.names import HubName
 
@@ -156,7 +156,7 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
                 break
     if partial.stat().st_size != file.size or not _is(partial, store, file, cancelled):
         partial.unlink()
-        raise DamagedModel(
+        raise DamagedModelError(
             f"'{file.name}' of '{store.repo}' arrived with another content than {endpoint()} announced, and was removed. "
             "Try again; if it happens again, the hub or what lies between is at fault."
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-from specviz.errors import UnsupportedModel
+from specviz.errors import UnsupportedModelError
 
 DENSE = (
     *("apertus", "arcee", "biogpt", "codegen", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2"),
@@ -34,34 +34,34 @@ def refuse_unsupported(place: str, config: Any) -> None:
     """
     family, text = config.model_type, config.get_text_config()
     if config.is_encoder_decoder and family not in ENCODER_DECODERS:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{place}' is an encoder-decoder model of the family '{family}', whose cached passes have not been tested. "
             f"Tested are: {', '.join(sorted(ENCODER_DECODERS))}."
         )
     if odd := set(getattr(text, "layer_types", None) or ()) - LAYERS:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{place}' ({family}) has layers of kind {', '.join(sorted(odd))}: "
             "their state cannot be rolled back after a rejected token."
         )
     if family not in FAMILIES | ENCODER_DECODERS:
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{place}' is of the family '{family}', whose cached passes have not been tested against uncached ones. "
             f"Tested are: {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
         )
     if odd := rotary_types(text) - set(ROTARY):
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{place}' ({family}) has rotary angles of type {', '.join(sorted(odd))}. They change with the length of the text, "
             f"which makes cached keys wrong. Supported are: {', '.join(ROTARY)}."
         )
     if getattr(text, "is_causal", True) is False or getattr(text, "use_bidirectional_attention", False):
-        raise UnsupportedModel(f"'{place}' ({family}) attends in both directions; only causal decoders are supported.")
+        raise UnsupportedModelError(f"'{place}' ({family}) attends in both directions; only causal decoders are supported.")
     if getattr(text, "alibi", False):
-        raise UnsupportedModel(
+        raise UnsupportedModelError(
             f"'{place}' ({family}) biases attention by distance (ALiBi), which is correct for a single chain only. "
             "This family is supported with rotary positions (alibi false)."
         )
     if getattr(config, "quantization_config", None):
-        raise UnsupportedModel(f"'{place}' ({family}) has quantized weights; only unquantized weights are supported.")
+        raise UnsupportedModelError(f"'{place}' ({family}) has quantized weights; only unquantized weights are supported.")
 
 
 def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
@@ -75,7 +75,9 @@ def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
         f"'{place}' is {'an encoder-decoder model' if config.is_encoder_decoder else 'a causal decoder'} ({config.model_type})"
         for place, config in zip(places, configs, strict=True)
     )
-    raise UnsupportedModel(f"Target {target}, draft {draft}: both must be of one kind, because they read the prompt differently.")
+    raise UnsupportedModelError(
+        f"Target {target}, draft {draft}: both must be of one kind, because they read the prompt differently."
+    )
 
 
 def library_class(config: Any) -> type:

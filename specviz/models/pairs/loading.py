@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download
 from specviz.models.hub.files import VOCABULARIES, Listing, fetch_small, listing
@@ -157,7 +157,7 @@ def load_model(place: str | Listing, device: torch.device, dtype: torch.dtype) -
     )
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
-            raise DamagedModel(f"'{listed.place}' {what} {len(report[key])} of the weights that its configuration names.")
+            raise DamagedModelError(f"'{listed.place}' {what} {len(report[key])} of the weights that its configuration names.")
     # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
     for tensor in (*model.parameters(), *model.buffers()):
         tensor.data = tensor.data.clone()
@@ -197,16 +197,18 @@ def check_hashes(folder: Path) -> None:
     """Compare every file named in SHA256SUMS with its hash. Raises DamagedModel naming the first file that differs."""
     sums = folder / HASHES
     if not sums.is_file():
-        raise DamagedModel(
+        raise DamagedModelError(
             f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing. Fetch the project again."
         )
     for line in sums.read_text().splitlines():
         digest, _, name = line.partition("  ")
         file = folder / name
         if not file.is_file():
-            raise DamagedModel(f"The pair '{folder.name}' is incomplete: {name} is missing. Fetch the project again.")
+            raise DamagedModelError(f"The pair '{folder.name}' is incomplete: {name} is missing. Fetch the project again.")
         if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
-            raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the shipped file. Fetch the project again.")
+            raise DamagedModelError(
+                f"The pair '{folder.name}' is damaged: {name} is not the shipped file. Fetch the project again."
+            )
 
 
 def refuse_narrow(place: str, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -258,8 +260,8 @@ def _reading(place: str, read: Callable[[], Any]) -> Any:
         with quiet():
             return read()
     except json.JSONDecodeError as error:
-        raise DamagedModel(f"'{place}' holds a file that is not valid JSON: {error}.") from error
+        raise DamagedModelError(f"'{place}' holds a file that is not valid JSON: {error}.") from error
     except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions
         first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
-        kind = DamagedModel if "afetensor" in type(error).__name__ else ModelError
+        kind = DamagedModelError if "afetensor" in type(error).__name__ else ModelError
         raise kind(f"'{place}' could not be loaded: {first}") from error

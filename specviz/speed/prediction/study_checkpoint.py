@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import TraceError
-from specviz.evidence.certificate.seal import canonical, digest
-from specviz.evidence.saved import first_difference
-from specviz.records import Schema, build, read_text, write
+from specviz.evidence.certificate.seal import digest
+from specviz.records import Schema, build, canonical_json, find_difference, read_text, write
 from specviz.speed.prediction.study import StudyCell
 
 SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
@@ -39,7 +38,7 @@ class StudyCheckpoint:
     def open(cls, path: Path | None, asked: dict[str, Any]) -> StudyCheckpoint:
         """What is there already, or nothing yet. Raises TraceError for a file that is damaged or of another study, and SettingsError
         where no file can be written."""
-        saved = cls(path, json.loads(canonical(asked)))
+        saved = cls(path, json.loads(canonical_json(asked)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
             saved.add(*_read(path, saved.asked))
         else:
@@ -58,7 +57,7 @@ def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
     """The cells of a file. Raises TraceError with a sentence."""
     what = f"The file '{path}' of a study's cells"
     stored, cells = replace(SCHEMA, what=what).read(read_text(path, what), _checked)
-    if other := first_difference(stored, asked):
+    if other := find_difference(stored, asked):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from specviz.evidence.pieces import PairThere, Pool
+from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback, ignore_progress
@@ -55,7 +55,7 @@ def run_study(
     folder: Path = TEXTS_FOLDER,
     on_progress: ProgressCallback = ignore_progress,
     resume: Path | None = None,
-    elsewhere: Pool | None = None,
+    elsewhere: Executor | None = None,
 ) -> Study:
     """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
@@ -76,7 +76,7 @@ def run_study(
         measuring = Measuring(pairs, texts, size, seed)
         found: Iterable[tuple[Place, StudyCell]] = ((place, measuring.cell(place)) for place in left)
     else:
-        there = tuple(PairThere.of(pair, Settings(pair=name)) for name, pair in pairs.items())
+        there = tuple(PairRef.of(pair, Settings(pair=name)) for name, pair in pairs.items())
         found = elsewhere.done(StudyTask(there, texts, size, seed), left)
     for _, cell in found:
         saved.add(cell)
@@ -119,7 +119,7 @@ class Place(NamedTuple):
 class StudyTask:
     """The cells as pieces for workers. texts: one of each kind."""
 
-    pairs: tuple[PairThere, ...]
+    pairs: tuple[PairRef, ...]
     texts: Mapping[str, str]
     size: StudySize
     seed: int

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from specviz.classroom import codes, tally
 from specviz.classroom.records import PHASES, Room, Task, block, seed_of
 from specviz.classroom.store import Drawn, Store, StoreError
-from specviz.errors import Busy, ClusterError, SettingsError, SpecvizError
+from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting import limits
@@ -280,7 +280,7 @@ class Hall:
                     future.set_exception(
                         error
                         if isinstance(error, SpecvizError) and not isinstance(error, ClusterError)
-                        else Busy("The server could not do this now.")
+                        else BusyError("The server could not do this now.")
                     )
                 raise
             for wanted, future in batch.items():

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from specviz.classroom import codes
 from specviz.classroom.records import KINDS, Room, Task, asked_for, checked, whole
 from specviz.classroom.store import StoreError
-from specviz.errors import Busy, SettingsError, SpecvizError
+from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
 from specviz.web.hosting.messages import Pace
@@ -62,7 +62,7 @@ def route(path: str, answer: Answer, method: str = "POST") -> Route:
             return _json(found)
         except Refused as error:
             return _refusal(str(error), error.status, error.again)
-        except (Busy, StoreError) as error:
+        except (BusyError, StoreError) as error:
             return _refusal(str(error), 503, AGAIN)
         except SpecvizError as error:
             return _refusal(str(error), 400)
@@ -196,7 +196,7 @@ def _ask_again(hall: Hall, task: Task | None, number: int) -> None:
         return
     sent = hall.store.answers_of(hall.code, task.number, number).get(task.phase)
     if sent is not None and "tokens" not in sent:
-        with suppress(Busy):
+        with suppress(BusyError):
             hall.want(Wanted(task.number, number))
 
 

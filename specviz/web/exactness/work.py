@@ -66,14 +66,18 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         if source == "assisted" or decoders.ENGINE in modes:
             return [arm(number, size, lambda share, number=number: on_progress((number + share) / 2.0)) for number in (0, 1)]
         asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
-        words = str(shards.Cut(bench.n, size))
+        words = str(shards.ShardRange(bench.n, size))
         return placement.do(decoders.draw_each, bench.pair, settings, asked, on_progress, words)
 
     def arm(number: int, size: int, on_progress: ProgressCallback) -> Samples:
         if number == 1:
-            return drawn(bench, shards.Work("target", modes[1], other, bench.ids), shards.Cut(bench.n, size), on_progress)
+            return drawn(
+                bench, shards.SamplingSpec("target", modes[1], other, bench.ids), shards.ShardRange(bench.n, size), on_progress
+            )
         if source != "assisted":
-            return drawn(bench, shards.Work(source, modes[0], settings, bench.ids), shards.Cut(bench.n, size), on_progress)
+            return drawn(
+                bench, shards.SamplingSpec(source, modes[0], settings, bench.ids), shards.ShardRange(bench.n, size), on_progress
+            )
         while not _global_generator.acquire(timeout=0.1):
             on_progress(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
@@ -92,7 +96,7 @@ def drawn(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> S
     """The samples of a shard. work, cut: as in evidence.shards."""
     from specviz.evidence import shards
 
-    return placement.do(shards.drawn, bench.pair, work.settings, (work, cut), on_progress, str(cut))
+    return placement.do(shards.draw_shard, bench.pair, work.settings, (work, cut), on_progress, str(cut))
 
 
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
@@ -108,7 +112,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
     def draw(own: Settings) -> Samples:
         ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
         limits.samples().grant(ticket.visitor, samples)
-        asked = shards.Work(source, mode, own, bench.ids), shards.Cut(0, samples)
+        asked = shards.SamplingSpec(source, mode, own, bench.ids), shards.ShardRange(0, samples)
         return drawn(bench, *asked, lambda share: ticket.tick())
 
     for value in p_values(bench.pair, settings, bench.ids, seeds, samples, draw):

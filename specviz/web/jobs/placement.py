@@ -20,12 +20,12 @@ from specviz.web.jobs import cache
 from specviz.web.jobs.queue import shared, threads_of_a_place
 
 if TYPE_CHECKING:
-    from specviz.jobs.calls import Calls
+    from specviz.jobs.remote import RemoteCaller
     from specviz.models.pairs.loading import LoadedPair
 
 NICE = 5  # by how much worker processes stand back for the one that draws pages
 
-_calls: Calls | None = None
+_calls: RemoteCaller | None = None
 
 
 def check() -> None:
@@ -33,7 +33,7 @@ def check() -> None:
     if options().cluster:
         from specviz.jobs import joining
 
-        joining.check(options().cluster)
+        joining.check_cluster(options().cluster)
 
 
 @contextmanager
@@ -52,14 +52,14 @@ def joined() -> Iterator[None]:
 @contextmanager
 def _in_cluster() -> Iterator[None]:
     global _calls
-    from specviz.jobs.calls import Calls
-    from specviz.jobs.crews import crew
+    from specviz.jobs.crews import open_pool
+    from specviz.jobs.remote import RemoteCaller
     from specviz.models.pairs.loading import pick_device
 
     at_sigterm = signal.getsignal(signal.SIGTERM)
-    with crew(options().cluster, pick_device("auto", "auto")[0].type) as workers:
+    with open_pool(options().cluster, pick_device("auto", "auto")[0].type) as workers:
         signal.signal(signal.SIGTERM, at_sigterm)  # Ray takes it for itself
-        _calls = Calls(workers, _pair)
+        _calls = RemoteCaller(workers, _pair)
         yield
 
 
@@ -67,18 +67,18 @@ def start_workers(settings: Settings) -> None:
     """Start the server's workers, if it has any, with a first call on the pair that the settings name. Returns when they are there."""
     global _calls
     if options().worker_processes and not options().cluster:
-        from specviz.jobs.calls import Calls
-        from specviz.jobs.dispatch import Crew
-        from specviz.jobs.processes import ProcessSeat
+        from specviz.jobs.processes import ProcessWorker
+        from specviz.jobs.remote import RemoteCaller
+        from specviz.jobs.workers import WorkerPool
 
-        _calls = Calls(Crew([ProcessSeat(NICE, threads_of_a_place()) for _ in range(shared().places)]), _pair)
+        _calls = RemoteCaller(WorkerPool([ProcessWorker(NICE, threads_of_a_place()) for _ in range(shared().places)]), _pair)
     if _calls is None:
         return
     from specviz.evidence import decoders, shards
 
-    first = shards.Work("speculative", decoders.SHARED, settings, tuple(_pair(settings).encode(settings.prompt)))
+    first = shards.SamplingSpec("speculative", decoders.SHARED, settings, tuple(_pair(settings).encode(settings.prompt)))
     try:
-        _calls.start(shards.drawn, settings, (first, shards.Cut(0, 100)))
+        _calls.start(shards.draw_shard, settings, (first, shards.ShardRange(0, 100)))
     except ClusterError as error:
         logging.getLogger(__name__).warning("there are no workers, so this process does their work: %s", error)
 

@@ -31,8 +31,8 @@ from functools import lru_cache
 from typing import Any
 
 from specviz import process
-from specviz.errors import Busy, SpecvizError, out_of_memory
-from specviz.speed import duration
+from specviz.errors import BusyError, SpecvizError, out_of_memory
+from specviz.progress import estimate_seconds_left
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
 
@@ -101,7 +101,7 @@ class Ticket:
         worked = self.worked
         if self._expected is not None:
             expected, before = self._expected
-            return duration.seconds_left(expected, self.share, worked - before)
+            return estimate_seconds_left(expected, self.share, worked - before)
         return worked * (1.0 - self.share) / self.share if self.share > 0.02 and worked > 0.5 else None
 
     @property
@@ -200,14 +200,14 @@ class Queue:
         ticket = Ticket(self, work, object() if visitor is None else visitor, page, brief)
         with self._lock:
             if self.closed:
-                raise Busy("The server is about to stop. Please ask again in a minute.")
+                raise BusyError("The server is about to stop. Please ask again in a minute.")
             for one in [one for one in self._line if one.unwanted]:
                 self._remove(one)
             every = [*self._line, *self._working]
             if len(every) >= self.most:
-                raise Busy(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
+                raise BusyError(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
             if sum(one.visitor == ticket.visitor for one in every) >= MOST_OF_ONE:
-                raise Busy(f"{MOST_OF_ONE} of your requests are already waiting for this machine. Stop one of them first.")
+                raise BusyError(f"{MOST_OF_ONE} of your requests are already waiting for this machine. Stop one of them first.")
             self._line.append(ticket)
             self._fill()
         return ticket

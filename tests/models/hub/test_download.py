@@ -11,7 +11,7 @@ import pytest
 import torch
 from huggingface_hub import constants, hf_hub_download
 
-from specviz.errors import DamagedModel, ModelError
+from specviz.errors import DamagedModelError, ModelError
 from specviz.models.hub import client, download
 from specviz.models.hub.client import DownloadStopped
 from specviz.models.hub.download import download as fetch_all
@@ -116,7 +116,7 @@ def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     found = listing("owner/model")
     repo.wrong = {WEIGHTS}
-    with pytest.raises(DamagedModel, match=rf"'{WEIGHTS}' of 'owner/model' arrived with another content .* and was removed"):
+    with pytest.raises(DamagedModelError, match=rf"'{WEIGHTS}' of 'owner/model' arrived with another content .* and was removed"):
         load_model("owner/model", *CPU)
     assert held(client.cache())[1] == [] and not (found.folder / WEIGHTS).exists()
     repo.wrong = set()
@@ -125,7 +125,7 @@ def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
 
 def test_a_small_file_is_checked_too(hub, pair_folders):
     hub.add("owner/model", pair_folders[0]).wrong = {"config.json"}
-    with pytest.raises(DamagedModel, match=r"'config\.json' of 'owner/model' arrived with another content"):
+    with pytest.raises(DamagedModelError, match=r"'config\.json' of 'owner/model' arrived with another content"):
         load_pair("owner/model|owner/model", "cpu")
 
 
@@ -138,7 +138,7 @@ def test_a_partial_file_that_is_not_of_this_download_does_no_harm(hub, pair_fold
     half.parent.mkdir(parents=True)
     half.write_bytes(bytes(found.weights[0].size) + extra if extra else b"nonsense")
     if not extra:
-        with pytest.raises(DamagedModel):
+        with pytest.raises(DamagedModelError):
             fetch_all([found])
     fetch_all([found])
     assert same(found.folder, repo)

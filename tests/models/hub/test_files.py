@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from specviz.errors import DamagedModel, ModelError
+from specviz.errors import DamagedModelError, ModelError
 from specviz.models.hub.files import INDEX, WEIGHTS, fetch_small, listing
 from specviz.models.pairs.loading import load_config, load_model, load_tokenizer
 from specviz.models.pairs.names import HubName, hub_name
@@ -93,7 +93,7 @@ def test_a_model_in_shards_is_the_model(sharded, hub):
 def test_a_missing_shard_is_named(sharded):
     gone = sorted(sharded.glob("*.safetensors"))[1]
     gone.unlink()
-    with pytest.raises(DamagedModel, match=rf"lacks 1 of the \d files of weights that its index names: {gone.name}"):
+    with pytest.raises(DamagedModelError, match=rf"lacks 1 of the \d files of weights that its index names: {gone.name}"):
         listing(str(sharded))
 
 
@@ -102,7 +102,7 @@ def test_a_missing_shard_is_named(sharded):
 )
 def test_an_index_that_names_no_files_of_the_model_is_refused(sharded, index):
     (sharded / INDEX).write_text(index)
-    with pytest.raises(DamagedModel):
+    with pytest.raises(DamagedModelError):
         listing(str(sharded))
 
 

@@ -10,27 +10,27 @@ from typing import Any
 import torch
 
 from specviz.errors import ClusterError, SpecvizError
-from specviz.evidence.pieces import Task
+from specviz.jobs.tasks import Task
 
 
 class Stopped(Exception):
     """The piece under way is no longer wanted."""
 
 
-class Board:
+class StatusBoard:
     """What is said beside a piece. done: the share of it, in [0, 1]; unwanted: the number of a piece to leave."""
 
     done, unwanted = 0.0, 0
 
 
-class Worker:
+class TaskRunner:
     """On one core, and so one thread, unless it is told otherwise.
 
     board  where it says how far it is, and is told what to leave
     """
 
     def __init__(self, board: Any = None):
-        self.board = board or Board()
+        self.board = board or StatusBoard()
 
     def begin(self, folder: str, threads: int = 1) -> int:
         """folder: of the command that asks, for relative names. Returns the number of this process on its machine."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.evidence.pieces import PairThere
-from specviz.jobs.dispatch import Crew
+from specviz.jobs.tasks import PairRef
+from specviz.jobs.workers import WorkerPool
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
@@ -17,16 +17,16 @@ Function = Callable[..., Any]  # (pair, *arguments, watch) -> anything that can 
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
+class FunctionTask:
     """The calls of a function, as a task. A worker reads no files that settings name: a link could name them."""
 
-    pair: PairThere
+    pair: PairRef
     function: Function
 
-    def begin(self) -> Callable[[Arguments, ProgressCallback], tuple[Any, SpecvizError | None]]:
+    def begin(self) -> Callable[[FunctionArguments, ProgressCallback], tuple[Any, SpecvizError | None]]:
         pair = self.pair.read()
 
-        def call(given: Arguments, on_progress: ProgressCallback) -> tuple[Any, SpecvizError | None]:
+        def call(given: FunctionArguments, on_progress: ProgressCallback) -> tuple[Any, SpecvizError | None]:
             try:
                 return self.function(pair, *given.all, on_progress), None
             except SpecvizError as error:  # goes back as it is: the caller knows what to do with it
@@ -36,7 +36,7 @@ class Calling:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class FunctionArguments:
     """Of one call. words: what it is for, for a sentence about it."""
 
     words: str
@@ -46,16 +46,16 @@ class Arguments:
         return self.words
 
 
-class Calls:
+class RemoteCaller:
     """Calls functions in the workers of a crew, for any number of threads at once.
 
     pair_of  settings -> the pair as this process has it; a worker with another one is refused
     """
 
-    def __init__(self, crew: Crew, pair_of: Callable[[Settings], LoadedPair]):
+    def __init__(self, crew: WorkerPool, pair_of: Callable[[Settings], LoadedPair]):
         self.crew, self.pair_of = crew, pair_of
         self.started = False
-        self.known: dict[tuple[str, str, str], PairThere] = {}
+        self.known: dict[tuple[str, str, str], PairRef] = {}
 
     @property
     def ready(self) -> bool:
@@ -76,19 +76,23 @@ class Calls:
         settings  name the pair; first  whether it goes before all others that wait for a worker. Raises the function's
                   SpecvizError, and ClusterError if there are no workers, or the call is lost again and again.
         """
-        found, error = self.crew.do(Calling(self._there(settings), function), Arguments(words, given), on_progress, first)
+        found, error = self.crew.do(
+            FunctionTask(self._there(settings), function), FunctionArguments(words, given), on_progress, first
+        )
         if error is not None:
             raise error
         return found
 
     def start(self, function: Function, settings: Settings, given: tuple[Any, ...]) -> None:
         """Call a function once for each worker, which starts them all and has them read the pair. Only then they are ready."""
-        for _ in self.crew.done(Calling(self._there(settings), function), [Arguments("a first call", given)] * self.crew.width):
+        for _ in self.crew.done(
+            FunctionTask(self._there(settings), function), [FunctionArguments("a first call", given)] * self.crew.width
+        ):
             pass
         self.started = True
 
-    def _there(self, settings: Settings) -> PairThere:
+    def _there(self, settings: Settings) -> PairRef:
         key = settings.pair, settings.device, settings.dtype
         if key not in self.known:  # two threads may find the same out: hashing the weights takes a moment
-            self.known[key] = PairThere.of(self.pair_of(settings), settings)
+            self.known[key] = PairRef.of(self.pair_of(settings), settings)
         return self.known[key]

@@ -9,14 +9,12 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.evidence.certificate.seal import canonical
-from specviz.evidence.saved import first_difference
 from specviz.models.attachments.kinds import admit as admit_attached
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
 from specviz.proposers.source_texts import admit as admit_text
-from specviz.records import versions
+from specviz.records import canonical_json, find_difference, versions
 from specviz.settings import Settings
 
 KEPT = 2  # pairs that a worker keeps in memory
@@ -31,7 +29,7 @@ class Task(Protocol):
         """Read what the pieces need. Returns what does one of them."""
 
 
-class Pool(Protocol):
+class Executor(Protocol):
     """Workers outside this process, ``width`` of them."""
 
     width: int
@@ -44,7 +42,7 @@ class Pool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PairThere:
+class PairRef:
     """A pair as a worker reads it: by name, and only if it is the one of this machine.
 
     models  what ``described`` said here, as JSON
@@ -56,8 +54,8 @@ class PairThere:
     models: str
 
     @classmethod
-    def of(cls, pair: LoadedPair, settings: Settings) -> PairThere:
-        return cls(settings.pair, pair.target.device.type, settings.dtype, canonical(described(pair)))
+    def of(cls, pair: LoadedPair, settings: Settings) -> PairRef:
+        return cls(settings.pair, pair.target.device.type, settings.dtype, canonical_json(describe_models(pair)))
 
     def read(self) -> LoadedPair:
         """The pair. Raises ClusterError if it is another one, or other versions would run it."""
@@ -65,19 +63,19 @@ class PairThere:
 
 
 @lru_cache(maxsize=KEPT)
-def _read(there: PairThere) -> LoadedPair:
+def _read(there: PairRef) -> LoadedPair:
     pair = load_pair(there.name, there.device, there.dtype)
-    if other := first_difference(json.loads(there.models), json.loads(canonical(described(pair)))):
+    if other := find_difference(json.loads(there.models), json.loads(canonical_json(describe_models(pair)))):
         raise ClusterError(f"it has other models or versions than this machine: {other} there")
     return pair
 
 
-def described(pair: LoadedPair) -> dict[str, Any]:
+def describe_models(pair: LoadedPair) -> dict[str, Any]:
     """The models and versions of this machine."""
     return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
 
 
-def admit(settings: Settings) -> None:
+def allow_paths(settings: Settings) -> None:
     """Let this process read the folders and the file that settings of the command line name."""
     admit_attached(settings)
     if settings.text:

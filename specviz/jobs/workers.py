@@ -15,7 +15,7 @@ from queue import Empty, PriorityQueue, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.evidence.pieces import Task
+from specviz.jobs.tasks import Task
 from specviz.progress import ProgressCallback, ignore_progress
 
 MOMENT = 0.25  # seconds between two looks at what a worker does
@@ -27,11 +27,11 @@ PATIENCE = 180.0  # seconds without a single worker after which a run ends
 P = TypeVar("P")
 
 
-class Lost(Exception):
+class WorkerDiedError(Exception):
     """The worker died, or its machine, with what it was doing."""
 
 
-class Seat(Protocol):
+class Worker(Protocol):
     """A place for one worker. Only its own thread calls it."""
 
     process: int | None  # number of the worker's process on its machine; None: there is none
@@ -60,7 +60,7 @@ class Seat(Protocol):
 
 
 @dataclass(order=True, slots=True)
-class Call:
+class Job:
     """A piece that was asked for. Of those that do not go before others, the earliest one goes first, also when it was lost.
 
     back    where it comes when it has a result or an error
@@ -79,15 +79,15 @@ class Call:
     wanted: bool = field(default=True, compare=False)
 
 
-class Crew:
+class WorkerPool:
     """Workers at their seats. They start when the first pieces come, and no more of them than there are pieces.
 
     started  called whenever a worker was started, before it is given anything
     """
 
-    def __init__(self, seats: Sequence[Seat], started: Callable[[], None] = lambda: None):
+    def __init__(self, seats: Sequence[Worker], started: Callable[[], None] = lambda: None):
         self.seats, self.started, self.width = seats, started, len(seats)
-        self.calls: PriorityQueue[Call] = PriorityQueue()
+        self.calls: PriorityQueue[Job] = PriorityQueue()
         self.numbers, self.lock = itertools.count(), threading.Lock()
         self.threads: list[threading.Thread] = []
         self.open = self.ready = self.failed = 0  # pieces asked for; workers that are ready; starts that failed in a row
@@ -118,10 +118,10 @@ class Crew:
         for thread in self.threads:
             thread.join()
 
-    def _asked(self, task: Task, pieces: Sequence[Any], first: bool = False) -> list[Call]:
-        back: SimpleQueue[Call] = SimpleQueue()
+    def _asked(self, task: Task, pieces: Sequence[Any], first: bool = False) -> list[Job]:
+        back: SimpleQueue[Job] = SimpleQueue()
         with self.lock:
-            calls = [Call(not first, next(self.numbers), task, piece, back) for piece in pieces]
+            calls = [Job(not first, next(self.numbers), task, piece, back) for piece in pieces]
             if not self.open:
                 self.alive = time.monotonic()
             self.open += len(calls)
@@ -132,7 +132,7 @@ class Crew:
                 self.threads[-1].start()
         return calls
 
-    def _back(self, calls: Sequence[Call], look: Callable[[], None] = lambda: None) -> Iterator[Call]:
+    def _back(self, calls: Sequence[Job], look: Callable[[], None] = lambda: None) -> Iterator[Job]:
         """The calls as they come back. Raises the error of one, and ClusterError where there are no workers."""
         try:
             for _ in calls:
@@ -161,11 +161,11 @@ class Crew:
         elif time.monotonic() - self.alive > PATIENCE:
             raise ClusterError(f"No worker was ready within {PATIENCE:.0f} s. Are the machines busy with other work?")
 
-    def _serve(self, seat: Seat) -> None:
+    def _serve(self, seat: Worker) -> None:
         """The thread of a seat: starts a worker, brings it pieces, and starts another when it dies."""
         try:
             while not self.ended:
-                with suppress(Lost):
+                with suppress(WorkerDiedError):
                     if self._begun(seat):
                         self._pieces(seat)
         except Exception as error:  # told to whoever waits for a piece
@@ -173,7 +173,7 @@ class Crew:
         finally:
             seat.end()
 
-    def _begun(self, seat: Seat) -> bool:
+    def _begun(self, seat: Worker) -> bool:
         """Whether a worker is ready here; False once all shall end."""
         seat.start()
         while not seat.ready(MOMENT):
@@ -181,7 +181,7 @@ class Crew:
                 return False
         try:
             seat.process = seat.answer()
-        except Lost:
+        except WorkerDiedError:
             with self.lock:
                 self.failed += 1
             if self.failed > MOST_STARTS:
@@ -193,7 +193,7 @@ class Crew:
         self.failed = 0
         return True
 
-    def _pieces(self, seat: Seat) -> None:
+    def _pieces(self, seat: Worker) -> None:
         with self.lock:
             self.ready += 1
         try:
@@ -202,7 +202,7 @@ class Crew:
                     call = self.calls.get(timeout=MOMENT)
                     if call.wanted:
                         self._do(seat, call)
-        except Lost:
+        except WorkerDiedError:
             seat.process = None
             raise
         finally:
@@ -210,7 +210,7 @@ class Crew:
                 self.ready -= 1
                 self.alive = time.monotonic()
 
-    def _do(self, seat: Seat, call: Call) -> None:
+    def _do(self, seat: Worker, call: Job) -> None:
         try:
             seat.give(call.task, call.piece, not call.later)
             while not seat.ready(MOMENT):
@@ -220,7 +220,7 @@ class Crew:
                     seat.stop()
                 call.share = seat.share()
             call.result = seat.answer()
-        except Lost:
+        except WorkerDiedError:
             call.lost += 1
             if call.lost <= MOST_LOST:
                 self.calls.put(call)
