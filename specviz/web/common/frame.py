@@ -9,10 +9,11 @@ from typing import Any
 import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not meet it half imported by another
 import streamlit as st
 
-from specviz.figures.components import component, styles
+from specviz.figures.components import styles
 from specviz.figures.notes import ASK, INSTEAD
 from specviz.figures.pages import ALL, TITLES, following
 from specviz.web.common import comeback, untrusted
+from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
 
@@ -27,7 +28,7 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
-_component = st.components.v2.component("specviz_page", **component("page"))
+_component = Component("page")
 
 
 def run() -> None:
@@ -81,7 +82,7 @@ def presenter(path: str) -> None:
     """The presenter view of a page without one of its own: its charts, one screen after the other. Where there is none, a sentence."""
     if path not in PRESENTED and "wall" not in st.query_params:
         with st.container(key="presenter"):
-            _component(key=f"presenter-{path}", data={"ask": ASK.get(path, ""), "instead": INSTEAD.get(path, "")})
+            _component.draw(f"presenter-{path}", {"ask": ASK.get(path, ""), "instead": INSTEAD.get(path, "")})
 
 
 @lru_cache(maxsize=1)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.figures.components import component
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.proposers.trees import node_count
 from specviz.speed.methods import ENTRIES, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
+from specviz.web.common.component import Component, read_reported
 from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said
 from specviz.web.common.pairs import recorded_with
 from specviz.web.common.pictures import drawn
@@ -31,8 +31,7 @@ LEGEND = (
     "Some methods here are variants that the chart does not time. Why cells are blank:"
 )
 OVERVIEW = "drafting_methods-overview"
-_overview = st.components.v2.component("specviz_methods", **component("methods"))
-_component = st.components.v2.component("specviz_tree", **component("tree"))
+_overview, _tree = Component("methods"), Component("tree")
 
 
 def page() -> None:
@@ -62,7 +61,7 @@ def page() -> None:
 
 def picked() -> str | None:
     """The method that was just chosen in the chart."""
-    row = getattr(st.session_state.get(OVERVIEW), "row", None)
+    row = read_reported(OVERVIEW, "row")
     return row if row in ENTRIES else None
 
 
@@ -71,11 +70,8 @@ def overview(state: MethodsState, one: MethodComparison) -> None:
     place = st.container(key="drafting_methods-said")
     place.markdown(escaped(figures.conclusion(one)))
     place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
-    _overview(
-        key=OVERVIEW,
-        data={"payload": drawn(overview_payload, one), "chosen": state.question.row, "within": True},
-        on_row_change=lambda: None,
-    )
+    data = {"payload": drawn(overview_payload, one), "chosen": state.question.row, "within": True}
+    _overview.draw(OVERVIEW, data, row=None)
     notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
 
 
@@ -103,7 +99,7 @@ def a_round(row: MethodRow) -> None:
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escaped(f"{which} Rule: {row.rule}. {sized}"))
-        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace), "within": True})
+        _tree.draw("drafting_methods-tree", {"payload": drawn(tree_payload, row.trace), "within": True})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")

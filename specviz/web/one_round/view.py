@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.components import component
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.web.common import chat, download, session
+from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import options
 from specviz.web.jobs import cache
@@ -19,7 +19,7 @@ from specviz.web.one_round.state import OneRoundState
 from specviz.web.one_round.tour import stops
 from specviz.web.pair_picker import panel
 
-_component = st.components.v2.component("specviz_stage", **component("stage"))
+_component = Component("stage")
 
 
 def page() -> None:
@@ -61,15 +61,15 @@ def stage(state: OneRoundState) -> None:
         "busy": state.waiting,
         "notices": state.notices,
     }
-    _component(key="stage", data=data, on_ask_change=_hear)
+    _component.draw("stage", data, ask=_hear)
 
 
-def _hear() -> None:
-    """Streamlit calls this before the page runs: so the page is drawn once for a click, with what came of it."""
+def _hear(event: Any) -> None:
+    """Take an event of the stage before the page runs, so that one run draws the page with its result."""
     state: OneRoundState | None = st.session_state.get("one_round")
     if state is not None:
         state.enter()
-        state.hear(st.session_state["stage"].get("ask"))
+        state.hear(event)
 
 
 def fold(state: OneRoundState) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from specviz.figures.components import component
 from specviz.settings import Settings
 from specviz.web.common import download, session
+from specviz.web.common.component import Component
 from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import recorded_with
@@ -20,7 +20,7 @@ from specviz.web.one_token.token import token_payload
 from specviz.web.pair_picker import panel
 
 ASKED = "one_token-asked"
-_component = st.components.v2.component("specviz_token", **component("token"))
+_component = Component("token")
 
 
 def page() -> None:
@@ -38,7 +38,7 @@ def page() -> None:
         "notices": [*left_out, *pair_left_out, *left_to_the_host(query, pair_left_out), *unknown_keys(query)],
         "asked": question,
     }
-    said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
+    said = _component.draw("one_token", data, shown=None)["shown"]
     state = shown(said, start, known)
     if trace is not None and (other := recorded_with(Settings.from_record(trace.settings).pair, session.pair())):
         notes([f"{other} Open One round to run it."], "one_token-notes-from")

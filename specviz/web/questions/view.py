@@ -8,15 +8,15 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import TraceError
-from specviz.figures.components import component
 from specviz.web.common import session
+from specviz.web.common.component import Component
 from specviz.web.common.elements import notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import recorded_with
 from specviz.web.pair_picker import panel
 from specviz.web.questions.questions import payload, shipped
 
-_component = st.components.v2.component("specviz_questions", **component("questions"))
+_component = Component("questions")
 
 
 def page() -> None:
@@ -29,7 +29,7 @@ def page() -> None:
         return
     other = recorded_with(found["pair"], session.pair())
     notices = [*pair_left_out, *([other] if other else []), *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
-    _component(key="questions", data={"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
+    _component.draw("questions", {"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
     panel.row("questions")
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.figures.components import component
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.speed.divergence_profile import ScoredText
 from specviz.speed.passage import LENGTHS, Passage
 from specviz.web.common import chat, download, measurement_page, session
+from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, said, tables
 from specviz.web.common.pairs import recorded_with
@@ -26,7 +26,7 @@ from specviz.web.whole_text import tables as rows
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
-_component = st.components.v2.component("specviz_lanes", **component("lanes"))
+_component = Component("lanes")
 
 
 def page() -> None:
@@ -60,7 +60,7 @@ def page() -> None:
         notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
         notes([come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from")
-    _component(key="whole_text-lanes", data={"payload": drawn(words.lanes_payload, one, one.read is not None)})
+    _component.draw("whole_text-lanes", {"payload": drawn(words.lanes_payload, one, one.read is not None)})
     if one.read is not None:
         notes(words.cautions(one), "whole_text-notes-cautions")
         said(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
@@ -112,7 +112,7 @@ def parting(one: Passage, kind: str) -> None:
     )
     picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
-        _component(key="whole_text-forks", data={"payload": payload})
+        _component.draw("whole_text-forks", {"payload": payload})
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
         spread_out(one, kind, fold)
