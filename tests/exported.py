@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
+from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.serving_setups import setups
 from specviz.evidence.tests import Plan as Planned
 from specviz.evidence.tests import joint_tests, judged
 from specviz.export import report as of_report
 from specviz.export.package import Package
-from specviz.figures.cell_shares import CellShares, SeedPValues
-from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.speed import methods, passage
 from specviz.speed.prediction.batches import BatchSpeeds
@@ -53,9 +53,9 @@ LOOKS = tuple(
     {"decoder": name, "draws": n, "test": "chi-square", "p_value": p, "level": 0.0005, "detectable_tv": tv, "verdict": verdict}
     for name, n, p, tv, verdict in (("Speculative decoding", 100, 0.41, 0.31, "consistent"), ("R5", 1000, 1e-7, 0.09, "rejected"))
 )
-CURVE = Curve(("right rule", "wrong rule"), 1, (10, 100, 1000), ((0.2, 0.3), (0.06, 0.25), (0.02, 0.24)), (0.2, 0.07, 0.021),
+CURVE = DistanceCurve(("right rule", "wrong rule"), 1, (10, 100, 1000), ((0.2, 0.3), (0.06, 0.25), (0.02, 0.24)), (0.2, 0.07, 0.021),
               (0.3, 0.1, 0.034), (None, True, None))  # fmt: skip
-SPEEDS = (Speed("right rule", 96, 1000, 600, 1500, 800), Speed("wrong rule", 95, 1001, 703, 1607, 809))
+SPEEDS = (DraftingCounts("right rule", 96, 1000, 600, 1500, 800), DraftingCounts("wrong rule", 95, 1001, 703, 1607, 809))
 COLUMNS = {
     "p": (0.5, 0.3, 0.2), "q": (0.25, 0.45, 0.3), "overlap": (0.25, 0.3, 0.2), "residual": (0.25, 0.0, 0.0),
     "accepted": (0.25, 0.3, 0.2), "replaced": (0.25, 0.0, 0.0),

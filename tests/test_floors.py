@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (  # from the ground up
-    {"errors", "trace", "records", "randomness", "settings", "process", "progress"},
+    {"errors", "trace", "records", "randomness", "settings", "process", "progress", "glyphs"},
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -26,6 +26,7 @@ LOOSE = {
     "__init__",
     "__main__",
     "errors",
+    "glyphs",
     "trace",
     "records",
     "randomness",

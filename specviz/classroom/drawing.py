@@ -16,7 +16,7 @@ from specviz.decoding.run import run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence import decoders
-from specviz.figures.glyphs import glyphs, piece
+from specviz.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.proposers.registry import opened

@@ -11,7 +11,7 @@ import numpy as np
 
 from specviz.classroom.records import SPAN, Task, seed_of
 from specviz.classroom.store import Drawn
-from specviz.figures.cell_shares import CellShares
+from specviz.evidence.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
 
 BINS = 10  # of predicted probabilities
@@ -57,7 +57,7 @@ class ClassSamples:
 def shares_of(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:
     """Counts beside the exact distribution of a task."""
     shown = task.content["cells"]["shown"]
-    return CellShares.of(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
+    return CellShares.from_counts(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
 
 
 @dataclass(frozen=True, slots=True)

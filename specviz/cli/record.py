@@ -187,7 +187,7 @@ def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -
 def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
     from specviz.cli.record_samples import of_a_decoder, of_a_mistake
-    from specviz.figures.recorded_samples import RecordedSamples
+    from specviz.evidence.recorded_samples import RecordedSamples
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)

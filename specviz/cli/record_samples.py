@@ -10,16 +10,25 @@ from typing import Any
 
 from specviz.decoding.samples import Samples
 from specviz.evidence import decoders, sequential
-from specviz.evidence.bugs import side_by_side
+from specviz.evidence.bugs import comparison, side_by_side
+from specviz.evidence.bugs.comparison import RULES, BugResult, DistanceCurve, DraftingCounts
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.bugs.side_by_side import Side
 from specviz.evidence.many_seeds import p_values
+from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord
+from specviz.evidence.results import (
+    CELLS,
+    DECODERS,
+    LEAST,
+    SEED_SAMPLES,
+    SEEDS,
+    ExactnessResult,
+    SeedPValues,
+    build_cell_shares,
+    find_latest_difference,
+    label_cells,
+)
 from specviz.evidence.tally import SIZES, Look, Tally, possible
-from specviz.figures import mistakes
-from specviz.figures.cell_shares import CELLS, LEAST, SEED_SAMPLES, SEEDS, SeedPValues
-from specviz.figures.mistakes import RULES, Curve, MistakeResult, Speed
-from specviz.figures.recorded_samples import OfADecoder, OfAMistake
-from specviz.figures.sampling_results import DECODERS, ExactnessResult, labels_of, latest_difference, shares
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
@@ -28,7 +37,7 @@ from specviz.settings import Settings
 MISTAKE = "R5"  # the commonest one
 
 
-def of_a_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any) -> OfADecoder:
+def of_a_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any) -> DecoderSamplesRecord:
     """``count`` samples of speculative decoding, and as many of target-only sampling under the next seed; p-values of many seeds."""
     tally, labels = _tally(pair, settings, (DECODERS["speculative"], DECODERS["target"]), 1)
     ids = tuple(pair.encode(settings.prompt))
@@ -42,52 +51,54 @@ def of_a_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any
     for begin, end in pairwise((0, *(size for size in SIZES if size < count), count)):
         arms = draw(begin, end - begin)
         found += tally.add(arms)
-        texts = latest_difference(pair.decode, arms) or texts
+        texts = find_latest_difference(pair.decode, arms) or texts
 
     def of_seed(own: Settings) -> Samples:
         return decoders.draw("speculative", decoders.SHARED, pair, own, ids, 0, SEED_SAMPLES)
 
-    flat = SeedPValues.of(list(p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, of_seed)), SEED_SAMPLES)
-    left, right = shares(tally, labels)
+    flat = SeedPValues.from_values(list(p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, of_seed)), SEED_SAMPLES)
+    left, right = build_cell_shares(tally, labels)
     result = ExactnessResult((left, right), tuple(found), texts=texts, p_values=flat)
-    return OfADecoder(settings, "speculative", _models(pair), _today(), result)
+    return DecoderSamplesRecord(settings, "speculative", _models(pair), _today(), result)
 
 
-def of_a_mistake(pair: LoadedPair, settings: Settings, progress: Any) -> OfAMistake:
+def of_a_mistake(pair: LoadedPair, settings: Settings, progress: Any) -> BugSamplesRecord:
     """Samples with and without the commonest mistake from the same random numbers, until a test detects it."""
     mutant = MUTANTS[MISTAKE]
     settings = mutant.under(settings)
     sides = [Side(name, settings, MISTAKE, makes) for name, makes in zip(RULES, ("nothing", "mistake"), strict=True)]
     tally, labels = _tally(pair, settings, RULES, 2)
     ids = tuple(pair.encode(settings.prompt))
-    texts = [side_by_side.written(pair, side, ids, mistakes.TEXTS, mistakes.LONG, _named(progress, "texts")) for side in sides]
+    texts = [
+        side_by_side.written(pair, side, ids, comparison.TEXTS, comparison.LONG, _named(progress, "texts")) for side in sides
+    ]
     found: list[tuple[Look, ...]] = []
-    curve, same = Curve(RULES, None), 0
-    for begin, end in pairwise((0, *mistakes.POINTS)):
+    curve, same = DistanceCurve(RULES, None), 0
+    for begin, end in pairwise((0, *comparison.POINTS)):
         arms = [side_by_side.samples(pair, side, True, ids, begin, end - begin, _named(progress, "samples")) for side in sides]
         found += tally.add(arms)
-        curve, same = curve.and_after(tally), same + int((arms[0].tokens == arms[1].tokens).all(1).sum())
+        curve, same = curve.with_point(tally), same + int((arms[0].tokens == arms[1].tokens).all(1).sum())
         if found and found[-1][1].verdict == "rejected":
             break
-    left, right = shares(tally, labels)
+    left, right = build_cell_shares(tally, labels)
     one, other = (
-        Speed(name, mistakes.TEXTS, each.checked, each.accepted, each.tokens, each.passes)
+        DraftingCounts(name, comparison.TEXTS, each.checked, each.accepted, each.tokens, each.passes)
         for name, each in zip(RULES, texts, strict=True)
     )
     written = [each.texts for each in texts]
     alike = sum(a == b for a, b in zip(*written, strict=True))
-    result = MistakeResult(
-        (left, right), tuple(found), pairs=mistakes.first_differences(pair.decode, *written), alike=(alike, mistakes.TEXTS),
+    result = BugResult(
+        (left, right), tuple(found), pairs=comparison.find_first_differences(pair.decode, *written), alike=(alike, comparison.TEXTS),
         speeds=(one, other), toy=mutant.toy_tv, curve=curve, same=same,
     )  # fmt: skip
-    return OfAMistake(settings, MISTAKE, _models(pair), _today(), result)
+    return BugSamplesRecord(settings, MISTAKE, _models(pair), _today(), result)
 
 
 def _tally(pair: LoadedPair, settings: Settings, names: tuple[str, str], tested: int) -> tuple[Tally, tuple[str, ...]]:
     """Counts of none yet in the cells of the picture and of every test, and what the cells of the picture are called."""
     shown, *of_looks = sequential.partitions(pair, settings, CELLS, LEAST, lambda share: None)
     cells = possible(shown)
-    return Tally(names, tested, cells, of_looks), labels_of(cells, pair.pieces)
+    return Tally(names, tested, cells, of_looks), label_cells(cells, pair.pieces)
 
 
 def _named(progress: Callable[[float, str], None], doing: str) -> ProgressCallback:

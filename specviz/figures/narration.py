@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isclose
 
-from specviz.figures.glyphs import name, piece, whole
+from specviz.glyphs import name, piece, whole
 from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part

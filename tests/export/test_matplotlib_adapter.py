@@ -25,6 +25,7 @@ from matplotlib.text import Text
 
 import specviz.figures
 from specviz.classroom.tally import Calibration, Choice, Votes
+from specviz.evidence.bugs import comparison
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import cell_shares, mistakes
@@ -44,7 +45,9 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "a long foreign name": lambda: cell_shares.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
     "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
     "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
-    "nothing accepted": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
+    "nothing accepted": lambda: mistakes.speeds(
+        (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
+    ),
     "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
     "kinds of words of two sets of texts": lambda: divergence.kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2

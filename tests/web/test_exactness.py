@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.evidence import results
+from specviz.evidence.results import REST, CellShares, ExactnessResult
 from specviz.figures import cell_shares
-from specviz.figures.cell_shares import CellShares
-from specviz.figures.labels import REST
-from specviz.figures.sampling_results import ExactnessResult
 from specviz.figures.theme import PERCENT
 from specviz.settings import Settings
 from specviz.web.common.controls import from_fields
@@ -117,10 +116,10 @@ def many(rest: float, n: int = 1000) -> CellShares:
 def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
     one = many(0.2)
     shown = one.rows
-    assert shown.labels == (*one.labels[: cell_shares.ROWS], REST) and one.left_out == 0.0
+    assert shown.labels == (*one.labels[: results.ROWS], REST) and one.left_out == 0.0
     assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
     assert shown.low[-1] < shown.probs[-1] < shown.high[-1] and shown.high[-1] - shown.low[-1] < 0.2
-    assert max(len(trace.x) for trace in cell_shares.cell_bars(one, cell_shares.rows_end(one)).data) == cell_shares.ROWS + 1
+    assert max(len(trace.x) for trace in cell_shares.cell_bars(one, cell_shares.rows_end(one)).data) == results.ROWS + 1
 
 
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
@@ -170,7 +169,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     arms = ExactnessResult((off, some()))
     said = words.bars_sentence(arms)
     assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
-    (diamonds,) = [trace for trace in cell_shares.cell_bars(off, 1.0).data if trace.name == cell_shares.BEYOND]
+    (diamonds,) = [trace for trace in cell_shares.cell_bars(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in some(0, (0, 0, 0)).conclusion
     assert len(cell_shares.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from specviz.evidence import decoders, sequential
+from specviz.evidence.results import CellShares, ExactnessResult, SeedPValues
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures import cell_shares
-from specviz.figures.cell_shares import CellShares, SeedPValues
-from specviz.figures.sampling_results import ExactnessResult
 from specviz.web.exactness import words, work
 from specviz.web.jobs.queue import Queue, Stopped
 from tests.pages import FreeTicket

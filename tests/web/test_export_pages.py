@@ -20,9 +20,9 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.errors import EvidenceError
 from specviz.evidence.enumeration.four_rules import accounted
+from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files.reading import parse
 from specviz.export.manifest import facts
-from specviz.figures.cell_shares import CellShares, SeedPValues
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.frame import PAGES

@@ -16,7 +16,7 @@ from scipy import stats
 
 from specviz.evidence.serving_setups.near_ties import COMPARISONS
 from specviz.evidence.serving_setups.setups import ENTRIES as SERVED
-from specviz.figures.glyphs import glyphs, name, piece
+from specviz.glyphs import glyphs, name, piece
 from specviz.speed.word_kinds import KINDS
 from specviz.theory import wall_clock_factor
 from tests import exported as e

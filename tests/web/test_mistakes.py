@@ -14,13 +14,15 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.evidence import sequential
+from specviz.evidence.bugs import comparison
+from specviz.evidence.bugs.comparison import BugResult, DistanceCurve, DraftingCounts
 from specviz.evidence.bugs.published import MISTAKES, TIERS
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.partition import Partition
+from specviz.evidence.results import CellShares
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures import mistakes as figures
-from specviz.figures.cell_shares import CLEAR, CellShares
-from specviz.figures.mistakes import Curve, MistakeResult, Speed
+from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.two_texts import whole_word
@@ -91,8 +93,8 @@ def test_every_tier_that_sampling_cannot_see_has_a_sentence():
 # pictures and words
 
 
-def line(**options) -> Curve:
-    plain = Curve(("right rule", "wrong rule"), 1, (100, 1000), ((0.1, 0.2), (0.0, 0.15)), (0.08, 0.02), (0.12, 0.04))
+def line(**options) -> DistanceCurve:
+    plain = DistanceCurve(("right rule", "wrong rule"), 1, (100, 1000), ((0.1, 0.2), (0.0, 0.15)), (0.08, 0.02), (0.12, 0.04))
     return replace(plain, **options)
 
 
@@ -128,9 +130,13 @@ def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
 
 
 def test_speeds_are_compared_with_their_errors():
-    right, wrong = Speed("right rule", 9, 1000, 600, 2000, 1000), Speed("wrong rule", 9, 1000, 900, 2400, 1000)
-    assert (figures.raised(right, wrong), figures.raised(wrong, right), figures.raised(right, right)) == (1, -1, 0)
-    assert figures.raised(replace(right, checked=0, accepted=0), wrong) == 0
+    right, wrong = DraftingCounts("right rule", 9, 1000, 600, 2000, 1000), DraftingCounts("wrong rule", 9, 1000, 900, 2400, 1000)
+    assert (
+        comparison.compare_acceptance_rates(right, wrong),
+        comparison.compare_acceptance_rates(wrong, right),
+        comparison.compare_acceptance_rates(right, right),
+    ) == (1, -1, 0)
+    assert comparison.compare_acceptance_rates(replace(right, checked=0, accepted=0), wrong) == 0
     rates, passes = figures.speeds((right, wrong), 1).data
     assert (list(rates.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
     assert list(rates.marker.color) == [MEANINGS["target"].light, CLEAR], "the wrong rule is an outline"
@@ -139,7 +145,7 @@ def test_speeds_are_compared_with_their_errors():
 def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
     """Vermillion and hatching mean rejected, and nothing else."""
     one, arm = line(rejected=(False, True)), answered((900, 100, 0)).arms[1]
-    speeds = Speed("right rule", 9, 1000, 600, 2000, 1000), Speed("wrong rule", 9, 1000, 900, 2400, 1000)
+    speeds = DraftingCounts("right rule", 9, 1000, 600, 2000, 1000), DraftingCounts("wrong rule", 9, 1000, 900, 2400, 1000)
     for kind in ("light", "dark"):
         for figure in (figures.curve(one, kind), figures.wrong_cells(arm, kind), figures.speeds(speeds, 1, kind)):
             drawn = figure.to_json()
@@ -148,12 +154,12 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
             )
 
 
-def answered(counts: tuple[int, ...], same: int = 10, **changes) -> MistakeResult:
+def answered(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(sequential.judge(1, cells, np.array(counts), ""), **changes)
-    arm = CellShares.of("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
-    return MistakeResult((arm, arm), looks=((Look.of(found),) * 2,), same=same)
+    arm = CellShares.from_counts("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
+    return BugResult((arm, arm), looks=((Look.of(found),) * 2,), same=same)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from specviz.evidence import decoders, sequential
+from specviz.evidence.bugs import comparison
+from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.tally import SIZES
-from specviz.figures import mistakes as figures
-from specviz.figures.mistakes import POINTS, TextPair
 from specviz.settings import Settings
 from specviz.web.jobs.queue import Stopped
 from specviz.web.mistakes import words, work
@@ -86,7 +86,7 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
 def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
     work.prepared(one, FreeTicket())
-    assert figures.raised(*one.result.speeds) == 1
+    assert comparison.compare_acceptance_rates(*one.result.speeds) == 1
     assert "looks faster because it is wrong" in words.speed_sentence(one)
 
 

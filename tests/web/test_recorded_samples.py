@@ -8,7 +8,7 @@ import pytest
 
 from specviz.cli import record_samples
 from specviz.errors import TraceError
-from specviz.figures.recorded_samples import OfADecoder, OfAMistake, RecordedSamples, same_samples
+from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord, RecordedSamples, has_same_samples
 from specviz.settings import Settings
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
@@ -55,7 +55,9 @@ def test_of_any_other_question_nothing_recorded_is_shown():
         assert other.own and other.shown.n == 0 and told(other) == []
     assert exam(source="target").own
     assert trial(mistake="R4").own and trial(mistake=HIDDEN).own
-    assert same_samples(replace(settings, device="cpu", dtype="float32"), settings), "the machine's choice fixes no other samples"
+    assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
+        "the machine's choice fixes no other samples"
+    )
 
 
 def test_own_samples_take_the_place_of_the_recorded_ones():
@@ -82,10 +84,10 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
     exact_work.draw(one, FreeTicket(), 1000)
     exact_work.many_seeds(one, FreeTicket())
     made = record_samples.of_a_decoder(pair, one.question.settings, 1000, quiet)
-    assert isinstance(made, OfADecoder) and made.result == one.result
+    assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
     other = Trial(Case(Settings(prompt="A bear", seed=7)))
     mistake_work.until_detected(other, FreeTicket())
     found = record_samples.of_a_mistake(pair, Settings(prompt="A bear", seed=7), quiet)
-    assert isinstance(found, OfAMistake) and found.settings == other.question.settings
+    assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.verdict(other).words.startswith("Detected")

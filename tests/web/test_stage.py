@@ -8,9 +8,9 @@ import re
 import pytest
 
 from specviz.figures.components import component, modules
-from specviz.figures.glyphs import braces, glyphs, name, unfinished, whole
 from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
+from specviz.glyphs import braces, glyphs, name, unfinished, whole
 from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
 from tests import traces
 

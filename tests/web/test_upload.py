@@ -10,7 +10,7 @@ import pytest
 
 from specviz.decoding.samples import NONE
 from specviz.evidence import decoders
-from specviz.figures.cell_shares import ROWS, CellShares
+from specviz.evidence.results import ROWS, CellShares
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 from specviz.web.exactness import export, words
@@ -75,7 +75,7 @@ def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been
     assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
     assert "would have shown a total variation of" in report["sentence"]
-    shown = CellShares.of_report(report)
+    shown = CellShares.from_report(report)
     assert sum(shown.counts) <= 600 and shown.n == 600
     assert words.described(report) == "'draws.jsonl' (600 samples), after “Once upon”."
     assert len(words.file_tests(report)) == len(report["tests"])
@@ -94,7 +94,7 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 
 def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
     cells = [{"begins": [number], "whole": True, "mass": 0.025, "count": 25} for number in range(40)]
-    shown = CellShares.of_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
+    shown = CellShares.from_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
     assert len(shown.rows.labels) == ROWS and shown.left_out == pytest.approx((40 - ROWS) * 0.025)
     low, high = cell_band([0.025] * 40, 1000, 1 - 0.01 / 40)
     assert (shown.low, shown.high, shown.outside) == (tuple(low), tuple(high), ())

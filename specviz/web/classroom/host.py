@@ -33,7 +33,7 @@ from specviz.web.jobs.queue import Ticket, shared
 
 if TYPE_CHECKING:
     from specviz.classroom.cells import Tally
-    from specviz.figures.cell_shares import CellShares
+    from specviz.evidence.results import CellShares
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted

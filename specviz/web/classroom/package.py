@@ -9,10 +9,10 @@ from typing import Any
 
 from specviz.classroom.records import METHODS, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
+from specviz.evidence.results import CellShares
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, Rows, quoted
 from specviz.figures import cell_shares
-from specviz.figures.cell_shares import CellShares
 from specviz.settings import Settings
 from specviz.web.classroom import charts
 from specviz.web.exactness.package import CELLS, cells_of

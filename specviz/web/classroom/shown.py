@@ -7,7 +7,8 @@ from typing import Any
 
 from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
-from specviz.figures.cell_shares import CellShares, axis_end
+from specviz.evidence.results import CellShares
+from specviz.figures.cell_shares import axis_end
 from specviz.speed.methods import ENTRIES
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall

@@ -15,8 +15,8 @@ from specviz.classroom.codes import LONGEST
 from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
+from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
-from specviz.figures.cell_shares import CellShares
 from specviz.figures.components import styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import wall as figures

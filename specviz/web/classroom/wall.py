@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures.cell_shares import CellShares
+from specviz.evidence.results import CellShares
 from specviz.figures.labels import short
 from specviz.figures.narration import number
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
+from specviz.evidence.results import REST, label_cell
 from specviz.figures.charts import frame
-from specviz.figures.labels import REST, label, safe, short
+from specviz.figures.labels import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying
@@ -192,7 +193,7 @@ def sized(row: MethodRow, paying: Paying | None) -> str:
 def name_of(first: FirstToken, cell: int) -> str:
     """A cell's token with its spaces shown."""
     raw = first.labels[cell]
-    return label((0,), True, {0: raw}) if raw else REST
+    return label_cell((0,), True, {0: raw}) if raw else REST
 
 
 def cells(first: FirstToken) -> list[dict[str, object]]:

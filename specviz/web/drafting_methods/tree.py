@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
 from specviz.figures.narration import apart, checked, number
+from specviz.glyphs import glyphs, is_special, name, piece, whole
 from specviz.trace import Distribution, Round, Trace
 
 ROOT = -1

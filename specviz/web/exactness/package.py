@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.results import CellShares, SeedPValues
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import cell_shares, mistakes
-from specviz.figures.cell_shares import CellShares, SeedPValues
-from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 
 CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
@@ -54,8 +54,8 @@ def break_it(
     settings: Settings,
     arms: Sequence[CellShares],
     looks: Sequence[Look],
-    curve: Curve,
-    speeds: tuple[Speed, Speed],
+    curve: DistanceCurve,
+    speeds: tuple[DraftingCounts, DraftingCounts],
     verdict: str,
     manifest: Mapping[str, Any],
 ) -> Package:
@@ -116,7 +116,7 @@ def _flat(flat: SeedPValues) -> Iterator[list[Any]]:
         yield [place / bins, (place + 1) / bins, count, len(flat.values) / bins, flat.low, flat.high]
 
 
-def _curve(curve: Curve) -> Iterator[list[Any]]:
+def _curve(curve: DistanceCurve) -> Iterator[list[Any]]:
     for place, n in enumerate(curve.n):
         for arm, name in enumerate(curve.names):
             yield [n, name, curve.tv[place][arm], curve.mean[place], curve.upper[place]]

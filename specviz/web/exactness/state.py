@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
+from specviz.evidence.recorded_samples import DecoderSamplesRecord, has_same_samples
+from specviz.evidence.results import DECODERS, ExactnessResult
 from specviz.evidence.tally import SIZES
-from specviz.figures.recorded_samples import OfADecoder, same_samples
-from specviz.figures.sampling_results import DECODERS, ExactnessResult
 from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
@@ -123,12 +123,12 @@ class Exam(SamplingState):
 
     empty = ExactnessResult()
 
-    def recorded(self) -> OfADecoder | None:
+    def recorded(self) -> DecoderSamplesRecord | None:
         found, asked = recorded_samples(), self.question
         same = (
             found is not None
             and asked.source == found.exactness.source
-            and same_samples(asked.settings, found.exactness.settings)
+            and has_same_samples(asked.settings, found.exactness.settings)
         )
         return found.exactness if same else None
 

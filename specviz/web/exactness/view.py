@@ -7,8 +7,9 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from specviz.evidence import results
+from specviz.evidence.results import SEED_SAMPLES, SEEDS
 from specviz.figures import cell_shares
-from specviz.figures.cell_shares import SEED_SAMPLES, SEEDS
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import notes, picture, tables
@@ -256,7 +257,7 @@ def of_files(exam: Exam, kind: str) -> None:
     if report["note"]:
         notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
-        shown = cell_shares.CellShares.of_report(report)
+        shown = results.CellShares.from_report(report)
         picture(
             cell_shares.cell_bars(shown, cell_shares.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False
         )

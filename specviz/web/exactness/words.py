@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from specviz.evidence.results import SEEDS, ExactnessResult, SeedPValues
 from specviz.export.manifest import proposer_options
-from specviz.figures.cell_shares import SEEDS, SeedPValues
-from specviz.figures.sampling_results import ExactnessResult
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question

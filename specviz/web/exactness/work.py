@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
+from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, SeedPValues, find_latest_difference
 from specviz.evidence.tally import SIZES
 from specviz.export.manifest import proposing, sampling_options
-from specviz.figures.cell_shares import SEED_SAMPLES, SEEDS, SeedPValues
-from specviz.figures.sampling_results import ExactnessResult, latest_difference
 from specviz.models.pairs.names import as_options
 from specviz.progress import ProgressCallback
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
@@ -87,7 +86,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == decoders.ENGINE else 0
-        return {"texts": latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
+        return {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
 
     sampling.draw(exam, ticket, count, most, SIZES, both, more)
 
@@ -118,7 +117,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
     for value in p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
         if len(values) % 40 == 0 or len(values) == seeds:
-            exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.of(values, samples)))
+            exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.from_values(values, samples)))
     ticket.tick(1.0)
 
 

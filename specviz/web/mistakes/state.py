@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
+from specviz.evidence.bugs.comparison import RULES, BugResult
 from specviz.evidence.bugs.published import MISTAKES, Mistake
+from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.tally import SIZES, Look
-from specviz.figures.mistakes import RULES, MistakeResult
-from specviz.figures.recorded_samples import OfAMistake, same_samples
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import known_pair
@@ -114,14 +114,14 @@ class Case:
 class Trial(SamplingState):
     """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
-    empty = MistakeResult()
+    empty = BugResult()
 
-    def recorded(self) -> OfAMistake | None:
+    def recorded(self) -> BugSamplesRecord | None:
         found, asked = recorded_samples(), self.question
         same = (
             found is not None
             and asked.mistake == found.mistakes.mistake
-            and same_samples(asked.settings, found.mistakes.settings)
+            and has_same_samples(asked.settings, found.mistakes.settings)
         )
         return found.mistakes if same else None
 
@@ -140,7 +140,7 @@ class Trial(SamplingState):
         """The first test of the visitor's own samples that rejected the mistake."""
         return self.rejection_in(self.result)
 
-    def rejection_in(self, result: MistakeResult) -> Look | None:
+    def rejection_in(self, result: BugResult) -> Look | None:
         """The first test that rejected the mistake."""
         mistake, arm = self.question.wrong
         return next((pair[arm] for pair in result.looks if mistake and pair[arm].verdict == "rejected"), None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.errors import SettingsError
+from specviz.evidence.bugs import comparison
 from specviz.figures import mistakes as figures
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, from_fields
@@ -138,7 +139,7 @@ def another(trial: Trial) -> None:
     trial.turn += 1
 
 
-def distance(trial: Trial, curve: figures.Curve, kind: str) -> None:
+def distance(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
     st.markdown("**How far from the exact distribution?**")
     picture(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
@@ -146,7 +147,7 @@ def distance(trial: Trial, curve: figures.Curve, kind: str) -> None:
     st.container(key="mistakes-said-curve").markdown(said)
 
 
-def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
+def pictures(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
     result = trial.shown
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
@@ -163,7 +164,7 @@ def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
         st.container(key="mistakes-said-speed").markdown(words.speed_sentence(trial))
 
 
-def folds(trial: Trial, curve: figures.Curve) -> None:
+def folds(trial: Trial, curve: comparison.DistanceCurve) -> None:
     result, case = trial.shown, trial.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
 from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES
-from specviz.figures.mistakes import Curve, TextPair, raised
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import two_texts
 from specviz.web.common.two_texts import Line
@@ -199,7 +199,7 @@ def _revealed(trial: Trial) -> Verdict:
     )
 
 
-def curve_sentence(curve: Curve, trial: Trial) -> str:
+def curve_sentence(curve: DistanceCurve, trial: Trial) -> str:
     """The sentence of meaning under the curve."""
     known, same, n = trial.question.known if trial.revealed else None, trial.shown.same, trial.shown.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
@@ -225,7 +225,7 @@ def speed_sentence(trial: Trial) -> str:
     if not trial.revealed or not mistake:
         return f"A higher acceptance rate is faster, but does not say which decoder is correct. {counted}"
     right, wrong = speeds[1 - arm], speeds[arm]
-    way = raised(right, wrong)
+    way = compare_acceptance_rates(right, wrong)
     if way > 0:
         said = f"The mistake accepts {wrong.acceptance_rate:.0%} of its draft tokens instead of {right.acceptance_rate:.0%}: **it looks faster because it is wrong.** "
         return said + f"A higher acceptance rate does not mean a better decoder. {counted}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.figures.mistakes import LONG, POINTS, TEXTS, Curve, MistakeResult, Speed, first_differences
+from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, DraftingCounts, find_first_differences
 from specviz.progress import ProgressCallback
 from specviz.web.jobs import placement
 from specviz.web.jobs.cache import Answers
@@ -37,7 +37,7 @@ def prepared(trial: Trial, ticket: Ticket) -> Bench:
     return trial.bench
 
 
-def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
+def _beginning(case: Case, bench: Bench, ticket: Ticket) -> BugResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
     from specviz.evidence.bugs import side_by_side
     from specviz.evidence.bugs.registry import MUTANTS
@@ -51,15 +51,15 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
         asked = (_side(case, arm), bench.ids, TEXTS, LONG)
         one = placement.do(side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side")
         texts.append(one.texts)
-        speeds.append(Speed(name, TEXTS, one.checked, one.accepted, one.tokens, one.passes))
-    return MistakeResult(
+        speeds.append(DraftingCounts(name, TEXTS, one.checked, one.accepted, one.tokens, one.passes))
+    return BugResult(
         bench.picture(),
         notes=bench.notes(case.settings),
-        pairs=() if case.hidden else first_differences(bench.pair.decode, *texts),
+        pairs=() if case.hidden else find_first_differences(bench.pair.decode, *texts),
         alike=(sum(left == right for left, right in zip(*texts, strict=True)), TEXTS),
         speeds=tuple(speeds),
         toy=0.0 if case.hidden else MUTANTS[case.mistake].toy_tv,
-        curve=Curve(case.names, None),
+        curve=DistanceCurve(case.names, None),
     )
 
 
@@ -75,10 +75,10 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
         asked = (_side(case, arm), case.shared, bench.ids, bench.n, size)
         return placement.do(side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples")
 
-    def more(result: MistakeResult, arms: Sequence[Samples]) -> dict[str, Any]:
+    def more(result: BugResult, arms: Sequence[Samples]) -> dict[str, Any]:
         curve, same = result.curve, int((arms[0].tokens == arms[1].tokens).all(1).sum())
         if bench.n in POINTS:
-            curve = curve.and_after(bench)
+            curve = curve.with_point(bench)
         return {"curve": curve, "same": result.same + same}
 
     sampling.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)

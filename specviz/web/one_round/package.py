@@ -9,8 +9,8 @@ from typing import Any
 
 from specviz.export.manifest import conditions, decode_command, facts
 from specviz.export.package import Package, Picture, quoted
-from specviz.figures.glyphs import name, piece
 from specviz.figures.narration import checked, motions, ordinal, rejected_at
+from specviz.glyphs import name, piece
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.one_round.stage import stage_payload

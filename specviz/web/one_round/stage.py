@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.narration import BUSY, checked, motions, number, ordinal, quotient, rejected_at
+from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform
 from specviz.trace import Decision, Distribution, Round, Trace

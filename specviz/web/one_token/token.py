@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
+from specviz.glyphs import glyphs, is_special, name, piece, whole
 from specviz.trace import Distribution, Round, Trace
 
 GRID = 10_000  # distributions that can be dragged are whole ten-thousandths: an address holds them to the last digit

@@ -14,8 +14,8 @@ from typing import Any
 from specviz.evidence.serving_setups import setups
 from specviz.evidence.serving_setups.setups import SetupComparison
 from specviz.figures import pages
-from specviz.figures.glyphs import Glyph
 from specviz.figures.narration import number
+from specviz.glyphs import Glyph
 from specviz.records import ASSETS, read_file
 from specviz.speed import methods
 from specviz.speed.estimate import Estimate, interval_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from specviz.figures.recorded_samples import RecordedSamples
+from specviz.evidence.recorded_samples import RecordedSamples
 from specviz.records import ASSETS, of_file
 
 RECORDED = ASSETS / "traces" / "samples.json"

@@ -15,9 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
+from specviz.evidence.results import CELLS, LEAST, CellShares, SamplingResult, build_cell_shares, label_cells
 from specviz.evidence.tally import SIZES, Tally, possible
-from specviz.figures.cell_shares import CELLS, LEAST, CellShares
-from specviz.figures.sampling_results import SamplingResult, labels_of, shares
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
@@ -115,7 +114,7 @@ def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCe
             sequential.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
         )
         cells = possible(shown)
-        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), labels_of(cells, pair.pieces))
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), label_cells(cells, pair.pieces))
 
     return EXACT.of(as_key(replace(settings, seed=0)), computed)
 
@@ -140,7 +139,7 @@ class Bench(Tally):
 
     def picture(self) -> tuple[CellShares, ...]:
         """Both decoders so far."""
-        return shares(self, self.labels)
+        return build_cell_shares(self, self.labels)
 
     def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""

@@ -10,11 +10,12 @@ from math import log10
 
 import plotly.graph_objects as go
 
+from specviz.evidence.results import label_cell
 from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 from specviz.figures.charts import frame
-from specviz.figures.glyphs import piece, whole
-from specviz.figures.labels import label, safe
+from specviz.figures.labels import safe
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
+from specviz.glyphs import piece, whole
 
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
@@ -123,7 +124,7 @@ def tokens(one: GreedyPair) -> tuple[str, str]:
 
 
 def named(one: GreedyPair, token: int) -> str:
-    return label((token,), True, one.pieces)
+    return label_cell((token,), True, one.pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.glyphs import glyphs, piece
 from specviz.figures.labels import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
+from specviz.glyphs import glyphs, piece
 from specviz.speed.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
 from specviz.speed.estimate import CONFIDENCE, Estimate
 from specviz.speed.word_kinds import MEANT

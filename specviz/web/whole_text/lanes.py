@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.narration import BUSY, motions, number, rejected_at
 from specviz.figures.notes import ASK
+from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.settings import Settings
 from specviz.speed.divergence_profile import ScoredText
 from specviz.speed.estimate import interval_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
-from specviz.figures.glyphs import glyphs, piece
+from specviz.glyphs import glyphs, piece
 from specviz.speed.divergence_profile import TOPS, DivergenceProfile, ScoredText
 from specviz.speed.estimate import Estimate
 from specviz.speed.passage import LANES, Passage, to_json

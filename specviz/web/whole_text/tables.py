@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.figures.glyphs import glyphs, piece
+from specviz.glyphs import glyphs, piece
 from specviz.speed.divergence_profile import ScoredText
 from specviz.speed.passage import LANES, Passage
 from specviz.web.whole_text.lanes import SAID, TITLES

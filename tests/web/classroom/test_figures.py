@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures.cell_shares import CellShares, axis_end
+from specviz.evidence.results import CellShares
+from specviz.figures.cell_shares import axis_end
 from specviz.web.classroom import charts
 from specviz.web.classroom import wall as figures
 
@@ -18,7 +19,7 @@ MARKUP = '<img src=x onerror="alert(1)"> & "so"'
 def shares(n: int = 200, cells: int = 20) -> CellShares:
     masses = np.arange(cells, 0, -1.0)
     counts = (n * masses / masses.sum()).astype(int).tolist()
-    return CellShares.of("the class", [f"cell {place}" for place in range(cells)], [True] * cells, masses, counts, n)
+    return CellShares.from_counts("the class", [f"cell {place}" for place in range(cells)], [True] * cells, masses, counts, n)
 
 
 def parts(html: str, name: str) -> list[tuple[float, ...]]:
@@ -48,7 +49,7 @@ def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
 def test_a_text_that_a_mistake_makes_frequent_has_a_row_within_the_axis_and_the_rest_is_a_line():
     one = shares()
     counts = [0] * 19 + [one.n]  # the rarest text is all that this decoder writes
-    wrong = CellShares.of("the decoder", one.labels, one.whole, np.array(one.probs), counts, one.n)
+    wrong = CellShares.from_counts("the decoder", one.labels, one.whole, np.array(one.probs), counts, one.n)
     html = figures.histogram(wrong)
     names, bars = re.findall(r'class="name">([^<]+)<', html), parts(html, "share")
     assert names[-1] == "cell 19" and len(names) == figures.CELLS and 90 < bars[-1][1] < 100
@@ -97,7 +98,7 @@ def test_votes_and_races_show_every_count_and_mark_the_right_answer():
 def test_no_text_of_a_model_is_markup():
     content = {"token": MARKUP, "p": 0.5, "q": 0.25, "bars": [{"token": MARKUP, "p": 0.5, "q": 0.25}]}
     one = shares(10, 3)
-    labeled = CellShares.of(MARKUP, [MARKUP] * 3, [True] * 3, np.array(one.probs), one.counts, one.n)
+    labeled = CellShares.from_counts(MARKUP, [MARKUP] * 3, [True] * 3, np.array(one.probs), one.counts, one.n)
     drawn = [figures.situation(content), figures.histogram(labeled), figures.votes([{"name": MARKUP}], Votes((1,), (1,), 0), 0)]
     assert not any("<img" in html for html in drawn) and all("&lt;img" in html for html in drawn)
     assert parts(drawn[0], "draft upper") == [(0.0, 40.0)] and parts(drawn[0], "target lower") == [(0.0, 80.0)]

@@ -1,4 +1,4 @@
-"""The samples with which Is it exact? and Break it open: recorded once, with what the tests found in them. No torch."""
+"""The samples with which the pages open: recorded once, with what the tests found in them. No torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.figures.mistakes import MistakeResult
-from specviz.figures.sampling_results import ExactnessResult
+from specviz.evidence.bugs.comparison import BugResult
+from specviz.evidence.results import ExactnessResult
 from specviz.records import Schema, build, plain
 from specviz.settings import Settings
 
@@ -15,7 +15,7 @@ SCHEMA = Schema("samples", 1, "The record of samples")
 
 
 @dataclass(frozen=True, slots=True)
-class OfADecoder:
+class DecoderSamplesRecord:
     """Samples of Is it exact?
 
     settings  under which they were drawn; source  the decoder; models  as an export names them; date  when
@@ -29,22 +29,22 @@ class OfADecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class OfAMistake:
+class BugSamplesRecord:
     """Samples of Break it. mistake: its id; the rest as above."""
 
     settings: Settings
     mistake: str
     models: Mapping[str, Any]
     date: str
-    result: MistakeResult
+    result: BugResult
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSamples:
     """One of each."""
 
-    exactness: OfADecoder
-    mistakes: OfAMistake
+    exactness: DecoderSamplesRecord
+    mistakes: BugSamplesRecord
 
     def to_json(self) -> str:
         return SCHEMA.text(plain(self), indent=1)
@@ -55,6 +55,6 @@ class RecordedSamples:
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def same_samples(asked: Settings, recorded: Settings) -> bool:
+def has_same_samples(asked: Settings, recorded: Settings) -> bool:
     """Whether both fix the same samples. On which device and in which precision is the machine's; a seed gives the same ones on most."""
     return replace(asked, device=recorded.device, dtype=recorded.dtype) == recorded
