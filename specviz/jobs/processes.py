@@ -135,7 +135,7 @@ def _serve(connection: Connection, folder: str, board: SharedStatus, nice: int, 
     """The worker process: answers what comes through the pipe, until its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-    process.settle()
+    process.configure_process()
     worker = TaskRunner(board)
     connection.send((worker.begin(folder, threads), None))
     number, aside = 0, ThreadPoolExecutor(1, initializer=_stand_back, initargs=(nice, threads))
@@ -153,7 +153,7 @@ def _serve(connection: Connection, folder: str, board: SharedStatus, nice: int, 
             answer = None, RuntimeError(traceback.format_exc())
         connection.send(answer)
         del answer
-        process.hand_back()
+        process.trim_memory()
 
 
 def _stand_back(nice: int, threads: int) -> None:

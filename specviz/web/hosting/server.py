@@ -41,7 +41,7 @@ def prepare() -> None:
         placement.check()
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
-    process.settle()
+    process.configure_process()
     downloads.keep()
     theme.keep()
     config.set_option("server.maxUploadSize", options().upload_mb)

@@ -358,7 +358,7 @@ class Queue:
             self._fill()
         ticket.ended.set()
         self.when_ended(ticket)
-        process.hand_back()
+        process.trim_memory()
 
 
 @lru_cache(maxsize=1)

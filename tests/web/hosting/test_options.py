@@ -122,7 +122,7 @@ def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
     serve()
     monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda url, **_: asked.append(url))
     monkeypatch.setattr(net_util, "get_external_ip", net_util.get_external_ip)  # put back afterwards
-    for name in ("config.set_option", "check_address", "downloads.keep", "theme.keep", "process.settle"):
+    for name in ("config.set_option", "check_address", "downloads.keep", "theme.keep", "process.configure_process"):
         monkeypatch.setattr(f"specviz.web.hosting.server.{name}", lambda *_: None)
     server.prepare()
     assert not is_url_from_allowed_origins("https://evil.example") and asked == []
