@@ -24,7 +24,7 @@ from specviz.settings import Settings
 from specviz.speed import methods, passage
 from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import from_json
+from specviz.speed.prediction.plans import load_plans
 from specviz.speed.prediction.study import Study
 from specviz.trace import Trace
 from specviz.web.drafting_methods.package import drafting_methods
@@ -96,9 +96,9 @@ def report() -> dict[str, Any]:
 def packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""
     trace = Trace.from_json(text("opening"))
-    plans = from_json(text("plans"))
+    plans = load_plans(text("plans"))
     sections = ((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
-    one = passage.from_json(text("passage"))[DISTRIBUTION]
+    one = passage.load_passages(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
         "exactness": exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
@@ -107,7 +107,7 @@ def packages() -> dict[str, Package]:
         "one_token": one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "speed": how_fast(plans[PLAN], SAID, *sections),
         "drafting_methods": drafting_methods(
-            methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
+            methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
         "serving_limits": serving_limits(setups.from_json(text("setups")), ARM, SAID),

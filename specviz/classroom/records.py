@@ -62,7 +62,7 @@ class Room:
     version: int = 0
 
     @property
-    def until(self) -> float:
+    def run_until(self) -> float:
         """Second since 1970 at which the room is deleted."""
         return self.created + 3600.0 * HOURS
 

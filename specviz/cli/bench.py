@@ -79,17 +79,17 @@ def run(options: argparse.Namespace) -> int:
 
 def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
     """The record of a bench on the machine where this is called."""
-    from specviz.speed.bench import bench, machine
-    from specviz.speed.costs import rule_seconds
+    from specviz.speed.bench import describe_machine, run_bench
+    from specviz.speed.costs import time_rule
 
     pair = load(settings)
-    results = bench(pair, gamma, length, runs, say=told, base=settings)
+    results = run_bench(pair, gamma, length, runs, log=told, base=settings)
     return {
-        "machine": machine(pair),
+        "machine": describe_machine(pair),
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
         "results": [asdict(result) for result in results],
-        "rule_at_vocabulary_152064": asdict(rule_seconds(152_064).times(1e3, "ms")),
+        "rule_at_vocabulary_152064": asdict(time_rule(152_064).times(1e3, "ms")),
         "block_gap": {kind: gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
         "verdict": unsteady(results) or "steady",
     }
@@ -97,17 +97,17 @@ def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str
 
 def unsteady(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
-    from specviz.speed.clock import unsure
+    from specviz.speed.clock import explain_interval
 
     for result in results:
         for name, ratio in result.ratio.items():
-            if why := unsure(ratio, f"{name} at temperature {result.temperature:g}"):
+            if why := explain_interval(ratio, f"{name} at temperature {result.temperature:g}"):
                 return f"No verdict: {why}"
     return ""
 
 
 def as_text(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import interval_of
+    from specviz.speed.estimate import describe_interval
 
     lines = [machine_line(record["machine"])]
     if said := in_words(Settings(**record["speculative"])):
@@ -115,7 +115,7 @@ def as_text(record: dict[str, Any]) -> str:
     lines += filter(None, (draftable_in_words(record["pair"]),))
     lines.append("")
     for result in record["results"]:
-        span = interval_of(result["runs"])
+        span = describe_interval(result["runs"])
         lines += [
             f"temperature {result['temperature']:g}, gamma {result['gamma']}",
             f"  tokens per second, median ({span})",
@@ -162,32 +162,32 @@ def gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import run as decode_run
     from specviz.speed.bench import PROMPTS
-    from specviz.speed.costs import block_gap
+    from specviz.speed.costs import measure_block_gap
 
     pair, found = load(settings), []
     for prompt in PROMPTS.values():
         asked = Settings(prompt=prompt, length=64)
         trace = decode_run(pair, asked, bars=0)
-        found += block_gap(pair, asked, trace.prompt_ids + trace.output_ids)
+        found += measure_block_gap(pair, asked, trace.prompt_ids + trace.output_ids)
     return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
 
 
 def policies(settings: Settings, options: argparse.Namespace) -> None:
     """Print what each policy that sets the draft length gains over the best fixed length."""
-    from specviz.speed.bench import machine
-    from specviz.speed.policies import compare
+    from specviz.speed.bench import describe_machine
+    from specviz.speed.policies import compare_policies
 
     pair = load(settings)
-    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.runs, say=told)]
-    show({"machine": machine(pair), "pair": pair.describe(), "results": found}, options, policies_as_text)
+    found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=told)]
+    show({"machine": describe_machine(pair), "pair": pair.describe(), "results": found}, options, policies_as_text)
 
 
 def policies_as_text(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import interval_of
+    from specviz.speed.estimate import describe_interval
 
     lines = [machine_line(record["machine"])]
     for one in record["results"]:
-        span = interval_of(next(iter(one["paired"].values()))["gain"]["n"])
+        span = describe_interval(next(iter(one["paired"].values()))["gain"]["n"])
         rates = ", ".join(f"{gamma}: {rate['value']:.0f}" for gamma, rate in one["fixed"].items())
         lines += [
             "",
@@ -211,13 +211,13 @@ def policies_as_text(record: dict[str, Any]) -> str:
 
 def curve(settings: Settings, options: argparse.Namespace) -> None:
     """Print what passes over more tokens, over trees and over more rows cost."""
-    from specviz.speed.bench import machine
-    from specviz.speed.curves import measure
+    from specviz.speed.bench import describe_machine
+    from specviz.speed.curves import measure_pass_curves
 
     pair = load(settings)
-    found = measure(pair, options.gamma, options.max_new_tokens, 3 * options.runs, told)
+    found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, told)
     record = {
-        "machine": machine(pair),
+        "machine": describe_machine(pair),
         "pair": pair.describe(),
         **asdict(found),
         "allowed": {rows: batch.factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
@@ -227,14 +227,14 @@ def curve(settings: Settings, options: argparse.Namespace) -> None:
 
 
 def curve_as_text(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import Estimate, interval_of
+    from specviz.speed.estimate import Estimate, describe_interval
 
     single = Estimate(**record["chain"][1])
     one = single.value
     lines = [
         machine_line(record["machine"]),
         "",
-        f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {interval_of(single.n)}; other passes in T(1)",
+        f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {describe_interval(single.n)}; other passes in T(1)",
         "",
     ]
     for title, kind in (("tokens in a chain", "chain"), ("nodes of a tree, and the token before it", "tree")):
@@ -273,12 +273,16 @@ def samples(settings: Settings, options: argparse.Namespace) -> None:
     """Print how many samples a second each way of sampling gives."""
     whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     from specviz.speed import sampling_rates
-    from specviz.speed.bench import machine
+    from specviz.speed.bench import describe_machine
 
     pair = load(settings)
-    found = sampling_rates.sampling_rates(pair, options.samples, say=told)
-    record = {"machine": machine(pair), "peak_mb": sampling_rates.peak_megabytes(), "results": [asdict(one) for one in found]}
-    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{sampling_rates.as_text(found)}")
+    found = sampling_rates.measure_sampling_rates(pair, options.samples, log=told)
+    record = {
+        "machine": describe_machine(pair),
+        "peak_mb": sampling_rates.read_peak_megabytes(),
+        "results": [asdict(one) for one in found],
+    }
+    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{sampling_rates.format_rates(found)}")
 
 
 def shapes(settings: Settings, options: argparse.Namespace) -> None:
@@ -291,11 +295,11 @@ def shapes(settings: Settings, options: argparse.Namespace) -> None:
     if not fits:
         allowed = "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048"
         raise SettingsError("shapes", options.shapes, allowed)
-    from specviz.speed.costs import shape_seconds
+    from specviz.speed.costs import time_shapes
 
     blocks = tuple(dict.fromkeys((1, 2, 3, options.gamma + 1, 9)))
     print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in blocks) + "   ms, medians, random weights")
-    for (layers, width), by in shape_seconds(wanted, blocks).items():
+    for (layers, width), by in time_shapes(wanted, blocks).items():
         print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds.value:8.2f}" for seconds in by.values()))
 
 

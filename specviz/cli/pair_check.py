@@ -20,10 +20,10 @@ NOT_READY = 1  # exit code
 
 def checked(options: argparse.Namespace) -> int:
     """Print what the check found and, with ``--download``, fetch what is missing. Returns the exit code."""
-    from specviz.speed.preflight import check
+    from specviz.speed.preflight import check_pair
 
     progress = Progress("checking")
-    found = check(*options.check, options.device, options.dtype or "auto", options.probe, on_progress=progress)
+    found = check_pair(*options.check, options.device, options.dtype or "auto", options.probe, on_progress=progress)
     progress(1.0)
     fetching = options.download and found.ready and found.download_bytes > 0
     record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})

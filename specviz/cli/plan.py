@@ -15,7 +15,7 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import GAMMA_MAX, whole
-from specviz.speed.prediction.prompts import lines_of
+from specviz.speed.prediction.prompts import parse_prompts
 
 if TYPE_CHECKING:
     from specviz.speed.prediction.plan import PlanRow, SpeedPlan
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
     refuse_unplanned(settings)
     if options.prompts is not None:
-        text = lines_of(read(file), PROMPTS)
+        text = parse_prompts(read(file), PROMPTS)
     effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else as_text(plan))
-    told = plan.verdict != "no verdict" and plan.believed
+    told = plan.verdict != "no verdict" and plan.is_conclusive
     return 0 if told or options.tokens_only else NO_VERDICT
 
 
@@ -214,7 +214,7 @@ def _check(plan: SpeedPlan) -> list[str]:
         lines.append(line)
     if plan.alone:
         lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")
-    if not plan.believed:
+    if not plan.is_conclusive:
         lines.append(f"No verdict on these speeds: {plan.unsure}")
     elif plan.lost is not None:
         lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")

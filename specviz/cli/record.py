@@ -74,14 +74,14 @@ def opening(settings: Settings, options: argparse.Namespace, progress: Progress)
 def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
     """The settings with the seed whose run is to be shown, by the rule of speed/opening.py, and how it was chosen. Raises SettingsError if no run fits."""
     from specviz.decoding.run import run as decode_run
-    from specviz.speed.opening import fluency, lacking
+    from specviz.speed.opening import compute_fluency, explain_unsuitable
 
     found: dict[int, float] = {}
     for n in range(options.seeds):
         progress(n / options.seeds, f"seed {settings.seed + n}, {len(found)} fit")
         tried = replace(settings, seed=settings.seed + n)
-        if not lacking(decode_run(pair, tried, rounds=options.rounds, bars=0)):
-            found[tried.seed] = fluency(decode_run(pair, tried, rounds=options.rounds))
+        if not explain_unsuitable(decode_run(pair, tried, rounds=options.rounds, bars=0)):
+            found[tried.seed] = compute_fluency(decode_run(pair, tried, rounds=options.rounds))
     if not found:
         raise SettingsError("seeds", options.seeds, "more of them, or another prompt: no run fits the rule")
     best = max(found, key=lambda seed: found[seed])
@@ -90,60 +90,60 @@ def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, pr
 
 def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
-    from specviz.speed.methods import CHOICES, chosen, to_json
+    from specviz.speed.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
     from specviz.speed.methods_run import compare_methods
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
-    for number, choice in enumerate(CHOICES):
-        on_progress = progress.part(number, len(CHOICES))
-        found[choice] = compare_methods(pair, chosen(base, choice), options.runs, options.samples, on_progress)
+    for number, choice in enumerate(DISTRIBUTIONS):
+        on_progress = progress.part(number, len(DISTRIBUTIONS))
+        found[choice] = compare_methods(pair, choose_distribution(base, choice), options.runs, options.samples, on_progress)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
-    return Recorded(to_json(found), f"{len(found)} distributions, {rows} rows")
+    return Recorded(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
 
 
 def passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
     from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.speed.passage import DISTRIBUTIONS, to_json
-    from specviz.speed.passage_run import survey, write
+    from specviz.speed.passage import DISTRIBUTIONS, dump_passages
+    from specviz.speed.passage_run import survey_texts, write_passage
     from specviz.web.whole_text.lanes import speed
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
         writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
-        one = write(pair, replace(base, **probs), options.runs, writing)
-        texts = survey(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
+        one = write_passage(pair, replace(base, **probs), options.runs, writing)
+        texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
         told(f"{name}: {speed(one)}")
-    return Recorded(to_json(found), f"{len(found)} distributions, {base.length} tokens each way")
+    return Recorded(dump_passages(found), f"{len(found)} distributions, {base.length} tokens each way")
 
 
 def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Plan and measure every draft at every temperature of the page, on its text."""
     from specviz.speed.prediction.plan_run import PlanEffort, make_plan
-    from specviz.speed.prediction.plans import CHOICES, GAMMAS, TEXT, to_json
+    from specviz.speed.prediction.plans import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
     from specviz.speed.prediction.study_run import TEXTS_FOLDER
 
-    text, found = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
+    text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
     effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
-    for number, choice in enumerate(CHOICES):
-        asked = replace(choice.under(settings), gamma=GAMMAS[-1], length=LENGTH)
-        on_progress = progress.part(number, len(CHOICES))
-        found[choice.key] = make_plan(load(asked), asked, text, GAMMAS, effort, f"{TEXT}.txt", on_progress)
+    for number, choice in enumerate(PLAN_CHOICES):
+        asked = replace(choice.under(settings), gamma=PLAN_GAMMAS[-1], length=LENGTH)
+        on_progress = progress.part(number, len(PLAN_CHOICES))
+        found[choice.key] = make_plan(load(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
         told(f"{choice.key}: {found[choice.key].in_words}")
-    return Recorded(to_json(found), f"{len(found)} plans")
+    return Recorded(dump_plans(found), f"{len(found)} plans")
 
 
 def batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
     from specviz.speed.prediction.batches_run import measure_batches
-    from specviz.speed.prediction.plans import TEMPERATURES, TEXT, Choice
+    from specviz.speed.prediction.plans import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
     from specviz.speed.prediction.study_run import TEXTS_FOLDER
 
-    choices = [Choice(draft, temperature) for draft in DRAFTS for temperature in sorted(TEMPERATURES, reverse=True)]
+    choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
     asked = {choice.key: replace(choice.under(settings), length=LENGTH) for choice in choices}
     pairs = {key: (load(one), one) for key, one in asked.items()}
-    text = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8")
+    text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
     print(found.in_words(choices[0].key))
     said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
@@ -155,11 +155,11 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
     from specviz.evidence.serving_setups.setups import to_json
     from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups
     from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.speed.prediction.predict import openings
+    from specviz.speed.prediction.predict import cut_openings
 
     pair = load(settings)
     asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
-    places = openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
+    places = cut_openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
@@ -171,17 +171,17 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
 def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Measure trees of several sizes as ``bench --curve`` does."""
     from specviz.proposers.trees.node_count import Paying, Point, key_of
-    from specviz.speed.bench import machine
-    from specviz.speed.curves import measure
+    from specviz.speed.bench import describe_machine
+    from specviz.speed.curves import measure_pass_curves
 
     pair, points = load(settings), {}
-    found = measure(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)
+    found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)
     for temperature in (0.0, 1.0):
         for proposer, name in TREES.items():
             if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
                 points[key_of(proposer, temperature)] = tuple(Point(b.nodes, b.tokens_per_pass, b.speed) for b in budgets)
     best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
-    return Recorded(Paying(points, pair.name, machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
+    return Recorded(Paying(points, pair.name, describe_machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
 
 
 def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:

@@ -85,10 +85,10 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
 def as_text(study: Study) -> str:
     """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and distribution."""
-    from specviz.speed.prediction.study import DRAFTS, NETWORKS, STATISTICS
+    from specviz.speed.prediction.study import DRAFTS, NETWORK_DRAFTS, STATISTICS
 
     lines = []
-    for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORKS)):
+    for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORK_DRAFTS)):
         cells = study.measured(drafts)
         if len({cell.kind for cell in cells}) < 2:
             continue

@@ -35,9 +35,9 @@ from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.costs import Costs, measure_costs, median_costs, timeline
+from specviz.speed.costs import RoundCosts, average_round_timeline, combine_costs, measure_costs
 from specviz.speed.estimate import Estimate
-from specviz.speed.text_passes import draftable_along
+from specviz.speed.text_passes import measure_draftable_mass
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
 from specviz.verification.registry import rule_of
@@ -75,7 +75,7 @@ class BenchResult:
     tokens_per_pass: float
     draft_tokens: float
     accepted_per_tested: float
-    costs: Costs
+    costs: RoundCosts
     allowed: float
     leviathan: float | None
     share: float
@@ -83,13 +83,13 @@ class BenchResult:
     draftable: float | None = None
 
 
-def bench(
+def run_bench(
     pair: LoadedPair,
     gamma: int = 4,
     length: int = 96,
     runs: int = 6,
     temperatures: tuple[float, ...] = (0.0, 1.0),
-    say: Callable = print,
+    log: Callable = print,
     base: Settings = PLAIN,
 ) -> list[BenchResult]:
     """One result for each temperature.
@@ -98,17 +98,17 @@ def bench(
     base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
     """
     settings = replace(base, gamma=gamma, length=length)
-    return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, say) for t in temperatures]
+    return [_bench_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, log) for t in temperatures]
 
 
-def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> BenchResult:
-    costs: list[Costs] = []
+def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> BenchResult:
+    costs: list[RoundCosts] = []
 
     def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
         return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
 
     def write(name: str, lap: Lap) -> None:
-        made = _RUNS[name](pair, *asked(lap.item, lap.run))
+        made = _DECODERS[name](pair, *asked(lap.item, lap.run))
         if name == "speculative":
             lap.keep(made)
 
@@ -118,27 +118,27 @@ def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Calla
 
     names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
     clock = Clock({name: partial(write, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
-    told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
-    clock.until(runs, told, cost)
-    result = _result(settings, clock, median_costs(costs))
+    told = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
+    clock.run_until(runs, told, cost)
+    result = _build_result(settings, clock, combine_costs(costs))
     written = [[token for round_ in made for token in round_.committed] for made in clock.kept("speculative")[: len(PROMPTS)]]
     texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
-    return replace(result, draftable=draftable_along(pair, settings, texts))
+    return replace(result, draftable=measure_draftable_mass(pair, settings, texts))
 
 
-def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, Any], None]:
+def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int, Any], None]:
     """A callback of a clock that says the number of each run as it begins."""
     told: set[int] = set()
 
     def on_progress(share: float, run: int, key: Any) -> None:
         if run not in told:
             told.add(run)
-            say(f"run {run} of {runs}" if run > 0 else "warm-up")
+            log(f"run {run} of {runs}" if run > 0 else "warm-up")
 
     return on_progress
 
 
-def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
+def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> BenchResult:
     rounds = [round_ for made in clock.kept("speculative") for round_ in made]
     tokens = settings.length * len(PROMPTS)
     rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
@@ -155,9 +155,9 @@ def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
     plain = (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
     timed_whole = "round" in rounds[0].timing  # a round that stays on the device has no parts that the host could time
     if not plain and not timed_whole:
-        costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
+        costs = replace(costs, **{field: _average_part(rounds, part) for field, part in PARTS.items()})
     one, block, draft, rule = (getattr(costs, name).value for name in ("one", "block", "draft", "rule"))
-    whole = _mean(rounds, "round").value if timed_whole else (settings.gamma if plain else 1) * draft + block + rule
+    whole = _average_part(rounds, "round").value if timed_whole else (settings.gamma if plain else 1) * draft + block + rule
     allowed = per_pass / (whole / one)
     return BenchResult(
         temperature=settings.temperature,
@@ -173,17 +173,17 @@ def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
         allowed=allowed,
         leviathan=wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
         share=ratio["speculative / baseline"].value / allowed,
-        timeline=timeline(rounds, sum(clock.seconds("speculative"))),
+        timeline=average_round_timeline(rounds, sum(clock.seconds("speculative"))),
     )
 
 
-def _mean(rounds: list[Round], part: str) -> Estimate:
+def _average_part(rounds: list[Round], part: str) -> Estimate:
     """Mean seconds of one part of a round, without the first round of each text."""
     later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
-    return Estimate.of_mean([round_.timing[part] for round_ in later or rounds], "s")
+    return Estimate.from_mean([round_.timing[part] for round_ in later or rounds], "s")
 
 
-def speculative(
+def decode_speculatively(
     pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
 ) -> Iterator[Round]:
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
@@ -194,7 +194,7 @@ def speculative(
     yield from (replace(round_, full=None) for round_ in rounds)
 
 
-def alone(
+def decode_target_only(
     pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
 ) -> Iterator[Round]:
     """The same by target-only sampling."""
@@ -218,7 +218,7 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
         model.generation_config.eos_token_id = before
 
 
-def _assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
+def _generate_assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
     options = pair.draft.generation_config
     before = options.eos_token_id
     options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
@@ -229,29 +229,29 @@ def _assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any
         options.eos_token_id = before
 
 
-_RUNS: dict[str, Callable] = {
-    "target only": lambda *asked: list(alone(*asked)),
+_DECODERS: dict[str, Callable] = {
+    "target only": lambda *asked: list(decode_target_only(*asked)),
     "generate": _generate,
-    "speculative": lambda *asked: list(speculative(*asked)),
-    "assisted": _assisted,
+    "speculative": lambda *asked: list(decode_speculatively(*asked)),
+    "assisted": _generate_assisted,
 }
 
 
-def measured_on(pair: LoadedPair) -> dict[str, Any]:
+def describe_measurement(pair: LoadedPair) -> dict[str, Any]:
     """Fields of a record: the machine, the models and the date that its numbers come from."""
-    return {"machine": machine(pair), "models": pair.describe(), "date": today()}
+    return {"machine": describe_machine(pair), "models": pair.describe(), "date": format_today()}
 
 
-def today() -> str:
+def format_today() -> str:
     """The date of a record, in UTC: 22 November 2026."""
     return datetime.now(UTC).strftime("%-d %B %Y")
 
 
-def machine(pair: LoadedPair) -> dict[str, Any]:
+def describe_machine(pair: LoadedPair) -> dict[str, Any]:
     """What the numbers were measured on."""
     cuda = pair.target.device.type == "cuda"
     return {
-        "processor": torch.cuda.get_device_name() if cuda else _processor(),
+        "processor": torch.cuda.get_device_name() if cuda else _read_processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load": os.getloadavg()[0],
@@ -262,7 +262,7 @@ def machine(pair: LoadedPair) -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

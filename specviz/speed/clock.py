@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from statistics import geometric_mean
 from typing import Any, Generic, TypeVar
 
-from specviz.speed.estimate import LEAST, Estimate
+from specviz.speed.estimate import MIN_RUNS, Estimate
 
-UNSTEADY = 0.25  # widest middle half of a contestant's runs, as a share of their median, with which there is a verdict
-WIDEST = 0.4  # widest interval of a compared number, as a share of it; with six runs on a quiet machine it is below 0.2
+MAX_SPREAD = 0.25  # widest middle half of a contestant's runs, as a share of their median, with which there is a verdict
+MAX_INTERVAL_WIDTH = (
+    0.4  # widest interval of a compared number, as a share of it; with six runs on a quiet machine it is below 0.2
+)
 
 Key = TypeVar("Key", bound=Hashable)
 T = TypeVar("T")
@@ -49,7 +51,7 @@ class Lap:
         self.splits[name] = self.splits.get(name, 0.0) + here - self._last
         self._last = here
 
-    def leave_out(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """Seconds that are not the contestant's."""
         self.seconds -= seconds
 
@@ -57,7 +59,7 @@ class Lap:
 Contestant = Callable[[Lap], object]
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """The default of a hook."""
 
 
@@ -72,13 +74,13 @@ class Clock(Generic[Key]):
     def __init__(
         self,
         contestants: Mapping[Key, Contestant],
-        warm: int = 1,
+        warm_runs: int = 1,
         items: Callable[[int], Sequence[Any]] = lambda run: (None,),
-        settle: Callable[[], None] = nothing,
+        synchronize: Callable[[], None] = do_nothing,
     ):
-        self.contestants, self.items, self.settle = dict(contestants), items, settle
+        self.contestants, self.items, self.settle = dict(contestants), items, synchronize
         self._names = list(self.contestants)
-        self._run = -warm  # the last one that was made
+        self._run = -warm_runs  # the last one that was made
         self._laps: dict[Key, list[Lap]] = {key: [] for key in self._names}
 
     @property
@@ -86,7 +88,7 @@ class Clock(Generic[Key]):
         """Runs that counted so far."""
         return max(0, self._run)
 
-    def until(
+    def run_until(
         self,
         runs: int,
         on_item: Callable[[float, int, Key], None] = lambda share, run, key: None,
@@ -136,23 +138,23 @@ class Clock(Generic[Key]):
 
     def median(self, key: Key, pieces: float = 1.0) -> Estimate:
         """Seconds per piece of work, of which a run has so many."""
-        return Estimate.of_runs([spent / pieces for spent in self.seconds(key)], "s")
+        return Estimate.from_runs([spent / pieces for spent in self.seconds(key)], "s")
 
     def rate(self, key: Key, amount: float, unit: str) -> Estimate:
         """Amount per second, of which a run makes so much."""
-        return Estimate.of_runs([amount / spent for spent in self.seconds(key)], unit)
+        return Estimate.from_runs([amount / spent for spent in self.seconds(key)], unit)
 
     def ratio(self, slow: Key, fast: Key) -> Estimate:
         """How many times as fast the second is as the first, run by run."""
-        return ratio(self.seconds(slow), self.seconds(fast))
+        return compute_time_ratio(self.seconds(slow), self.seconds(fast))
 
 
-def ratio(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
+def compute_time_ratio(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
     """Seconds over seconds of the same runs: above 1, ``fast`` is the faster."""
-    return Estimate.of_runs([a / b for a, b in zip(slow, fast, strict=True)], "times")
+    return Estimate.from_runs([a / b for a, b in zip(slow, fast, strict=True)], "times")
 
 
-def taking_turns(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key, T, float]]:
+def alternate_streams(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key, T, float]]:
     """The steps of streams of work as they end. The stream that has worked for the least time makes the next step.
 
     So other work of the machine affects all alike, and at every moment all have had the same time, up to a step.
@@ -171,39 +173,39 @@ def taking_turns(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key, T, f
         yield key, made, spent[key]
 
 
-def middle_half(values: Sequence[float]) -> float:
+def relative_iqr(values: Sequence[float]) -> float:
     """The width of the middle half of the runs of one contestant, as a share of their median."""
     ordered = sorted(values)
     count = len(ordered)
     return (ordered[3 * count // 4] - ordered[count // 4]) / ordered[count // 2]
 
 
-def spread(contestants: Sequence[Sequence[float]]) -> float:
+def measure_spread(contestants: Sequence[Sequence[float]]) -> float:
     """The widest middle half of any contestant (contestants, runs), after dividing each run by its geometric mean.
 
     Speed-ups are ratios, which do not change if a whole run is slower; neither does this.
     """
     beside = [[seconds / geometric_mean(run) for seconds in run] for run in zip(*contestants, strict=True)]
-    return max(middle_half(column) for column in zip(*beside, strict=True))
+    return max(relative_iqr(column) for column in zip(*beside, strict=True))
 
 
-def busy(found: float, what: str) -> str:
+def explain_spread(found: float, what: str) -> str:
     """A sentence if a spread is too wide for a verdict, else empty. what: whose runs, such as "one probe’s runs"."""
-    if found <= UNSTEADY:
+    if found <= MAX_SPREAD:
         return ""
     return (
-        f"the middle half of {what} spans {found:.0%} of their median; at most {UNSTEADY:.0%} is allowed. "
+        f"the middle half of {what} spans {found:.0%} of their median; at most {MAX_SPREAD:.0%} is allowed. "
         "Another program may keep this machine busy: run it again alone."
     )
 
 
-def unsure(found: Estimate, what: str) -> str:
+def explain_interval(found: Estimate, what: str) -> str:
     """A sentence if the runs of a compared number are too few or too far apart for a verdict, else empty."""
-    if found.n < LEAST:
-        return f"{what} was measured in {found.n} runs; fewer than {LEAST} give no 95% interval of a median."
-    if found.width <= WIDEST:
+    if found.n < MIN_RUNS:
+        return f"{what} was measured in {found.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
+    if found.width <= MAX_INTERVAL_WIDTH:
         return ""
     return (
-        f"the 95% interval of {what} spans {found.width:.0%} of it; at most {WIDEST:.0%} is allowed. "
+        f"the 95% interval of {what} spans {found.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
         "Another program may keep this machine busy: run it again alone, or with more --runs."
     )

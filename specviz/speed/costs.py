@@ -20,14 +20,14 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Contestant, Key, Lap
 from specviz.speed.estimate import Estimate
-from specviz.speed.text_passes import chain_of
+from specviz.speed.text_passes import build_known_chain
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from specviz.verification.token import Rule, TokenRule
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RoundCosts:
     """Medians of seconds at one cache length: T(1), T(gamma + 1), one draft step (pass, distribution and draw), and the rule.
 
     A draft step is the drafting of a round divided by gamma: the first step after a target pass finds its weights evicted from
@@ -44,7 +44,7 @@ class Costs:
         return tokens_per_pass * self.one.value / (self.block.value + gamma * self.draft.value + self.rule.value)
 
 
-def round_parts(
+def build_round_parts(
     target: LanguageModel, draft: LanguageModel, rule: Rule, settings: Settings, rows: Sequence[Prefix]
 ) -> dict[str, Callable[[], object]]:
     """The parts of a round on these rows, each as a call that may be repeated: a pass over one token of every row (``one``) and over
@@ -60,13 +60,13 @@ def round_parts(
     }
 
 
-def timed(
+def time_parts(
     parts: Mapping[Key, Callable[[], object]],
     pair: LoadedPair,
     runs: int,
-    warm: int = 0,
+    warm_runs: int = 0,
     on_progress: ProgressCallback = ignore_progress,
-    alike: Collection[Key] = (),
+    rewarmed: Collection[Key] = (),
 ) -> Clock[Key]:
     """Parts of work on one interleaved clock that waits for the pair's device.
 
@@ -76,37 +76,37 @@ def timed(
 
     def work(key: Key, lap: Lap) -> None:
         part = parts[key]
-        if key in alike:
+        if key in rewarmed:
             began = time.perf_counter()
             part()
-            settle(pair)
-            lap.leave_out(time.perf_counter() - began)
+            synchronize_device(pair)
+            lap.exclude(time.perf_counter() - began)
         part()
 
-    clock = Clock({key: partial(work, key) for key in parts}, warm, settle=partial(settle, pair))
-    return clock.until(runs, lambda share, run, key: on_progress(share))
+    clock = Clock({key: partial(work, key) for key in parts}, warm_runs, synchronize=partial(synchronize_device, pair))
+    return clock.run_until(runs, lambda share, run, key: on_progress(share))
 
 
-def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
+def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> RoundCosts:
     """Medians over ``repeats`` interleaved passes, after a prefix of the length that the runs have halfway."""
     prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
-    parts = round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.length)])
-    clock = timed(parts, pair, repeats)
-    return Costs(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in parts})
+    parts = build_round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.length)])
+    clock = time_parts(parts, pair, repeats)
+    return RoundCosts(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in parts})
 
 
-def median_costs(costs: Sequence[Costs]) -> Costs:
+def combine_costs(costs: Sequence[RoundCosts]) -> RoundCosts:
     """Field by field, over costs that were measured at different times."""
-    return Costs(*(Estimate.of_runs([getattr(one, part.name).value for one in costs], "s") for part in fields(Costs)))
+    return RoundCosts(*(Estimate.from_runs([getattr(one, part.name).value for one in costs], "s") for part in fields(RoundCosts)))
 
 
-def settle(pair: LoadedPair) -> None:
+def synchronize_device(pair: LoadedPair) -> None:
     """Wait for a device that works on its own."""
     if pair.target.device.type == "cuda":
         torch.cuda.synchronize()
 
 
-def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
+def average_round_timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
     """Where the time of runs went, mean seconds per round: draft, target, rule (or the whole round, where it is timed whole), and the rest.
 
     rounds  of whole runs, with the passes that read a prompt; seconds  that these runs took
@@ -115,7 +115,7 @@ def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
     return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
 
 
-def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate:
+def time_rule(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate:
     """Seconds that the token rule takes for one chain at a vocabulary size, on random distributions. No model is involved."""
     make = torch.Generator().manual_seed(0)
     p, q = (torch.softmax(3 * torch.randn(1, gamma + 1, vocabulary, generator=make, dtype=torch.float64), -1) for _ in range(2))
@@ -125,28 +125,28 @@ def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate
     def verify(lap: Lap) -> None:
         TokenRule().verify([Prefix((0,), lap.run, 64)], block, p, PhiloxRandomness(lap.run))
 
-    return Clock({"rule": verify}, warm=0).until(repeats).median("rule")
+    return Clock({"rule": verify}, warm_runs=0).run_until(repeats).median("rule")
 
 
-def shape_seconds(
-    shapes: Sequence[tuple[int, int]], blocks: Sequence[int], vocabulary: int = 4096, held: int = 128, repeats: int = 25
+def time_shapes(
+    shapes: Sequence[tuple[int, int]], blocks: Sequence[int], vocabulary: int = 4096, cached_tokens: int = 128, repeats: int = 25
 ) -> dict[tuple[int, int], dict[int, Estimate]]:
     """Seconds of one pass of Llama-style decoders with random weights, interleaved: shape -> tokens in the pass -> median.
 
     shapes  (layers, width) with heads of 64; blocks  tokens per pass; held  tokens in the cache before it
     """
-    rows = [Prefix(tuple(range(held + 1)), 0, 64)]
+    rows = [Prefix(tuple(range(cached_tokens + 1)), 0, 64)]
     contestants: dict[tuple[tuple[int, int], int], Contestant] = {}
     for shape in shapes:
-        source = CachedModel(_random_model(*shape, vocabulary), Settings())
+        source = CachedModel(_build_random_model(*shape, vocabulary), Settings())
         for n in blocks:
-            chain = chain_of(range(n - 1))
+            chain = build_known_chain(range(n - 1))
             contestants[shape, n] = lambda lap, source=source, chain=chain: source.logits(rows, chain)
-    clock = Clock(contestants, warm=2).until(repeats)  # the first run fills the caches
+    clock = Clock(contestants, warm_runs=2).run_until(repeats)  # the first run fills the caches
     return {shape: {n: clock.median((shape, n)) for n in blocks} for shape in shapes}
 
 
-def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
+def _build_random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=width,
@@ -160,7 +160,7 @@ def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-def block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
+def measure_block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
     """Total variation between the distributions of one pass over ``block`` tokens and of passes of one token, at each place of a text.
 
     The rule keeps the distribution of the verification pass. In float32 the two agree up to rounding; in bfloat16 they do not.
@@ -169,7 +169,7 @@ def block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], block: i
     ids, gaps = tuple(ids), []
     whole, single = pair.open(settings)[0], pair.open(settings)[0]
     for begin in range(4, len(ids) - block, block):
-        together = whole.distributions([Prefix(ids[:begin], 0, 64)], chain_of(ids[begin : begin + block]))[0]
+        together = whole.distributions([Prefix(ids[:begin], 0, 64)], build_known_chain(ids[begin : begin + block]))[0]
         for offset in range(block + 1):
             alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)

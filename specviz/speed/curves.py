@@ -15,17 +15,17 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.registry import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.speed.bench import PROMPTS, speculative
-from specviz.speed.costs import Costs, round_parts, timed
+from specviz.speed.bench import PROMPTS, decode_speculatively
+from specviz.speed.costs import RoundCosts, build_round_parts, time_parts
 from specviz.speed.estimate import Estimate
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.registry import rule_of
 
-BLOCKS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 33)  # tokens of a pass in a chain
-NODES = (2, 4, 8, 12, 16, 24, 32, 48, 64)  # nodes of a tree, beside the token before it
-BUDGETS = (2, 4, 8, 16, 32)  # of which the best is chosen
-ROWS = (1, 2, 4, 8, 16, 32, 64)
-HELD = 128  # tokens in the cache
+CHAIN_SIZES = (1, 2, 3, 4, 5, 7, 9, 13, 17, 33)  # tokens of a pass in a chain
+TREE_SIZES = (2, 4, 8, 12, 16, 24, 32, 48, 64)  # nodes of a tree, beside the token before it
+NODE_BUDGETS = (2, 4, 8, 16, 32)  # of which the best is chosen
+ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64)
+CACHED_TOKENS = 128  # tokens in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class NodeBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
+class PassCostCurves:
     """Seconds by tokens of a pass (chain), by nodes of a tree, and by rows; tokens per pass of the draft's chain at temperature 1."""
 
     chain: dict[int, Estimate]
     tree: dict[int, Estimate]
-    rows: dict[int, Costs]
+    rows: dict[int, RoundCosts]
     gamma: int
     tokens_per_pass: float
     budgets: dict[str, tuple[NodeBudget, ...]]
@@ -58,55 +58,58 @@ class Curves:
         return max(self.budgets[name], key=lambda budget: budget.speed)
 
 
-def measure(pair: LoadedPair, gamma: int, length: int, runs: int = 15, say: Callable[[str], None] = print) -> Curves:
+def measure_pass_curves(
+    pair: LoadedPair, gamma: int, length: int, runs: int = 15, log: Callable[[str], None] = print
+) -> PassCostCurves:
     """All curves of a pair. length: tokens that are written after each prompt."""
-    say("passes over chains, trees and rows")
+    log("passes over chains, trees and rows")
     plain = Settings(pair=pair.name, gamma=gamma, length=length)
-    parts = {("chain", n): tree_pass(pair, plain, tuple(range(ROOT, n - 2))) for n in BLOCKS}
-    parts |= {("tree", n): tree_pass(pair, plain, branching(n)) for n in NODES}
-    for count in ROWS:
+    parts = {("chain", n): build_tree_pass(pair, plain, tuple(range(ROOT, n - 2))) for n in CHAIN_SIZES}
+    parts |= {("tree", n): build_tree_pass(pair, plain, build_branching_parents(n)) for n in TREE_SIZES}
+    for count in ROW_COUNTS:
         parts |= {
-            (name, count): part for name, part in round_parts(*pair.open(plain), rule_of(plain), plain, prefixes(count)).items()
+            (name, count): part
+            for name, part in build_round_parts(*pair.open(plain), rule_of(plain), plain, build_cached_rows(count)).items()
         }
-    clock = timed(parts, pair, runs, warm=2, alike={("chain", 1), *(("one", count) for count in ROWS)})
+    clock = time_parts(parts, pair, runs, warm_runs=2, rewarmed={("chain", 1), *(("one", count) for count in ROW_COUNTS)})
     times = {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in parts}
-    chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", BLOCKS), ("tree", NODES)))
-    rows = {n: Costs(*(times[name, n] for name in ("one", "block", "draft", "rule"))) for n in ROWS}
-    say("texts")
-    tokens_per_pass, _ = _written(pair, plain)
+    chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", CHAIN_SIZES), ("tree", TREE_SIZES)))
+    rows = {n: RoundCosts(*(times[name, n] for name in ("one", "block", "draft", "rule"))) for n in ROW_COUNTS}
+    log("texts")
+    tokens_per_pass, _ = _count_rounds(pair, plain)
     budgets = {}
-    for name, fields in _trees(pair).items():
-        say(f"texts with {name}")
+    for name, fields in _find_tree_settings(pair).items():
+        log(f"texts with {name}")
         budgets[name] = tuple(
-            _budget(pair, replace(plain, **fields), nodes, chain[1].value, tree[nodes].value) for nodes in BUDGETS
+            _measure_budget(pair, replace(plain, **fields), nodes, chain[1].value, tree[nodes].value) for nodes in NODE_BUDGETS
         )
-    return Curves(chain, tree, rows, gamma, tokens_per_pass, budgets)
+    return PassCostCurves(chain, tree, rows, gamma, tokens_per_pass, budgets)
 
 
-def branching(nodes: int) -> tuple[int, ...]:
+def build_branching_parents(nodes: int) -> tuple[int, ...]:
     """Parents of a tree in which the text has three children and every node two, as far as the nodes go."""
     return tuple(ROOT if node < 3 else (node - 3) // 2 for node in range(nodes))
 
 
-def tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
+def build_tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
     """A pass of the target over a tree with these parents, and the token before it, as a call that may be repeated."""
-    source, nodes, rows = pair.open(settings)[0], len(parents), prefixes(1)
+    source, nodes, rows = pair.open(settings)[0], len(parents), build_cached_rows(1)
     tree = DraftTree((tuple(range(nodes)),), (parents,), (None,), ((None,) * nodes,), "none")
     return lambda: source.distributions(rows, tree)
 
 
-def prefixes(count: int) -> list[Prefix]:
+def build_cached_rows(count: int) -> list[Prefix]:
     """So many rows, each with HELD tokens in the cache once it has been read."""
-    return [Prefix(tuple(range(1, HELD + 2)), 0, 64, draw=draw) for draw in range(count)]
+    return [Prefix(tuple(range(1, CACHED_TOKENS + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
-def _trees(pair: LoadedPair) -> dict[str, dict[str, object]]:
+def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
     """Trees by name, from the draft, and from Medusa heads where the pair has some; of draws, and at temperature 0 of top tokens."""
     proposers = {"draft's tree": {"proposer": "tree"}, "heads' tree": {"proposer": "medusa"}}
     found = {}
     for temperature in (0.0, 1.0):
         for name, fields in proposers.items():
-            fields = fields | {"temperature": temperature, "nodes": BUDGETS[0]}
+            fields = fields | {"temperature": temperature, "nodes": NODE_BUDGETS[0]}
             try:
                 opened(pair, Settings(pair=pair.name, **fields))
             except ModelError:  # no heads for this pair
@@ -115,15 +118,15 @@ def _trees(pair: LoadedPair) -> dict[str, dict[str, object]]:
     return found
 
 
-def _budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
-    tokens_per_pass, drafting = _written(pair, replace(settings, nodes=nodes))
+def _measure_budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
+    tokens_per_pass, drafting = _count_rounds(pair, replace(settings, nodes=nodes))
     return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
 
 
-def _written(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:
+def _count_rounds(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:
     """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():
-        rounds += list(speculative(pair, replace(settings, prompt=prompt, engine="reference"), pair.encode(prompt)))[1:]
+        rounds += list(decode_speculatively(pair, replace(settings, prompt=prompt, engine="reference"), pair.encode(prompt)))[1:]
     tokens = sum(len(round_.committed) for round_ in rounds)
-    return tokens / len(rounds), Estimate.of_runs([round_.timing["draft"] for round_ in rounds], "s")
+    return tokens / len(rounds), Estimate.from_runs([round_.timing["draft"] for round_ in rounds], "s")

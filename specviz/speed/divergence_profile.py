@@ -18,10 +18,10 @@ from specviz.speed.word_kinds import KINDS
 from specviz.statistics.random_streams import Use, generator
 from specviz.trace import Distribution
 
-TOPS = (0.01, 0.05, 0.10)  # of the tokens
-FORKS = 12  # places whose distributions are kept
-MANY = 8  # texts from which on whole texts are resampled, not tokens
-AGAIN = 1000  # resamples
+TOP_SHARES = (0.01, 0.05, 0.10)  # of the tokens
+MAX_FORKS = 12  # places whose distributions are kept
+MIN_TEXTS = 8  # texts from which on whole texts are resampled, not tokens
+RESAMPLES = 1000  # resamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class DivergenceProfile:
     by_text: bool
 
 
-def lorenz(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def compute_lorenz_curve(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Share of the tokens, furthest apart first, against the share of all divergence that they hold: (N + 1,) each, from 0 to 1.
 
     Without any divergence y stays 0.
@@ -104,51 +104,51 @@ def lorenz(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=32)
-def divergence_profile(texts: tuple[ScoredText, ...]) -> DivergenceProfile:
+def compute_divergence_profile(texts: tuple[ScoredText, ...]) -> DivergenceProfile:
     """What all these texts say together; at least one token in all."""
     apart = np.concatenate([one.apart for one in texts])
     kinds = np.concatenate([[KINDS.index(kind) for kind in one.kinds] for one in texts])
     tops, means, held = [], [], []
-    for places in _resamples([len(one.beta) for one in texts]):
-        top, mean, share, _ = _measured(apart[places], kinds[places])
+    for places in _draw_resamples([len(one.beta) for one in texts]):
+        top, mean, share, _ = _compute_shares(apart[places], kinds[places])
         tops.append(top)
         means.append(mean)
         held.append(share)
-    top, mean, share, counts = _measured(apart, kinds)
-    x, y = lorenz(apart)
+    top, mean, share, counts = _compute_shares(apart, kinds)
+    x, y = compute_lorenz_curve(apart)
     rows = tuple(
-        WordKind(name, int(counts[k]), float(counts[k] / apart.size), _share(mean[k], means, k, counts[k]), _share(share[k], held, k, counts[k]))
+        WordKind(name, int(counts[k]), float(counts[k] / apart.size), _estimate_share(mean[k], means, k, counts[k]), _estimate_share(share[k], held, k, counts[k]))
         for k, name in enumerate(KINDS)
         if counts[k]
     )  # fmt: skip
-    shares = tuple(_share(value, tops, place, apart.size) for place, value in enumerate(top))
+    shares = tuple(_estimate_share(value, tops, place, apart.size) for place, value in enumerate(top))
     return DivergenceProfile(
-        apart.size, len(texts), float(apart.sum()), tuple(x.tolist()), tuple(y.tolist()), shares, rows, len(texts) >= MANY
+        apart.size, len(texts), float(apart.sum()), tuple(x.tolist()), tuple(y.tolist()), shares, rows, len(texts) >= MIN_TEXTS
     )
 
 
-def _measured(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
+def _compute_shares(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
     """Of some tokens: the shares that TOPS hold, and for each kind the mean of 1 - beta, its share of the sum, and its count."""
     sums, counts = np.bincount(kinds, apart, len(KINDS)), np.bincount(kinds, minlength=len(KINDS))
     with np.errstate(invalid="ignore"):
-        return np.interp(TOPS, *lorenz(apart)), sums / counts, sums / sums.sum(), counts
+        return np.interp(TOP_SHARES, *compute_lorenz_curve(apart)), sums / counts, sums / sums.sum(), counts
 
 
-def _share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Estimate:
+def _estimate_share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Estimate:
     """A number with the middle 95% of its resamples. A single token has no interval."""
     found = np.array([row[place] for row in again])
     found = found[np.isfinite(found)]
     value = float(value) if np.isfinite(value) else 0.0
     if count < 2 or not found.size:
         return Estimate(value, value, value, 1)
-    return Estimate.of_resamples(value, found, int(count))
+    return Estimate.from_resamples(value, found, int(count))
 
 
-def _resamples(sizes: Sequence[int]) -> Iterator[np.ndarray]:
+def _draw_resamples(sizes: Sequence[int]) -> Iterator[np.ndarray]:
     """Places of AGAIN resamples, drawn with replacement (Efron 1979): of whole texts if there are MANY, since a text's tokens depend on each other."""
     rng, edges = generator(0, Use.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
-    for _ in range(AGAIN):
-        if len(sizes) >= MANY:
+    for _ in range(RESAMPLES):
+        if len(sizes) >= MIN_TEXTS:
             yield np.concatenate([np.arange(edges[one], edges[one + 1]) for one in rng.integers(0, len(sizes), len(sizes))])
         else:
             yield rng.integers(0, edges[-1], edges[-1])

@@ -18,8 +18,8 @@ import numpy as np
 from specviz.statistics.random_streams import Use, generator
 
 CONFIDENCE = 0.95
-TAILS = (2.5, 97.5)  # percentiles between which the middle 95% lie
-LEAST = 6  # fewest runs with a 95% interval of their median: it has 1 - 2 / 2**6 = 0.969; with five runs it has 0.938
+PERCENTILES = (2.5, 97.5)  # percentiles between which the middle 95% lie
+MIN_RUNS = 6  # fewest runs with a 95% interval of their median: it has 1 - 2 / 2**6 = 0.969; with five runs it has 0.938
 RESAMPLES = 1000  # of a mean
 
 
@@ -37,7 +37,7 @@ class Estimate:
     unit: str = ""
 
     @classmethod
-    def of_runs(cls, values: Sequence[float], unit: str = "") -> Estimate:
+    def from_runs(cls, values: Sequence[float], unit: str = "") -> Estimate:
         """The median of independent repetitions, and the two of them between which the true median lies with probability 0.95 or more.
 
         Each value falls below the true median with probability 1/2, so the number of those that do is binomial: the k-th values
@@ -55,20 +55,20 @@ class Estimate:
         return cls(float(median(ordered)), float(ordered[inward]), float(ordered[-1 - inward]), len(ordered), unit)
 
     @classmethod
-    def of_resamples(cls, value: float, many: np.ndarray, n: int, unit: str = "") -> Estimate:
+    def from_resamples(cls, value: float, many: np.ndarray, n: int, unit: str = "") -> Estimate:
         """A statistic of n units, and the middle 95% of the same statistic over samples of them, drawn with replacement.
 
         The percentile bootstrap: Efron 1979, Annals of Statistics 7(1).  many: (R,), one number for each resample
         """
-        low, high = np.percentile(many, TAILS).tolist()
+        low, high = np.percentile(many, PERCENTILES).tolist()
         return cls(float(value), low, high, n, unit)
 
     @classmethod
-    def of_mean(cls, values: Sequence[float], unit: str = "") -> Estimate:
+    def from_mean(cls, values: Sequence[float], unit: str = "") -> Estimate:
         """The mean over exchangeable units, such as texts of one length, by resampling them. One unit gives an interval of width 0."""
         found = np.array(values, dtype=float)
         again = generator(0, Use.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
-        return cls.of_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
+        return cls.from_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
 
     @property
     def width(self) -> float:
@@ -84,6 +84,6 @@ class Estimate:
         return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 
-def interval_of(runs: int) -> str:
+def describe_interval(runs: int) -> str:
     """What low and high of a median of so many runs are, in words."""
-    return f"{CONFIDENCE:.0%} interval of {runs} runs" if runs >= LEAST else f"lowest to highest of {runs} runs"
+    return f"{CONFIDENCE:.0%} interval of {runs} runs" if runs >= MIN_RUNS else f"lowest to highest of {runs} runs"

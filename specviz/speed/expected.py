@@ -23,20 +23,22 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.estimate import LEAST, Estimate
-from specviz.speed.text_passes import chain_of
+from specviz.speed.estimate import MIN_RUNS, Estimate
+from specviz.speed.text_passes import build_known_chain
 from specviz.verification.draft_tree import empty_tree
 
 GAMMA = 4  # draft tokens of the verifying pass and of a drafting
-HELD = 64  # tokens before the pass
-BYTES = 512_000_000  # of layers: beyond a processor's cache, where the layers that are left out would be read from memory too
-SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
-RUNS = 25  # at most
-OFF = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
+CACHED_TOKENS = 64  # tokens before the pass
+LAYER_BYTES = (
+    512_000_000  # of layers: beyond a processor's cache, where the layers that are left out would be read from memory too
+)
+MAX_SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
+MAX_RUNS = 25  # at most
+ESTIMATE_ERROR = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedPassTimes:
     """Seconds, each an estimate with the interval of its runs. The real pair's may lie off by a share of OFF more.
 
     one    target pass over one token
@@ -48,21 +50,21 @@ class Expected:
     block: Estimate
     draft: Estimate
     gamma: int = GAMMA
-    off: float = OFF
+    off: float = ESTIMATE_ERROR
 
     def factor(self, tokens_per_pass: float) -> float:
         """How many times as fast as the target alone speculation would be with these costs."""
         return tokens_per_pass * self.one.value / (self.block.value + self.gamma * self.draft.value)
 
 
-def measure_expected(
+def measure_pass_times(
     target: PretrainedConfig,
     draft: PretrainedConfig,
     device: torch.device,
     dtype: torch.dtype,
     on_progress: ProgressCallback = ignore_progress,
-    layer_bytes: int = BYTES,
-) -> Expected:
+    layer_bytes: int = LAYER_BYTES,
+) -> ExpectedPassTimes:
     """Time a pair that is known by its configurations alone.
 
     on_progress  called with the share that is done; what it raises ends the work
@@ -70,26 +72,30 @@ def measure_expected(
 
     Raises MemoryError or RuntimeError where the machine has no room for it.
     """
-    rows, settings, vocabulary = [_row(target, draft)], Settings(), max(_vocabularies(target, draft))
-    depths = {name: _depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
+    rows, settings, vocabulary = [_build_row(target, draft)], Settings(), max(_vocabulary_sizes(target, draft))
+    depths = {name: _choose_depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
     contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
-    targets = [_opened(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]]
-    for name, tree in (("one", empty_tree(1)), ("block", chain_of((0,) * GAMMA))):
+    targets = [
+        _open_model(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]
+    ]
+    for name, tree in (("one", empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
         for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
             contestants[name, layers] = lambda lap, source=source, tree=tree: source.distributions(rows, tree)
     for layers in depths["draft"]:
-        source = _opened(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
+        source = _open_model(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
         proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
         contestants["draft", layers] = lambda lap, proposer=proposer, randomness=randomness: proposer.propose(rows, randomness)
-    clock = Clock(contestants, settle=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
-    clock.until(1, lambda share, run, key: on_progress(0.3 * share))
+    clock = Clock(contestants, synchronize=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
+    clock.run_until(1, lambda share, run, key: on_progress(0.3 * share))
     spent = sum(sum(clock.seconds(key)) for key in contestants)
-    clock.until(max(LEAST, min(RUNS, int(SECONDS / spent))), lambda share, run, key: on_progress(0.3 + 0.7 * share))
+    clock.run_until(
+        max(MIN_RUNS, min(MAX_RUNS, int(MAX_SECONDS / spent))), lambda share, run, key: on_progress(0.3 + 0.7 * share)
+    )
     parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
-    return Expected(
+    return ExpectedPassTimes(
         *(
-            Estimate.of_runs(
-                _extended(
+            Estimate.from_runs(
+                _extrapolate_layers(
                     {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
                 ),
                 "s",
@@ -99,7 +105,7 @@ def measure_expected(
     )
 
 
-def _extended(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:
+def _extrapolate_layers(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:
     """Seconds of each run with all layers, from those of fewer (layers -> seconds of each run).
 
     A disturbed run in which the deeper model was the faster gives what the deeper one took.
@@ -113,7 +119,7 @@ def _extended(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> 
     ]
 
 
-def _depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
+def _choose_depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
     """Numbers of layers to time: all where they are few or small, else one and some more."""
     whole = depth(config)
     if whole <= 2:
@@ -123,18 +129,18 @@ def _depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> t
     return (whole,) if layers == whole else (1, layers)
 
 
-def _opened(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
+def _open_model(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
     if model.config.is_encoder_decoder:
-        return ConditionedModel(model, settings, vocabulary, (1,) * HELD)
+        return ConditionedModel(model, settings, vocabulary, (1,) * CACHED_TOKENS)
     return kind(model, settings, vocabulary)
 
 
-def _row(*configs: PretrainedConfig) -> Prefix:
+def _build_row(*configs: PretrainedConfig) -> Prefix:
     """A text that both models can read and that leaves room for the draft tokens."""
-    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * HELD for config in configs]
-    held = max(1, min(HELD, min(contexts) - 2 * GAMMA - 2))
-    return Prefix(tuple(place % min(_vocabularies(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
+    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * CACHED_TOKENS for config in configs]
+    held = max(1, min(CACHED_TOKENS, min(contexts) - 2 * GAMMA - 2))
+    return Prefix(tuple(place % min(_vocabulary_sizes(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
 
 
-def _vocabularies(*configs: PretrainedConfig) -> list[int]:
+def _vocabulary_sizes(*configs: PretrainedConfig) -> list[int]:
     return [config.get_text_config().vocab_size for config in configs]

@@ -17,7 +17,7 @@ from specviz.speed.estimate import Estimate
 from specviz.trace import Trace
 
 SCHEMA = Schema("methods", 2, "The record of drafting methods")
-CHOICES = {  # the distributions that the page offers
+DISTRIBUTIONS = {  # the distributions that the page offers
     "0": {"temperature": 0.0, "top_p": None},
     "1": {"temperature": 1.0, "top_p": None},
     "top-p .9": {"temperature": 1.0, "top_p": 0.9},
@@ -25,7 +25,7 @@ CHOICES = {  # the distributions that the page offers
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class DraftingMethod:
     """A proposer and a rule. settings: what it changes; description: how it drafts, in a sentence."""
 
     key: str
@@ -43,7 +43,7 @@ class Method:
         return self.settings["proposer"] in TREES and "tree" not in self.settings
 
 
-_METHODS = (
+_METHOD_ROWS = (
     ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
     ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
     ("block", "Draft with block rule", {"proposer": "draft", "rule": "block"}, "The same draft tokens judged together: on average more stay."),
@@ -75,14 +75,14 @@ _METHODS = (
     ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
      "The draft model’s chain, accepted where it is likely enough."),
 )  # fmt: skip
-ENTRIES = {row[0]: Method(*row) for row in _METHODS}
+DRAFTING_METHODS = {row[0]: DraftingMethod(*row) for row in _METHOD_ROWS}
 
 
-def blank_because(entry: Method, settings: Settings) -> str:
+def explain_blank(method: DraftingMethod, settings: Settings) -> str:
     """Why a method is left out under these settings; empty if it is not."""
-    if settings.temperature == 0.0 and entry.key == "tree":
+    if settings.temperature == 0.0 and method.key == "tree":
         return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
-    if settings.temperature == 0.0 and entry.key.startswith("several"):
+    if settings.temperature == 0.0 and method.key.startswith("several"):
         return "At temperature 0 both drafts would write the same chain."
     return ""
 
@@ -143,12 +143,12 @@ class MethodRow:
     trace: Trace | None = None
 
     def __post_init__(self) -> None:
-        if self.key not in ENTRIES:
+        if self.key not in DRAFTING_METHODS:
             raise ValueError(f"there is no row {self.key!r}")
 
     @property
-    def entry(self) -> Method:
-        return ENTRIES[self.key]
+    def entry(self) -> DraftingMethod:
+        return DRAFTING_METHODS[self.key]
 
     @property
     def per_pass(self) -> float | None:
@@ -182,18 +182,18 @@ class MethodComparison:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def to_json(comparisons: Mapping[str, MethodComparison]) -> str:
+def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
     """One comparison for each of CHOICES."""
     return SCHEMA.text({"comparisons": plain(comparisons)})
 
 
-def from_json(text: str) -> dict[str, MethodComparison]:
+def load_comparisons(text: str) -> dict[str, MethodComparison]:
     """Back from to_json. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["comparisons"])
 
 
-def chosen(base: Settings, choice: str) -> Settings:
+def choose_distribution(base: Settings, choice: str) -> Settings:
     """Settings under one of CHOICES. Raises SettingsError for another."""
-    if choice not in CHOICES:
-        raise SettingsError("choice", choice[:60], f"one of {', '.join(CHOICES)}")
-    return replace(base, top_k=None, min_p=None, uniforms={}, **CHOICES[choice])
+    if choice not in DISTRIBUTIONS:
+        raise SettingsError("choice", choice[:60], f"one of {', '.join(DISTRIBUTIONS)}")
+    return replace(base, top_k=None, min_p=None, uniforms={}, **DISTRIBUTIONS[choice])

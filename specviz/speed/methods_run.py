@@ -22,11 +22,11 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, split_pr
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.bench import measured_on, speculative
+from specviz.speed.bench import decode_speculatively, describe_measurement
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.duration import Pace, paced
-from specviz.speed.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
-from specviz.speed.text_passes import described_along
+from specviz.speed.duration import DecodingPace, measure_pace
+from specviz.speed.methods import DRAFTING_METHODS, DraftingMethod, FirstToken, MethodComparison, MethodRow, explain_blank
+from specviz.speed.text_passes import describe_pair
 from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
 from specviz.trace import Round, Trace
 from specviz.verification.draft_tree import depth, empty_tree
@@ -34,16 +34,16 @@ from specviz.verification.registry import rule_of
 from specviz.verification.typical import TypicalRule
 
 BARS = 7  # largest tokens per distribution that a kept round holds
-SHOWN = 12  # tokens of the first one's distribution that get a bar
-LEVELS = 3  # tokens of a sample: enough for two draft tokens, one below the other
-CHUNK = 100  # samples between two calls of the watch
-KEPT, CHUNKED = (
+MAX_BARS = 12  # tokens of the first one's distribution that get a bar
+SAMPLE_TOKENS = 3  # tokens of a sample: enough for two draft tokens, one below the other
+SAMPLES_PER_CHUNK = 100  # samples between two calls of the watch
+KEPT_FACTOR, ROUNDS_PER_CHUNK = (
     1.2,
     4.0,
 )  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
 WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
 MS = "ms/token"
-BAND = 0.99  # of all bars together
+BAND_LEVEL = 0.99  # of all bars together
 
 
 def compare_methods(
@@ -52,7 +52,7 @@ def compare_methods(
     runs: int = 6,
     draws: int = 2000,
     on_progress: ProgressCallback = ignore_progress,
-    keys: Sequence[str] = tuple(ENTRIES),
+    keys: Sequence[str] = tuple(DRAFTING_METHODS),
     expect: Expect = ignore_progress,
     show: Callable[[MethodComparison], None] = ignore_progress,
 ) -> MethodComparison:
@@ -62,74 +62,74 @@ def compare_methods(
     expect  told after a probe of each method how long the rest will take
     show    told what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
     """
-    rows, where = {key: _opened(pair, ENTRIES[key], settings) for key in keys}, measured_on(pair)
-    under = {key: ENTRIES[key].under(settings) for key, row in rows.items() if not row.reason}
+    rows, where = {key: _prepare_row(pair, DRAFTING_METHODS[key], settings) for key in keys}, describe_measurement(pair)
+    under = {key: DRAFTING_METHODS[key].under(settings) for key, row in rows.items() if not row.reason}
     ids, paces = pair.encode(settings.prompt), []
     for key, own in under.items():
-        on_progress(0.0, f"{ENTRIES[key].name}: how long it takes")
-        paces.append(paced(speculative(pair, own, ids)))
-    weights = stage_seconds(paces, settings.length, runs, draws)
+        on_progress(0.0, f"{DRAFTING_METHODS[key].name}: how long it takes")
+        paces.append(measure_pace(decode_speculatively(pair, own, ids)))
+    weights = estimate_stage_seconds(paces, settings.length, runs, draws)
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
     for number, (key, own) in enumerate(under.items()):
-        tell[WARMING](number / len(under), f"{ENTRIES[key].name}: a first run")
-        rows[key] = replace(rows[key], trace=last_round(pair, own))
+        tell[WARMING](number / len(under), f"{DRAFTING_METHODS[key].name}: a first run")
+        rows[key] = replace(rows[key], trace=find_last_round(pair, own))
     if drafted := next((rows[key].trace for key in under), None):
-        where["models"] = described_along(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
+        where["models"] = describe_pair(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
     remembering = RememberingPair(pair, len(ids) + 1)
     for number, (key, own) in enumerate(under.items()):
 
         def told(done: float, number: int = number, key: str = key) -> None:
-            tell[SAMPLING]((number + done) / len(under), f"First tokens: {ENTRIES[key].name}")
+            tell[SAMPLING]((number + done) / len(under), f"First tokens: {DRAFTING_METHODS[key].name}")
 
-        rows[key] = replace(rows[key], first=first_token(remembering, own, draws, told))
+        rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, told))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
-    clock = Clock({key: partial(_write, pair, own) for key, own in under.items()}, warm=0)
+    clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
     for number in range(1, runs + 1):
 
         def timing(share: float, lap: int, key: str) -> None:
-            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {ENTRIES[key].name}")
+            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {DRAFTING_METHODS[key].name}")
 
-        clock.until(number, timing)
+        clock.run_until(number, timing)
         for key in under:
             ms = clock.median(key, settings.length).times(1e3, MS)
-            rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms)
+            rows[key] = replace(rows[key], **count_draft_tokens(clock.kept(key)), ms=ms)
         found = MethodComparison(settings, tuple(rows.values()), number, **where)
         if number < runs:
             show(found)
     return found
 
 
-def stage_seconds(paces: Sequence[Pace], length: int, runs: int, draws: int) -> dict[str, float]:
+def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int, draws: int) -> dict[str, float]:
     """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
     texts = sum(pace.text(length) for pace in paces) or 1e-9
     return {
-        WARMING: KEPT * texts,
-        SAMPLING: -(-draws // CHUNK) * CHUNKED * sum(pace.each for pace in paces),
+        WARMING: KEPT_FACTOR * texts,
+        SAMPLING: -(-draws // SAMPLES_PER_CHUNK) * ROUNDS_PER_CHUNK * sum(pace.each for pace in paces),
         TIMING: runs * texts,
     }
 
 
-def _opened(pair: LoadedPair, entry: Method, settings: Settings) -> MethodRow:
+def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -> MethodRow:
     """A row before it has run; blank where the method says nothing or cannot be opened."""
-    rule = rule_of(entry.under(settings))
-    reason = blank_because(entry, settings)
+    rule = rule_of(method.under(settings))
+    reason = explain_blank(method, settings)
     try:
         if not reason:
-            opened(pair, entry.under(settings))
+            opened(pair, method.under(settings))
     except SpecvizError as error:
         reason = str(error)
-    return MethodRow(entry.key, rule.title, rule.exact, reason)
+    return MethodRow(method.key, rule.title, rule.exact, reason)
 
 
-def _write(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
+def _write_text(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
     """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
     own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
-    for one in speculative(pair, own, pair.encode(own.prompt)):
+    for one in decode_speculatively(pair, own, pair.encode(own.prompt)):
         lap.keep(one)
 
 
-def counted(rounds: Sequence[Round]) -> dict[str, object]:
+def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, object]:
     """Fields of a MethodRow: tokens, passes, draft tokens, and how many were checked and accepted, by depth."""
     tested: dict[int, int] = {}
     accepted: dict[int, int] = {}
@@ -150,7 +150,7 @@ def counted(rounds: Sequence[Round]) -> dict[str, object]:
     }
 
 
-def last_round(pair: LoadedPair, settings: Settings) -> Trace:
+def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
     """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
 
     If there is one with a rejection, the last of these: it shows more.
@@ -167,25 +167,25 @@ def last_round(pair: LoadedPair, settings: Settings) -> Trace:
     return written(pair, settings, before, (kept,))
 
 
-def first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
+def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
     """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
-    ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
+    ids, own = pair.encode(settings.prompt), replace(settings, length=SAMPLE_TOKENS)
     target, proposer = opened(pair, own)
-    row = Prefix(ids, 0, LEVELS)
+    row = Prefix(ids, 0, SAMPLE_TOKENS)
     probs = target.distributions([row], empty_tree(1))[0, 0]
-    top = probs.topk(min(SHOWN, int((probs > 0).sum()))).indices.tolist()
+    top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
     tokens: list[int] = []
     while len(tokens) < draws:
-        count = min(CHUNK, draws - len(tokens))
+        count = min(SAMPLES_PER_CHUNK, draws - len(tokens))
         shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
         samples = decoded(shard)
         tokens += samples.tokens[:, 0].tolist()
         on_progress(len(tokens) / draws)
-    cells = _cells(probs, top)
+    cells = _compute_cell_masses(probs, top)
     counts = np.array([tokens.count(token) for token in top])
     counts = np.append(counts, draws - counts.sum())
     masses = np.array(cells) / sum(cells)
-    low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND) / len(masses)).tolist()
+    low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND_LEVEL) / len(masses)).tolist()
     pieces = pair.pieces(top)
     return FirstToken(
         labels=(*(pieces[token] for token in top), ""),
@@ -195,19 +195,19 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, on_progre
         high=tuple(high),
         n=draws,
         tv=total_variation(counts, masses),
-        upper=tv_null_band(masses, draws, BAND).upper,
+        upper=tv_null_band(masses, draws, BAND_LEVEL).upper,
         entropy=float(torch.special.entr(probs).sum()),
-        **_written_instead(pair, own, row, probs, top),
+        **_compute_typical_fields(pair, own, row, probs, top),
     )
 
 
-def _cells(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
+def _compute_cell_masses(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
     """Probabilities of the tokens on show, and of all others together."""
     shown = probs[top]
     return (*shown.tolist(), max(0.0, float(probs.sum() - shown.sum())))
 
 
-def _written_instead(
+def _compute_typical_fields(
     pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
 ) -> dict[str, object]:
     """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
@@ -219,4 +219,4 @@ def _written_instead(
     shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left
     tv = 0.5 * float((total - probs).abs().sum())
-    return {"written": _cells(total, top), "written_tv": tv, "edge": rule.at(probs).bar}
+    return {"written": _compute_cell_masses(total, top), "written_tv": tv, "edge": rule.at(probs).bar}

@@ -11,37 +11,37 @@ from math import fsum, log
 
 from specviz.trace import Trace
 
-LEAST_Q = 0.01  # of a draft token, in the distribution that it was drawn from
-SEEN = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
+MIN_DRAFT_PROBABILITY = 0.01  # of a draft token, in the distribution that it was drawn from
+MIN_REJECTED_PROBABILITY = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
 TOKENS_PER_PASS = (2.0, 3.0)
-REPEATED = 2  # tokens in a row that may stand in prompt and text only once: what is likeliest by far is what was said before
-OFTEN = 2  # times that a token may stand in the text
+UNIQUE_NGRAM = 2  # tokens in a row that may stand in prompt and text only once: what is likeliest by far is what was said before
+MAX_TOKEN_COUNT = 2  # times that a token may stand in the text
 
 
-def lacking(trace: Trace) -> str:
+def explain_unsuitable(trace: Trace) -> str:
     """Why a run is not one to open with; empty if it is. It must have rounds with draft tokens."""
     first, (low, high) = trace.rounds[0], TOKENS_PER_PASS
     verdicts = [decision.accepted for decision in first.proposals]
     if True not in verdicts or False not in verdicts or first.ending.kind != "residual":
         return "its first round does not have an accepted and a rejected draft token"
-    if first.proposals[verdicts.index(False)].q < SEEN:
-        return f"the rejected draft token of its first round has a probability below {SEEN:g}"
+    if first.proposals[verdicts.index(False)].q < MIN_REJECTED_PROBABILITY:
+        return f"the rejected draft token of its first round has a probability below {MIN_REJECTED_PROBABILITY:g}"
     if not any(one.ending.kind == "bonus" for one in trace.rounds):
         return "no round ends with a bonus token"
     if not low <= len(trace.output_ids) / len(trace.rounds) <= high:
         return f"its tokens per pass are not within {low:g} and {high:g}"
-    if min(decision.q for one in trace.rounds for decision in one.proposals) < LEAST_Q:
-        return f"a draft token has a probability below {LEAST_Q:g}"
+    if min(decision.q for one in trace.rounds for decision in one.proposals) < MIN_DRAFT_PROBABILITY:
+        return f"a draft token has a probability below {MIN_DRAFT_PROBABILITY:g}"
     ids = (*trace.prompt_ids, *trace.output_ids)
-    runs = [ids[i : i + REPEATED] for i in range(len(ids) - REPEATED + 1)]
+    runs = [ids[i : i + UNIQUE_NGRAM] for i in range(len(ids) - UNIQUE_NGRAM + 1)]
     if len(set(runs)) < len(runs):
-        return f"{REPEATED} tokens in a row stand in it twice"
-    if max(Counter(trace.output_ids).values()) > OFTEN:
-        return f"a token stands in it more than {OFTEN} times"
+        return f"{UNIQUE_NGRAM} tokens in a row stand in it twice"
+    if max(Counter(trace.output_ids).values()) > MAX_TOKEN_COUNT:
+        return f"a token stands in it more than {MAX_TOKEN_COUNT} times"
     return ""
 
 
-def fluency(trace: Trace) -> float:
+def compute_fluency(trace: Trace) -> float:
     """Mean log probability that the target gave to the tokens of the text, nats; at most 0. The trace must hold its distributions."""
     found: list[float] = []
     for one in trace.rounds:

@@ -16,7 +16,7 @@ from specviz.speed.estimate import Estimate
 from specviz.trace import Round, Trace
 
 SCHEMA = Schema("passage", 2, "The passage")
-ALONE, SPECULATIVE = LANES = ("target", "speculative")
+TARGET_ONLY, SPECULATIVE = LANES = ("target", "speculative")
 ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
 DISTRIBUTIONS = {  # under which a passage is recorded
     "temperature 0.8": {"temperature": 0.8, "top_k": None, "top_p": None, "min_p": None},
@@ -25,7 +25,7 @@ DISTRIBUTIONS = {  # under which a passage is recorded
 LENGTHS = (64, 128, 192)  # tokens that the page offers
 
 
-def origins(round_: Round) -> tuple[tuple[int, str], ...]:
+def label_origins(round_: Round) -> tuple[tuple[int, str], ...]:
     """(token, origin) of each token that a round committed: accepted draft tokens, then what the target drew.
 
     Without draft tokens the target's own token is no bonus: it is ``WRITTEN``.
@@ -47,7 +47,7 @@ class TimedRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class WrittenToken:
     """One written token. origin: one of ORIGINS; round: from 0; at: seconds on its lane's clock, when its round had ended."""
 
     token: int
@@ -77,12 +77,14 @@ class Lane:
     @property
     def rate(self) -> Estimate:
         """Tokens per second over all runs, at least one."""
-        return Estimate.of_runs(self.rates, "tokens/s")
+        return Estimate.from_runs(self.rates, "tokens/s")
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[WrittenToken, ...]:
         rows = zip(self.trace.rounds, self.clock, strict=True)
-        return tuple(Token(token, origin, n, at) for n, (round_, at) in enumerate(rows) for token, origin in origins(round_))
+        return tuple(
+            WrittenToken(token, origin, n, at) for n, (round_, at) in enumerate(rows) for token, origin in label_origins(round_)
+        )
 
     @property
     def counts(self) -> dict[str, int]:
@@ -142,7 +144,7 @@ class Passage:
     @property
     def gain(self) -> Estimate | None:
         """The factor over all runs; None before a run has ended."""
-        return Estimate.of_runs(self.factors, "times") if self.runs else None
+        return Estimate.from_runs(self.factors, "times") if self.runs else None
 
     @property
     def middle(self) -> int | None:
@@ -155,11 +157,11 @@ class Passage:
         return self.target.trace.output_ids == self.speculative.trace.output_ids
 
 
-def to_json(passages: Mapping[str, Passage]) -> str:
+def dump_passages(passages: Mapping[str, Passage]) -> str:
     """Passages by the name of the distribution that they were sampled from."""
     return SCHEMA.text({"passages": plain(passages)})
 
 
-def from_json(text: str) -> dict[str, Passage]:
+def load_passages(text: str) -> dict[str, Passage]:
     """Back from to_json. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])

@@ -15,37 +15,39 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
-from specviz.speed.bench import alone, measured_on, speculative
-from specviz.speed.clock import taking_turns
-from specviz.speed.divergence_profile import FORKS, ScoredText
-from specviz.speed.duration import MANY, Pace
-from specviz.speed.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, TimedRound
-from specviz.speed.text_passes import described_along, distributions_along
-from specviz.speed.word_kinds import kinds
+from specviz.speed.bench import decode_speculatively, decode_target_only, describe_measurement
+from specviz.speed.clock import alternate_streams
+from specviz.speed.divergence_profile import MAX_FORKS, ScoredText
+from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace
+from specviz.speed.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
+from specviz.speed.text_passes import describe_pair, iterate_distributions
+from specviz.speed.word_kinds import classify_tokens
 from specviz.trace import Distribution
 from specviz.verification.overlap import overlap
 from specviz.verification.views import two_distributions
 
-WARM = 8  # tokens that both ways write before anything is timed
+WARM_TOKENS = 8  # tokens that both ways write before anything is timed
 BARS = 6  # largest tokens of a fork's distributions
-AT_ONCE = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
-OPENING = 12  # words of a paragraph that a text of the survey continues
+TOKENS_PER_PASS = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
+OPENING_WORDS = 12  # words of a paragraph that a text of the survey continues
 
 RoundsCallback = Callable[[float, str, Sequence[TimedRound]], None]
 
 
-def writing(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
+def stream_rounds(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
     """Both ways on one prompt, each with random streams of its own, as their rounds end.
 
     A lane's seconds are those of its own rounds, with opening its models and reading the prompt. Stopping between two rounds leaves
     nothing behind.
     """
     asked = pair, settings, pair.encode(settings.prompt), pair.eos_token_ids
-    for lane, round_, at in taking_turns({ALONE: alone(*asked), SPECULATIVE: speculative(*asked)}):
+    for lane, round_, at in alternate_streams(
+        {TARGET_ONLY: decode_target_only(*asked), SPECULATIVE: decode_speculatively(*asked)}
+    ):
         yield TimedRound(lane, replace(round_, timing={}), at)
 
 
-def write(
+def write_passage(
     pair: LoadedPair,
     settings: Settings,
     runs: int = 3,
@@ -61,13 +63,13 @@ def write(
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
-    where = measured_on(pair)
+    where = describe_measurement(pair)
     warming: list[TimedRound] = []
-    for one in writing(pair, replace(settings, length=min(WARM, settings.length))):
+    for one in stream_rounds(pair, replace(settings, length=min(WARM_TOKENS, settings.length))):
         warming.append(one)
         on_rounds(0.0, "Warming up", ())
     made: list[list[TimedRound]] = [[]]
-    both, reading = stage_seconds(warming, settings.length)
+    both, reading = estimate_stage_seconds(warming, settings.length)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
     weights = {first: both, read: reading, again: both * (runs - 1)}
     expect(sum(weights.values()))
@@ -75,33 +77,33 @@ def write(
 
     def run(told: Callable[[float], None]) -> None:
         done = 0
-        for one in writing(pair, settings):
+        for one in stream_rounds(pair, settings):
             made[-1].append(one)
             done += len(one.round.committed)
             told(min(1.0, done / (2 * settings.length)))
 
     run(tell[first])
-    passage = so_far(pair, settings, made[0])
-    text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
-    where["models"] = described_along(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
+    passage = build_passage(pair, settings, made[0])
+    text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    where["models"] = describe_pair(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
     spent = {one.lane: one.at for one in warming}
     passage = replace(passage, read=text, warm=sum(spent.values()), **where)
     for number in range(1, runs):
-        show(measured(passage, made))
+        show(add_rates(passage, made))
         made.append([])
         run(lambda share, number=number: tell[again]((number - 1 + share) / (runs - 1), f"{again}: run {number + 1} of {runs}"))
-    return measured(passage, made)
+    return add_rates(passage, made)
 
 
-def stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
+def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
     """Seconds that a run of both ways will take, and the reading of a text, by the rounds of the warm-up."""
     mine = {lane: [one for one in warming if one.lane == lane] for lane in LANES}
-    paces = {lane: Pace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
-    passes = 2 * -(-length // AT_ONCE)
-    return sum(pace.text(length) for pace in paces.values()), passes * MANY * paces[ALONE].each
+    paces = {lane: DecodingPace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
+    passes = 2 * -(-length // TOKENS_PER_PASS)
+    return sum(pace.text(length) for pace in paces.values()), passes * BATCH_PASS_ROUNDS * paces[TARGET_ONLY].each
 
 
-def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
+def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
     """The passage of the first run with the rates of all, and the clocks of the middle run if it wrote the same rounds."""
     lanes = {lane: [[one for one in rounds if one.lane == lane] for rounds in runs] for lane in LANES}
     rates = {
@@ -116,7 +118,7 @@ def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
     return passage
 
 
-def so_far(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
+def build_passage(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
     """The passage after these rounds."""
     ids = pair.encode(settings.prompt)
     lanes = {}
@@ -126,7 +128,7 @@ def so_far(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -
     return Passage(settings, **lanes, models=pair.describe())
 
 
-def score(
+def score_text(
     pair: LoadedPair,
     settings: Settings,
     prompt: Sequence[int],
@@ -139,26 +141,28 @@ def score(
     """
     found: list[tuple[float, float, float, Distribution]] = []
     for (part, p), (_, q) in zip(
-        *(distributions_along(model, prompt, tokens, AT_ONCE) for model in pair.open(settings)), strict=True
+        *(iterate_distributions(model, prompt, tokens, TOKENS_PER_PASS) for model in pair.open(settings)), strict=True
     ):
         for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
             probs = two_distributions(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         on_round()
     p, q, betas, distributions = zip(*found, strict=True)
-    forks = {place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
+    forks = {
+        place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:MAX_FORKS]
+    }
     mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
-    words = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
+    words = classify_tokens(b"".join(_list_token_bytes(pair, prompt)), _list_token_bytes(pair, tokens))
     return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
-def _raws(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
+def _list_token_bytes(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
     """Each token's bytes; none for one that is no text."""
     known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
     return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
 
 
-def survey(
+def survey_texts(
     pair: LoadedPair, settings: Settings, texts: int, length: int, on_progress: ProgressCallback = ignore_progress
 ) -> tuple[ScoredText, ...]:
     """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
@@ -166,13 +170,13 @@ def survey(
     texts  how many; length  tokens of each. Only their numbers are kept
     """
     book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
-    paragraphs = [words[:OPENING] for line in book.splitlines() if len(words := line.split()) > OPENING]
+    paragraphs = [words[:OPENING_WORDS] for line in book.splitlines() if len(words := line.split()) > OPENING_WORDS]
     found = []
     for number in range(texts):
         prompt = " ".join(paragraphs[number * len(paragraphs) // texts])
         own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, uniforms={})
         ids = pair.encode(prompt)
-        tokens = [token for round_ in alone(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
-        found.append(replace(score(pair, own, ids, tokens), forks={}, pieces={}))
+        tokens = [token for round_ in decode_target_only(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
+        found.append(replace(score_text(pair, own, ids, tokens), forks={}, pieces={}))
         on_progress((number + 1) / texts)
     return tuple(found)

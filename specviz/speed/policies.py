@@ -21,16 +21,16 @@ from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.bench import PROMPTS, TOKENS_A_SECOND, once_a_run, speculative
+from specviz.speed.bench import PROMPTS, TOKENS_A_SECOND, decode_speculatively, log_each_run
 from specviz.speed.clock import Clock, Key, Lap
 from specviz.speed.estimate import Estimate
 from specviz.trace import Round
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 
-FIXED = tuple(range(1, 9))  # lengths among which the best is chosen
-MOST = 8  # tokens that a policy may draft; the heuristic has a bound of its own and begins with the best fixed length
-BEST, AGAIN, CEILING = "best fixed", "best fixed, again", "ceiling"
+FIXED_LENGTHS = tuple(range(1, 9))  # lengths among which the best is chosen
+MAX_DRAFT_TOKENS = 8  # tokens that a policy may draft; the heuristic has a bound of its own and begins with the best fixed length
+BEST_FIXED, BEST_FIXED_AGAIN, CEILING = "best fixed", "best fixed, again", "ceiling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class UntimedModel:
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         began = time.perf_counter()
         distributions = self.source.distributions(rows, tree)
-        self.lap.leave_out(time.perf_counter() - began)
+        self.lap.exclude(time.perf_counter() - began)
         return distributions
 
 
-def compare(
-    pair: LoadedPair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
+def compare_policies(
+    pair: LoadedPair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), log: Callable = print
 ) -> list[PolicyComparison]:
     """Every policy against the best fixed length, at each temperature.
 
@@ -80,49 +80,51 @@ def compare(
 
     The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
     """
-    return [_compared(pair, Settings(length=length, temperature=t), runs, say) for t in temperatures]
+    return [_compare_policies(pair, Settings(length=length, temperature=t), runs, log) for t in temperatures]
 
 
-def _compared(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> PolicyComparison:
+def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> PolicyComparison:
     told = f"temperature {settings.temperature:g}: "
     tokens = settings.length * len(PROMPTS)
-    lengths = timed(pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED}, runs, lambda s: say(f"{told}fixed, {s}"))
-    fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED}
-    best = max(FIXED, key=lambda gamma: fixed[gamma].value)
-    others = {name: replace(settings, lengths=name, gamma=MOST) for name in LENGTHS if name != "fixed"}
+    lengths = time_settings(
+        pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED_LENGTHS}, runs, lambda s: log(f"{told}fixed, {s}")
+    )
+    fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
+    best = max(FIXED_LENGTHS, key=lambda gamma: fixed[gamma].value)
+    others = {name: replace(settings, lengths=name, gamma=MAX_DRAFT_TOKENS) for name in LENGTHS if name != "fixed"}
     others["heuristic"] = replace(others["heuristic"], gamma=best)
-    contestants = {BEST: replace(settings, gamma=best), AGAIN: replace(settings, gamma=best), **others}
-    clock = timed(pair, contestants, runs, lambda s: say(f"{told}policies, {s}"))
-    return PolicyComparison(settings.temperature, best, fixed, {name: _paired(clock, name, tokens) for name in contestants})
+    contestants = {BEST_FIXED: replace(settings, gamma=best), BEST_FIXED_AGAIN: replace(settings, gamma=best), **others}
+    clock = time_settings(pair, contestants, runs, lambda s: log(f"{told}policies, {s}"))
+    return PolicyComparison(settings.temperature, best, fixed, {name: _build_row(clock, name, tokens) for name in contestants})
 
 
-def timed(pair: LoadedPair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
+def time_settings(pair: LoadedPair, contestants: Mapping[Key, Settings], runs: int, log: Callable[[str], None]) -> Clock[Key]:
     """Runs after one that warms up; the clock keeps the rounds of those that count."""
 
     def write(settings: Settings, lap: Lap) -> None:
-        lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
+        lap.keep(_decode_prompt(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
 
     clock = Clock(
         {key: partial(write, settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values())
     )
-    return clock.until(runs, once_a_run(runs, say))
+    return clock.run_until(runs, log_each_run(runs, log))
 
 
-def _run(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
+def _decode_prompt(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
     if settings.lengths != CEILING:
-        return list(speculative(pair, settings, ids))
+        return list(decode_speculatively(pair, settings, ids))
     target, draft = pair.open(settings)
     proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
     rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids)
     return [replace(round_, full=None) for round_ in rounds]
 
 
-def _paired(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
+def _build_row(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
     rounds = [round_ for made in clock.kept(name) for round_ in made]
     drafted = sum(len(round_.proposals) for round_ in rounds)
     return PolicyRow(
         rate=clock.rate(name, tokens, TOKENS_A_SECOND),
-        gain=clock.ratio(BEST, name),
+        gain=clock.ratio(BEST_FIXED, name),
         tokens_per_pass=sum(len(round_.committed) for round_ in rounds) / len(rounds),
         draft_tokens=drafted / len(rounds),
         accepted=sum(len(round_.accepted_path) for round_ in rounds) / max(1, drafted),

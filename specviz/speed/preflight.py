@@ -26,7 +26,7 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
 from specviz.progress import ProgressCallback
 from specviz.records import plain_fields
-from specviz.speed.expected import Expected, measure_expected
+from specviz.speed.expected import ExpectedPassTimes, measure_pass_times
 from specviz.statistics.finding import size_in_words
 
 SCHEMA = "specviz-preflight-1"
@@ -99,7 +99,7 @@ class Preflight:
     host_bytes: int
     disk_bytes: int
     differ: str | None = None
-    expected: Expected | None = None
+    expected: ExpectedPassTimes | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     listings: tuple[Listing, ...] = field(default=(), repr=False)
@@ -136,7 +136,7 @@ class Preflight:
 
 
 @dataclass(slots=True)
-class _Read:
+class _ModelFiles:
     """What was read of one model."""
 
     found: ModelCheck
@@ -145,17 +145,17 @@ class _Read:
     tokenizer: PreTrainedTokenizerBase | None = None
 
 
-def nothing(share: float, what: str) -> None:
+def ignore(share: float, what: str) -> None:
     """The default of ``on_progress``."""
 
 
-def check(
+def check_pair(
     target: str,
     draft: str,
     device: str = "auto",
     dtype: str = "auto",
     probe: bool = True,
-    on_progress: ProgressCallback = nothing,
+    on_progress: ProgressCallback = ignore,
     cancelled: Callable[[], bool] = never,
 ) -> Preflight:
     """Find out whether a pair will run here.
@@ -172,33 +172,33 @@ def check(
     read = []
     for number, (place, role) in enumerate(((target, "target"), (draft, "draft"))):
         on_progress(0.25 * number, f"the {role}'s files")
-        read.append(_read(place.strip(), role, kind, cancelled))
+        read.append(_read_model(place.strip(), role, kind, cancelled))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = fit.free_bytes(where), fit.free_bytes(torch.device("cpu")), free_disk()
     on_progress(0.5, "the tokenizers")
-    differ, problems, notes = _apart(one, other)
-    notes += _notes(one, other, kind, where, differ is None)
+    differ, problems, notes = _compare_tokenizers(one, other)
+    notes += _collect_notes(one, other, kind, where, differ is None)
     made = Preflight(
-        *(one.found, other.found, where.type, _name(kind), free, host, disk),
+        *(one.found, other.found, where.type, _name_dtype(kind), free, host, disk),
         differ=differ,
-        problems=(*problems, *_too_large(one.found, other.found, kind, where, free, host), *_too_much(listings, disk)),
+        problems=(*problems, *_check_memory(one.found, other.found, kind, where, free, host), *_check_disk(listings, disk)),
         notes=notes,
         listings=listings,
     )
-    if not probe or one.config is None or other.config is None or _hopeless(made):
+    if not probe or one.config is None or other.config is None or _is_probe_useless(made):
         return made
     on_progress(0.6, "the time of a pass")
-    expected, said = _probe(
+    expected, said = _measure_times(
         one.config, other.config, where, kind, lambda share: on_progress(0.6 + 0.4 * share, "the time of a pass")
     )
     return replace(made, expected=expected, notes=(*notes, *said))
 
 
-def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], bool]) -> _Read:
+def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], bool]) -> _ModelFiles:
     known: dict[str, Any] = {"place": place, "role": role}
     problems: list[str] = []
-    made = _Read(ModelCheck(**known))
+    made = _ModelFiles(ModelCheck(**known))
     try:
         made.listed = listed = listing(place, cancelled=cancelled)
         known |= {"folder": listed.repo is None, "revision": listed.revision, "commit": listed.commit, "license": listed.license}
@@ -206,7 +206,7 @@ def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], boo
         fetch_small(listed, cancelled)
         known["here_bytes"] = listed.here_bytes
         made.config = load_config(listed)
-        known |= _of_config(made.config, dtype)
+        known |= _describe_config(made.config, dtype)
         try:
             refuse_unsupported(place, made.config)
             known["supported"] = True
@@ -215,7 +215,7 @@ def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], boo
             problems.append(str(error))
         made.tokenizer = load_tokenizer(listed)
         known |= {"tokens": len(made.tokenizer), "chat_template": bool(made.tokenizer.chat_template)}
-        known["end_tokens"] = tuple(sorted(eos_ids(_generation(listed), made.config)))
+        known["end_tokens"] = tuple(sorted(eos_ids(_load_generation_config(listed), made.config)))
         if known["supported"]:
             refuse_narrow(place, made.config, made.tokenizer)
     except DownloadStopped:
@@ -230,14 +230,14 @@ def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], boo
     return made
 
 
-def _of_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, Any]:
+def _describe_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, Any]:
     text = config.get_text_config()
     known = {
         "family": config.model_type,
         "vocabulary": getattr(text, "vocab_size", None),
         "context": getattr(text, "max_position_embeddings", None),
         "window": getattr(text, "sliding_window", None),
-        "stored": _name(stored) if isinstance(stored := getattr(config, "dtype", None), torch.dtype) else stored,
+        "stored": _name_dtype(stored) if isinstance(stored := getattr(config, "dtype", None), torch.dtype) else stored,
     }
     try:
         count = fit.parameters(config)
@@ -246,7 +246,7 @@ def _of_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, Any]:
     return known | {"parameters": count, "memory_bytes": round(count * dtype.itemsize * OVERHEAD)}
 
 
-def _generation(listed: Listing) -> GenerationConfig | None:
+def _load_generation_config(listed: Listing) -> GenerationConfig | None:
     try:
         with quiet():
             return GenerationConfig.from_pretrained(listed.folder, local_files_only=True)
@@ -254,7 +254,7 @@ def _generation(listed: Listing) -> GenerationConfig | None:
         return None
 
 
-def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+def _compare_tokenizers(one: _ModelFiles, other: _ModelFiles) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """How the tokenizers differ, what stands between the two models, and what is worth knowing of their tokens."""
     problems, notes, places = [], [], (one.found.place, other.found.place)
     if one.config is not None and other.config is not None:
@@ -274,7 +274,7 @@ def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple
     return differ, tuple(problems), tuple(notes)
 
 
-def _too_large(
+def _check_memory(
     one: ModelCheck, other: ModelCheck, dtype: torch.dtype, device: torch.device, free: int, host: int
 ) -> tuple[str, ...]:
     if one.memory_bytes is None or other.memory_bytes is None or one.parameters is None or other.parameters is None:
@@ -283,7 +283,7 @@ def _too_large(
     advice = "Take smaller models" + (", or fewer bytes per number (--dtype bfloat16)." if dtype.itemsize > 2 else ".")
     if needed > free:
         return (
-            f"The pair needs about {size_in_words(needed)} of memory in {_name(dtype)} ({size_in_words(one.memory_bytes)} for the target, "
+            f"The pair needs about {size_in_words(needed)} of memory in {_name_dtype(dtype)} ({size_in_words(one.memory_bytes)} for the target, "
             f"{size_in_words(other.memory_bytes)} for the draft), and {size_in_words(free)} are free on this {device.type}. {advice}",
         )
     passing = max(one.parameters, other.parameters) * dtype.itemsize
@@ -295,7 +295,7 @@ def _too_large(
     return ()
 
 
-def _too_much(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
+def _check_disk(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
     needed = sum(one.download_bytes for one in dict.fromkeys(listings))
     if needed <= disk:
         return ()
@@ -304,7 +304,9 @@ def _too_much(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
     )
 
 
-def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device, same_tokens: bool) -> tuple[str, ...]:
+def _collect_notes(
+    one: _ModelFiles, other: _ModelFiles, dtype: torch.dtype, device: torch.device, same_tokens: bool
+) -> tuple[str, ...]:
     target, draft, notes = one.found, other.found, []
     if one.tokenizer is not None and not target.end_tokens:
         notes.append("The target names no token that ends a text: texts go on to the length that is asked for.")
@@ -323,12 +325,12 @@ def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device, s
     for model in (target, draft):
         if model.gated:
             notes.append(f"'{model.place}' is gated: its license must have been accepted by the account of this machine.")
-    for stored in sorted({model.stored for model in (target, draft) if model.stored and model.stored != _name(dtype)}):
+    for stored in sorted({model.stored for model in (target, draft) if model.stored and model.stored != _name_dtype(dtype)}):
         notes.append(
-            f"Weights stored in {stored} run in {_name(dtype)}: their distribution differs from that in {stored} by rounding."
+            f"Weights stored in {stored} run in {_name_dtype(dtype)}: their distribution differs from that in {stored} by rounding."
         )
     if dtype in (torch.bfloat16, torch.float16) and device.type == "cpu":
-        notes.append(f"Processors without {_name(dtype)} arithmetic are slower in it than in float32; it saves memory.")
+        notes.append(f"Processors without {_name_dtype(dtype)} arithmetic are slower in it than in float32; it saves memory.")
     if one.config is not None and one.config.model_type in EXPERTS:
         notes.append(
             "Of a mixture of experts, a pass over several tokens reads more experts than a pass over one: it costs more than here."
@@ -338,7 +340,7 @@ def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device, s
     return tuple(dict.fromkeys(notes))
 
 
-def _hopeless(found: Preflight) -> bool:
+def _is_probe_useless(found: Preflight) -> bool:
     """Whether a probe would be of no use, or would not fit."""
     models = (found.target, found.draft)
     return (
@@ -348,13 +350,13 @@ def _hopeless(found: Preflight) -> bool:
     )
 
 
-def _probe(
+def _measure_times(
     target: PretrainedConfig, draft: PretrainedConfig, device: torch.device, dtype: torch.dtype, on_progress: ProgressCallback
-) -> tuple[Expected | None, tuple[str, ...]]:
+) -> tuple[ExpectedPassTimes | None, tuple[str, ...]]:
     if target.is_encoder_decoder != draft.is_encoder_decoder:
         return None, ()
     try:
-        return measure_expected(target, draft, device, dtype, on_progress), ()
+        return measure_pass_times(target, draft, device, dtype, on_progress), ()
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
@@ -364,5 +366,5 @@ def _probe(
             torch.cuda.empty_cache()  # the room is the pair's
 
 
-def _name(dtype: torch.dtype) -> str:
+def _name_dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")

@@ -23,7 +23,7 @@ from specviz.verification.token import TokenRule
 
 BATCH = 64
 ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared distributions"
-SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # samples of one run
+SAMPLES_PER_RUN = {ONE_BY_ONE: 40, BATCHED: 512}  # samples of one run
 UNIT = "draws/s"
 
 
@@ -43,53 +43,55 @@ class SamplingRates:
     ratios: dict[str, float]
 
 
-def sampling_rates(
-    pair: LoadedPair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print
+def measure_sampling_rates(
+    pair: LoadedPair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, log: Callable = print
 ) -> list[SamplingRates]:
     """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each of the bench's prompts.
 
     draws  samples on shared distributions; length  tokens of each; runs  of the first two ways
     """
     asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
-    return [_one(pair, name, draws, settings, runs, say) for name, settings in asked.items()]
+    return [_measure_prompt(pair, name, draws, settings, runs, log) for name, settings in asked.items()]
 
 
-def _one(pair: LoadedPair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> SamplingRates:
+def _measure_prompt(pair: LoadedPair, name: str, draws: int, settings: Settings, runs: int, log: Callable) -> SamplingRates:
     ids = pair.encode(settings.prompt)
 
     def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
-        return lambda lap: decoded(Shard(*_arguments(pair, settings), settings, ids, count=count), batch)
+        return lambda lap: decoded(Shard(*_open_decoder(pair, settings), settings, ids, count=count), batch)
 
     def on_shared(lap: Lap) -> None:
-        say(f"{name}: {draws:,} draws on shared distributions")
-        shared_distributions(Shard(*_arguments(pair, settings), settings, ids, count=draws))
+        log(f"{name}: {draws:,} draws on shared distributions")
+        shared_distributions(Shard(*_open_decoder(pair, settings), settings, ids, count=draws))
 
-    short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SHORT.items()})
-    short.until((runs + 1) // 2)
-    long = Clock({SHARED: on_shared}, warm=0).until(1)
-    short.until(runs)
-    rates = {way: short.rate(way, count, UNIT) for way, count in SHORT.items()} | {SHARED: long.rate(SHARED, draws, UNIT)}
+    short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SAMPLES_PER_RUN.items()})
+    short.run_until((runs + 1) // 2)
+    long = Clock({SHARED: on_shared}, warm_runs=0).run_until(1)
+    short.run_until(runs)
+    rates = {way: short.rate(way, count, UNIT) for way, count in SAMPLES_PER_RUN.items()} | {
+        SHARED: long.rate(SHARED, draws, UNIT)
+    }
     ratios = {way: rate.value / rates[ONE_BY_ONE].value for way, rate in rates.items()}
-    return SamplingRates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
+    return SamplingRates(name, _compute_entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
 
 
-def _arguments(pair: LoadedPair, settings: Settings) -> tuple:
+def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple:
     target, draft = pair.open(settings)
     return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxRandomness(settings.seed)
 
 
-def _entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
+def _compute_entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
     probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
     return float(torch.special.entr(probs).sum())
 
 
-def peak_megabytes() -> float:
+def read_peak_megabytes() -> float:
     """The most memory that this process has held, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def as_text(found: list[SamplingRates]) -> str:
+def format_rates(found: list[SamplingRates]) -> str:
     """A table, and the medians over prompts."""
     lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
     for one in found:
@@ -99,5 +101,5 @@ def as_text(found: list[SamplingRates]) -> str:
     seconds = statistics.median(one.seconds for one in found)
     return "\n".join(
         [*lines, f"  median over prompts: {seconds:.1f} s; " + ", ".join(f"{way} {x:,.1f}x" for way, x in medians.items()),
-         f"  most memory held: {peak_megabytes():,.0f} MB"]
+         f"  most memory held: {read_peak_megabytes():,.0f} MB"]
     )  # fmt: skip

@@ -15,29 +15,31 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree
 
-AT_ONCE = 64  # tokens of one pass
+TOKENS_PER_PASS = 64  # tokens of one pass
 
 
-def chain_of(tokens: Sequence[int]) -> DraftTree:
+def build_known_chain(tokens: Sequence[int]) -> DraftTree:
     """Known tokens as a chain that nobody drafted."""
     nodes = len(tokens)
     return DraftTree((tuple(tokens),), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
 
 
-def distributions_along(
-    source: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], at_once: int = AT_ONCE
+def iterate_distributions(
+    source: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], tokens_per_pass: int = TOKENS_PER_PASS
 ) -> Iterator[tuple[slice, Tensor]]:
     """The distribution before each of the tokens after a prompt, ``at_once`` of them in a pass.
 
     yields  (slice of the tokens, (n, V) float64), in order
     """
-    for begin in range(0, len(tokens), at_once):
-        some = tokens[begin : begin + at_once]
+    for begin in range(0, len(tokens), tokens_per_pass):
+        some = tokens[begin : begin + tokens_per_pass]
         row = Prefix((*prompt, *tokens[:begin]), begin, len(tokens) - begin)
-        yield slice(begin, begin + len(some)), source.distributions([row], chain_of(some[:-1]))[0]
+        yield slice(begin, begin + len(some)), source.distributions([row], build_known_chain(some[:-1]))[0]
 
 
-def draftable_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float | None:
+def measure_draftable_mass(
+    pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> float | None:
     """Mean mass of the draft's distribution that can be proposed at the places of texts (prompt, tokens), in [0, 1].
 
     None unless the settings' proposer draws from a draft with another tokenizer than the target's.
@@ -45,11 +47,11 @@ def draftable_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[
     if not isinstance(pair, MappedPair) or (draft := getattr(opened(pair, settings)[1], "draft", None)) is None:
         return None
     for prompt, tokens in texts:
-        for _ in distributions_along(draft, prompt, [int(token) for token in tokens]):
+        for _ in iterate_distributions(draft, prompt, [int(token) for token in tokens]):
             pass
     return draftable(draft)
 
 
-def described_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, Any]:
+def describe_pair(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, Any]:
     """The pair's description, with ``draftable_along`` of these texts where the tokenizers differ."""
-    return with_draftable(pair.describe(), draftable_along(pair, settings, texts))
+    return with_draftable(pair.describe(), measure_draftable_mass(pair, settings, texts))

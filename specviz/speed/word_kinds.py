@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-START, NAME, FUNCTION, INSIDE, OTHER, SIGN = KINDS = (
+START, NAME, FUNCTION, INSIDE, OTHER, PUNCTUATION = KINDS = (
     "start of sentence",
     "name",
     "function word",
@@ -17,13 +17,13 @@ START, NAME, FUNCTION, INSIDE, OTHER, SIGN = KINDS = (
     "other word",
     "sign or line break",
 )
-MEANT = {
+DESCRIPTIONS = {
     START: "The word that begins a sentence or a quotation, written with a capital.",
     NAME: "A capital inside a sentence: people, places, titles.",
     FUNCTION: "Articles, pronouns, prepositions, conjunctions, forms of be, have, do and can.",
     INSIDE: "A piece of a word that an earlier token began.",
     OTHER: "Nouns, verbs, adjectives and whatever else stands in no list.",
-    SIGN: "Punctuation, spaces, line breaks, and tokens that are no text.",
+    PUNCTUATION: "Punctuation, spaces, line breaks, and tokens that are no text.",
 }
 _LISTED = (
     "a an the this that these those some any no every each all both either neither such "
@@ -41,26 +41,26 @@ _QUOTES = "\"'“”‘’«»([*_-—"
 _ABBREVIATED = ("Mr", "Mrs", "Ms", "Dr", "St", "Prof")
 
 
-def kinds(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
+def classify_tokens(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
     """One of KINDS for each token.
 
     before  the text that the tokens continue; raws  their bytes, empty for a token that is no text
     """
-    text, edges = _decoded(before, raws)
+    text, edges = _decode_tokens(before, raws)
     words = [match.span() for match in _WORD.finditer(text)]
     begins = [begin for begin, _ in words]
     found = []
     for raw, first, end in zip(raws, edges, edges[1:], strict=False):
-        place = _first_letter(text, first, end)
+        place = _find_first_letter(text, first, end)
         if not raw or place is None:
-            found.append(INSIDE if raw and first == end else SIGN)  # bytes of a character that an earlier token began
+            found.append(INSIDE if raw and first == end else PUNCTUATION)  # bytes of a character that an earlier token began
             continue
         begin, stop = words[bisect_right(begins, place) - 1]
-        found.append(INSIDE if begin < first else _kind(text, begin, text[begin:stop]))
+        found.append(INSIDE if begin < first else _classify_word(text, begin, text[begin:stop]))
     return tuple(found)
 
 
-def _decoded(before: bytes, raws: Sequence[bytes]) -> tuple[str, list[int]]:
+def _decode_tokens(before: bytes, raws: Sequence[bytes]) -> tuple[str, list[int]]:
     """The whole text, and the character at which each token begins; one that begins inside a character counts from the next."""
     text = (before + b"".join(raws)).decode("utf-8", "surrogateescape")
     ends, offset = [0], 0  # of each character, in bytes
@@ -75,20 +75,20 @@ def _decoded(before: bytes, raws: Sequence[bytes]) -> tuple[str, list[int]]:
     return text, edges
 
 
-def _first_letter(text: str, first: int, end: int) -> int | None:
+def _find_first_letter(text: str, first: int, end: int) -> int | None:
     return next((place for place in range(first, end) if text[place].isalnum()), None)
 
 
-def _kind(text: str, begin: int, word: str) -> str:
+def _classify_word(text: str, begin: int, word: str) -> str:
     capital = not word[0].islower()
-    if capital and _opens(text[:begin]):
+    if capital and _starts_sentence(text[:begin]):
         return START
     if word.lower() in FUNCTIONS or re.split("['’]", word.lower())[0] in FUNCTIONS:
         return FUNCTION
     return NAME if word[0].isupper() else OTHER
 
 
-def _opens(before: str) -> bool:
+def _starts_sentence(before: str) -> bool:
     """Whether a sentence or a quotation begins after this text."""
     bare = before.rstrip()
     if not bare or "\n" in before[len(bare) :] or before[-1] in '"“‘«(':

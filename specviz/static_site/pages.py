@@ -81,7 +81,7 @@ def one_token() -> Content:
 
 def whole_text(live: str | None) -> Content:
     found = []
-    for one in read_file(TRACES / "passage.json", passage.from_json).values():
+    for one in read_file(TRACES / "passage.json", passage.load_passages).values():
         measured = lanes_words.measured(one)
         found.append(
             {
@@ -107,7 +107,7 @@ def whole_text(live: str | None) -> Content:
 
 
 def drafting_methods() -> Content:
-    known = read_file(TRACES / "methods.json", methods.from_json)
+    known = read_file(TRACES / "methods.json", methods.load_comparisons)
     links = "".join(
         f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
         for choice, one in known.items()
@@ -146,7 +146,7 @@ def _distribution(one: MethodComparison) -> str:
 
 def _verdict(choice: str, one: MethodComparison) -> str:
     """What the chart of one distribution shows."""
-    plans_ = read_file(TRACES / "plans.json", plans.from_json).values()
+    plans_ = read_file(TRACES / "plans.json", plans.load_plans).values()
     few = methods_words.few(one, plans_).replace("*", "")
     return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.conclusion(one))}</p><p class="from">{escape(few)}</p></div>'
 
@@ -185,7 +185,7 @@ def evidence() -> Content:
     cells = read_file(TRACES / "matrix.json", matrix.read)
     served = read_file(TRACES / "setups.json", setups.from_json)
     kinds = read_file(TRACES / "study.json", Study.from_json)
-    predicted = next(iter(read_file(TRACES / "plans.json", plans.from_json).values()))
+    predicted = next(iter(read_file(TRACES / "plans.json", plans.load_plans).values()))
     setups_rows = [
         dict(zip((*setups_words.COLUMNS, "what it is"), (*row, meaning), strict=True))
         for row, meaning in setups_words.table(served)

@@ -167,13 +167,13 @@ def test_every_contestant_of_the_bench_writes_the_same_greedy_text(encoder_decod
     ids = pair.encode("the river")
     greedy = bench_module._generate(pair, settings, ids)[0, 1:].tolist()
     assert len(greedy) == 17
-    assert bench_module._assisted(pair, settings, ids)[0, 1:].tolist() == greedy
+    assert bench_module._generate_assisted(pair, settings, ids)[0, 1:].tolist() == greedy
     for name in ("target only", "speculative"):
-        assert [token for r in bench_module._RUNS[name](pair, settings, ids) for token in r.committed] == greedy
+        assert [token for r in bench_module._DECODERS[name](pair, settings, ids) for token in r.committed] == greedy
 
 
 def test_the_bench_measures_an_encoder_decoder_pair(encoder_decoders):
-    (result,) = bench_module.bench(encoder_decoders["t5"], gamma=2, length=8, runs=1, temperatures=(1.0,), say=lambda _: None)
+    (result,) = bench_module.run_bench(encoder_decoders["t5"], gamma=2, length=8, runs=1, temperatures=(1.0,), log=lambda _: None)
     assert all(spread.low > 0 for spread in result.rates.values()) and 1.0 <= result.tokens_per_pass <= 3.0
 
 

@@ -11,7 +11,7 @@ from specviz.__main__ import main
 from specviz.cli.pair_check import _pair
 from specviz.models.hub import download as downloads
 from specviz.models.hub.files import WEIGHTS, listing
-from specviz.speed.preflight import check as preflight
+from specviz.speed.preflight import check_pair as preflight
 
 
 @pytest.fixture

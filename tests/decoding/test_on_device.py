@@ -39,9 +39,9 @@ from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed import curves, methods_run, passage_run, sampling_rates
-from specviz.speed.bench import bench
-from specviz.speed.costs import block_gap
-from specviz.speed.methods import chosen
+from specviz.speed.bench import run_bench
+from specviz.speed.costs import measure_block_gap
+from specviz.speed.methods import choose_distribution
 from specviz.speed.prediction import plan_run
 from specviz.speed.prediction.batches_run import measure_batches
 from specviz.speed.prediction.study_run import StudySize, run_study
@@ -252,8 +252,8 @@ def test_a_run_of_the_stage_and_its_fingerprints(both):
 
 def test_whole_text(both):
     def work(pair):
-        one = passage_run.write(pair, BASE, runs=1)
-        two = passage_run.survey(pair, BASE, 2, 6)
+        one = passage_run.write_passage(pair, BASE, runs=1)
+        two = passage_run.survey_texts(pair, BASE, 2, 6)
         return (
             one.target.trace.output_ids,
             told(one.speculative.trace.rounds),
@@ -270,7 +270,7 @@ def test_whole_text(both):
 @pytest.mark.parametrize("choice", ("0", "1"))
 def test_other_proposers(both, heads, choice):
     def work(pair):
-        found = methods_run.compare_methods(pair, replace(chosen(BASE, choice), heads=heads), runs=1, draws=60)
+        found = methods_run.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.checked, row.accepted, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)
@@ -283,7 +283,7 @@ def test_other_proposers(both, heads, choice):
 )
 def test_bench(both, base):
     def work(pair):
-        found = bench(pair, gamma=2, length=6, runs=1, say=QUIET, base=replace(BASE, **base))
+        found = run_bench(pair, gamma=2, length=6, runs=1, log=QUIET, base=replace(BASE, **base))
         return [(one.tokens_per_pass, one.draft_tokens, one.accepted_per_tested) for one in found]
 
     here, there = both(work)
@@ -293,9 +293,9 @@ def test_bench(both, base):
 @pytest.mark.slow
 def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
     def work(pair):
-        found = curves.measure(pair, 2, 4, runs=1, say=QUIET)
-        gaps = block_gap(pair, BASE, pair.encode(PROMPT))
-        entropies = [one.entropy for one in sampling_rates.sampling_rates(pair, 30, runs=1, say=QUIET)]
+        found = curves.measure_pass_curves(pair, 2, 4, runs=1, log=QUIET)
+        gaps = measure_block_gap(pair, BASE, pair.encode(PROMPT))
+        entropies = [one.entropy for one in sampling_rates.measure_sampling_rates(pair, 30, runs=1, log=QUIET)]
         return found.tokens_per_pass, gaps, entropies
 
     here, there = both(work)

@@ -168,7 +168,7 @@ class Mover(Visitor):
         async with self.connected(hosted.address, hosted.certificate):
             self.where = named(self.socket.response.headers)
             await self.run()
-            await self.until(lambda: wanted in self.shown and '"mode":"live"' in self.shown)
+            await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown)
             before = self.shown
             await everybody.wait()  # all are there
             await everybody.wait()  # one replica is gone
@@ -180,12 +180,12 @@ class Mover(Visitor):
         async with self.connected(hosted.address, hosted.certificate, "specviz_replica=first"):
             self.where = named(self.socket.response.headers)
             await self.run()
-            await self.until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
+            await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
             took = time.monotonic() - began
             assert drawn(self.shown) == drawn(before) != ()
             self.put("fold-seed-0", str(self.number + 500))
             await self.run()
-            await self.until(lambda: f"seed {self.number + 500}" in self.shown and '"busy":null' in self.shown)
+            await self.run_until(lambda: f"seed {self.number + 500}" in self.shown and '"busy":null' in self.shown)
         return took
 
 

@@ -14,7 +14,7 @@ from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.sequential import LOOKS
-from specviz.speed.methods import ENTRIES
+from specviz.speed.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
 from specviz.web.classroom.words import TITLES
@@ -50,7 +50,7 @@ def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
         if page == "questions":
             assert 1 <= int(query["question"]) <= len(questions(RECORDED))
         assert query.get("mistake", HIDDEN) in (HIDDEN, *MISTAKES)
-        assert query.get("row", "draft") in ENTRIES
+        assert query.get("row", "draft") in DRAFTING_METHODS
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)

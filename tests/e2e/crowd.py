@@ -29,14 +29,14 @@ class Visitor(Client):
         await asyncio.sleep(luck.uniform(0, PAUSE))
         async with self.connected(address):
             await self.run()
-            await self.until(lambda: "fold-seed-0" in self.widgets and self.shown)
+            await self.run_until(lambda: "fold-seed-0" in self.widgets and self.shown)
             for _ in range(rounds):
                 await asyncio.sleep(luck.uniform(0, PAUSE))
                 seed = str(luck.randrange(10**6, 10**7))
                 began = time.monotonic()
                 self.put("fold-seed-0", seed)
                 await self.run()
-                await self.until(
+                await self.run_until(
                     lambda seed=seed: (
                         f"seed {seed}" in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown
                     )
@@ -49,7 +49,7 @@ class Visitor(Client):
         async with self.connected(address):
             await together.wait()
             await self.run()
-            await self.until(lambda: there(self))
+            await self.run_until(lambda: there(self))
         return self
 
 

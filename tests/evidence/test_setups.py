@@ -36,9 +36,9 @@ from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.clock import UNSTEADY
+from specviz.speed.clock import MAX_SPREAD
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.predict import openings
+from specviz.speed.prediction.predict import cut_openings
 from specviz.verification.draft_tree import DraftTree, empty_tree, texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair
@@ -54,7 +54,7 @@ def shown(pair) -> SetupComparison:
     """Every row on the tiny pair, with the watch's shares."""
     shares = []
     found = compare_setups(
-        pair, SETTINGS, openings(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
+        pair, SETTINGS, cut_openings(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
     )
     assert shares == sorted(shares) and shares[0] >= 0.0 and shares[-1] <= 1.0
     return found
@@ -94,9 +94,9 @@ def test_counts_and_factors_hang_together(shown):
 
 
 def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
-    assert replace(shown, spread=UNSTEADY).unsteady == ""
+    assert replace(shown, spread=MAX_SPREAD).unsteady == ""
     said = replace(shown, spread=0.4).unsteady
-    assert "spans 40% of their median" in said and f"at most {UNSTEADY:.0%}" in said
+    assert "spans 40% of their median" in said and f"at most {MAX_SPREAD:.0%}" in said
 
 
 def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(shown):
@@ -132,14 +132,14 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     with pytest.raises(ModelError, match="xylophone"):
         served.banned(pair)
     found = compare_setups(
-        pair, SETTINGS, openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
+        pair, SETTINGS, cut_openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
     assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.seen("bf16")
 
 
 def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tmp_path):
     foreign = load_pair("|".join(map(str, write_foreign_pair(tmp_path))), device="cpu")
-    places = openings(foreign, BOOK, 6, 5, 1)
+    places = cut_openings(foreign, BOOK, 6, 5, 1)
     found = compare_setups(
         foreign, SETTINGS, places, SetupEffort(6, 1, 4, 1, 4), "x", keys=(REFERENCE, "penalty", "penalty-once")
     )
@@ -159,9 +159,9 @@ def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
 
 
 def test_intervals_are_of_texts():
-    one = Estimate.of_mean([0.2] * 5)
+    one = Estimate.from_mean([0.2] * 5)
     assert (one.low, one.high) == (pytest.approx(0.2), pytest.approx(0.2))
-    wide = Estimate.of_mean([0.0, 0.4])
+    wide = Estimate.from_mean([0.0, 0.4])
     assert (wide.value, wide.low, wide.high) == (0.2, 0.0, 0.4)
 
 
@@ -222,7 +222,7 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.near_ties.seen("fp32-blocks")
     assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.near_ties.comparisons) == set(COMPARISONS)
-    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), openings(pair, BOOK, 8, 8, 2)[0]
+    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
@@ -256,6 +256,6 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
-    places = openings(pair, BOOK, 6, 5, 2)
+    places = cut_openings(pair, BOOK, 6, 5, 2)
     *_, (_, fields, spread) = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

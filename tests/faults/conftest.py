@@ -54,7 +54,7 @@ class Faulty:
             with error:
                 return json.load(error)
 
-    def until(self, condition: Callable[[], bool]) -> None:
+    def run_until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENT
         while not condition():
             assert self.process.poll() is None, f"the server ended: {self.written[-2000:]}"
@@ -99,9 +99,9 @@ def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], 
     reading = threading.Thread(target=lambda: server.lines.extend(process.stdout), daemon=True)
     reading.start()
     try:
-        server.until(lambda: answers(server))
+        server.run_until(lambda: answers(server))
         if ready:
-            server.until(lambda: server.ready()["ready"])
+            server.run_until(lambda: server.ready()["ready"])
         yield server
     finally:
         process.send_signal(signal.SIGKILL)

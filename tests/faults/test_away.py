@@ -18,13 +18,13 @@ async def slept(server: Faulty) -> tuple[Witness, Witness, Witness]:
     before, after, fresh = (Witness(number, LINK) for number in range(3))
     async with before.connected(server.address):
         await before.enter()
-        await before.until(lambda: before.stands(rounds=1))
+        await before.run_until(lambda: before.stands(rounds=1))
         await before.next()
         cookie = f"_streamlit_xsrf={before.http.cookies['_streamlit_xsrf']}"
     after.link = before.query
     async with after.connected(server.address, cookie=cookie, session=before.session):
         await after.enter()
-        await after.until(lambda: after.stands(rounds=1))
+        await after.run_until(lambda: after.stands(rounds=1))
     async with fresh.connected(server.address):
         await fresh.enter()
     return before, after, fresh

@@ -72,14 +72,14 @@ def test_a_pair_that_is_damaged_before_the_start_is_a_sentence_and_recorded_page
         (folder / "target" / "model.safetensors").write_bytes(b"no weights")
 
     server = faulty(ready=False, before=damaged)
-    server.until(lambda: "could not be loaded" in server.ready()["reason"])
+    server.run_until(lambda: "could not be loaded" in server.ready()["reason"])
     said = asyncio.run(asks_live(server))
     assert "could not be loaded" in said and "Traceback" not in said
 
 
 def test_without_torch_recorded_pages_stay_and_what_needs_it_says_so(faulty):
     server = faulty("no-torch", ready=False)
-    server.until(lambda: "importing their libraries failed" in server.ready()["reason"])
+    server.run_until(lambda: "importing their libraries failed" in server.ready()["reason"])
     assert server.ready()["reason"].startswith("The models cannot run on this machine")
     assert "importing their libraries failed" in asyncio.run(asks_live(server))
 
@@ -92,7 +92,7 @@ async def asks_live(server: Faulty) -> str:
         assert guest.stage["mode"] == "recorded" and guest.stage["payload"]["rounds"]
         rounds = guest.stage["payload"]["rounds"]
         await guest.settle(lambda: guest.ask("live"))
-        await guest.until(lambda: guest.stage["notices"])
+        await guest.run_until(lambda: guest.stage["notices"])
         assert guest.stage["payload"]["rounds"] == rounds and guest.exceptions == 0
         return " ".join(guest.stage["notices"])
 
@@ -105,9 +105,9 @@ def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(
         async with guest.connected(server.address):
             await guest.enter()
             await guest.sample(10_000, "10,000 samples, no difference", "samples")
-            await guest.until(lambda: guest.can_press("exactness-draw-1000000"))
+            await guest.run_until(lambda: guest.can_press("exactness-draw-1000000"))
             await guest.settle(lambda: guest.press("exactness-draw-1000000"))
-            await guest.until(lambda: guest.reads(NO_MEMORY))
+            await guest.run_until(lambda: guest.reads(NO_MEMORY))
             await guest.sample(10_000, "20,000 samples", "samples")
 
     asyncio.run(asked())

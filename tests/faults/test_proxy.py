@@ -57,7 +57,7 @@ def proxied(server: Faulty, place: Path) -> Iterator[str]:
         (place / "nginx.conf").write_text(CONFIGURATION.format(**names))
         proxy = subprocess.Popen([NGINX, "-p", place, "-c", place / "nginx.conf"], stderr=subprocess.DEVNULL)
         try:
-            server.until(lambda: listens(port))
+            server.run_until(lambda: listens(port))
             yield f"http://127.0.0.1:{port}"
         finally:
             proxy.terminate()
@@ -83,7 +83,7 @@ def test_a_page_on_which_nothing_happens_stays_open_by_the_servers_pings(faulty,
         guest = Witness(1, LINK)
         async with guest.connected(address):
             await guest.enter()
-            await guest.until(lambda: guest.stands(rounds=1))
+            await guest.run_until(lambda: guest.stands(rounds=1))
             for _ in range(2):  # as long as the proxy bears silence, twice
                 assert await asyncio.to_thread(cut, address) == 504
             assert not guest.reading.done()
@@ -100,7 +100,7 @@ def test_a_page_that_the_proxy_cut_is_the_same_one_with_what_it_had(faulty, tmp_
         guest, again = Witness(1, LINK), Witness(2)
         async with guest.connected(address):
             await guest.enter()
-            await guest.until(lambda: guest.stands(rounds=1))
+            await guest.run_until(lambda: guest.stands(rounds=1))
             await asyncio.wait_for(asyncio.wait([guest.reading]), 60)
             cookie = f"_streamlit_xsrf={guest.http.cookies['_streamlit_xsrf']}"
         again.link = guest.query

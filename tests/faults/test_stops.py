@@ -21,11 +21,11 @@ def test_short_work_is_shown_and_long_work_is_told_before_the_server_ends_with_0
         async with guest.connected(server.address):
             await guest.enter()
             await guest.turn_to("exactness")
-            await guest.until(lambda: guest.can_press(f"exactness-draw-{count}"))
+            await guest.run_until(lambda: guest.can_press(f"exactness-draw-{count}"))
             await guest.settle(lambda: guest.press(f"exactness-draw-{count}"))
-            await guest.until(lambda: any("Sampling" in line for line in guest.lines))
+            await guest.run_until(lambda: any("Sampling" in line for line in guest.lines))
             await both.wait()
-            await guest.until(lambda: guest.reads(reads))
+            await guest.run_until(lambda: guest.reads(reads))
             if count == LONG:
                 (server.folder / "go").touch()
 

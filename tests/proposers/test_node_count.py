@@ -12,8 +12,8 @@ from specviz.export.manifest import decode_command
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, Paying, Point, with_paying_nodes
 from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
-from specviz.speed.curves import Curves, NodeBudget
-from specviz.speed.methods import ENTRIES, MethodRow
+from specviz.speed.curves import NodeBudget, PassCostCurves
+from specviz.speed.methods import DRAFTING_METHODS, MethodRow
 from specviz.web.drafting_methods import methods as figures
 
 CURVE = Paying(
@@ -87,17 +87,17 @@ def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
 
 
 def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):
-    for key, entry in ENTRIES.items():
+    for key, entry in DRAFTING_METHODS.items():
         under = entry.under(Settings(temperature=0.0))
         assert (under.nodes is not None) == entry.size_from_curve, key
-    assert {key for key, entry in ENTRIES.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
-    assert {ENTRIES[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
+    assert {key for key, entry in DRAFTING_METHODS.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
+    assert {DRAFTING_METHODS[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
 
 
 def test_a_row_says_where_its_size_comes_from(curve):
     from specviz.trace import Trace
 
-    settings = ENTRIES["tree-top"].under(Settings(temperature=0.0))
+    settings = DRAFTING_METHODS["tree-top"].under(Settings(temperature=0.0))
     row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
     said = figures.sized(row, curve)
     assert (
@@ -116,7 +116,7 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
         for name in ("draft's tree",)
         for t in (0, 1)
     }
-    monkeypatch.setattr("specviz.speed.curves.measure", lambda *_: Curves({1: 1.0}, {}, {}, 4, 2.0, budgets))
+    monkeypatch.setattr("specviz.speed.curves.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets))
     out = tmp_path / "trees.json"
     assert main(["record", "trees", "--out", str(out)]) == 0
     known = Paying.from_json(out.read_text())

@@ -13,15 +13,15 @@ from specviz.cli import bench as bench_command
 from specviz.models.pairs.loading import load_pair
 from specviz.speed import bench as bench_module
 from specviz.speed import costs, curves, sampling_rates
-from specviz.speed.bench import CONTESTANTS, bench
-from specviz.speed.costs import block_gap
+from specviz.speed.bench import CONTESTANTS, run_bench
+from specviz.speed.costs import measure_block_gap
 from specviz.speed.estimate import Estimate
 from specviz.theory import expected_tokens, wall_clock_factor
 
 
 @pytest.fixture(scope="module")
 def result(pair):
-    return bench(pair, gamma=2, length=12, runs=2, temperatures=(1.0,), say=lambda _: None)[0]
+    return run_bench(pair, gamma=2, length=12, runs=2, temperatures=(1.0,), log=lambda _: None)[0]
 
 
 def test_every_contestant_runs_and_the_ratios_come_from_the_same_runs(result):
@@ -52,16 +52,16 @@ def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
     ids = pair.encode("Once upon")
     greedy = bench_module._generate(pair, settings, ids)[0, len(ids) :].tolist()
     assert len(greedy) == 17
-    assert bench_module._assisted(pair, settings, ids)[0, len(ids) :].tolist() == greedy
+    assert bench_module._generate_assisted(pair, settings, ids)[0, len(ids) :].tolist() == greedy
     for name in ("target only", "speculative"):
-        rounds = bench_module._RUNS[name](pair, settings, ids)
+        rounds = bench_module._DECODERS[name](pair, settings, ids)
         assert [token for r in rounds for token in r.committed] == greedy
     assert pair.target.generation_config.eos_token_id == 0, "what was switched off for the bench is back"
 
 
 def test_the_command_prints_json_with_the_machine(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(bench_module, "PROMPTS", {"one": "Once upon a time"})
-    monkeypatch.setattr(costs, "rule_seconds", partial(costs.rule_seconds, repeats=1))
+    monkeypatch.setattr(costs, "time_rule", partial(costs.time_rule, repeats=1))
     target, draft = map(str, pair_folders)
     short = ["--runs", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", *short]) == bench_command.NO_VERDICT
@@ -75,7 +75,9 @@ def test_in_float32_a_block_has_the_distribution_of_single_passes_and_in_bfloat1
     gaps = {}
     for kind in ("float32", "bfloat16"):
         pair = load_pair("|".join(map(str, pair_folders)), "cpu", kind)
-        gaps[kind] = block_gap(pair, bench_module.Settings(), pair.encode("Once upon a time there was a little rabbit who ran"))
+        gaps[kind] = measure_block_gap(
+            pair, bench_module.Settings(), pair.encode("Once upon a time there was a little rabbit who ran")
+        )
     assert len(gaps["float32"]) == len(gaps["bfloat16"]) >= 20
     assert max(gaps["float32"]) < 5e-6
     assert 1e-4 < max(gaps["bfloat16"]) < 0.5
@@ -102,7 +104,7 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
 
 
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
-    monkeypatch.setattr(sampling_rates, "SHORT", dict.fromkeys(sampling_rates.SHORT, 4))
+    monkeypatch.setattr(sampling_rates, "SAMPLES_PER_RUN", dict.fromkeys(sampling_rates.SAMPLES_PER_RUN, 4))
     target, draft = map(str, pair_folders)
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -133,7 +135,7 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
 
 
 def test_a_tree_of_curves_branches():
-    assert curves.branching(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
+    assert curves.build_branching_parents(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
 
 
 def test_a_bench_whose_runs_are_few_or_lie_far_apart_gives_no_verdict(result):
@@ -146,6 +148,6 @@ def test_a_bench_whose_runs_are_few_or_lie_far_apart_gives_no_verdict(result):
         (calm + one_slow, True),
         (calm + [2.4] * 6, False),
     ):
-        ratio = {"speculative / baseline": Estimate.of_runs(values, "times")}
+        ratio = {"speculative / baseline": Estimate.from_runs(values, "times")}
         said = bench_command.unsteady([replace(result, ratio=ratio)])
         assert (said == "") is verdict and ("at temperature 1" in said) is not verdict

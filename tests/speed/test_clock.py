@@ -11,7 +11,16 @@ import pytest
 
 from specviz.speed import clock as module
 from specviz.speed import costs
-from specviz.speed.clock import Clock, Lap, busy, middle_half, ratio, spread, taking_turns, unsure
+from specviz.speed.clock import (
+    Clock,
+    Lap,
+    alternate_streams,
+    compute_time_ratio,
+    explain_interval,
+    explain_spread,
+    measure_spread,
+    relative_iqr,
+)
 from specviz.speed.estimate import Estimate
 
 
@@ -36,7 +45,7 @@ def working(now: list[float], seconds, seen: list | None = None, name: str = "")
 
 def test_who_goes_first_moves_on_by_one_from_run_to_run_and_warm_ups_are_not_counted(now):
     seen = []
-    clock = Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm=1).until(2)
+    clock = Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm_runs=1).run_until(2)
     assert [name for _, _, name in seen] == [*"abc", *"bca", *"cab"] and [run for run, _, _ in seen] == [0] * 3 + [1] * 3 + [
         2
     ] * 3
@@ -45,7 +54,7 @@ def test_who_goes_first_moves_on_by_one_from_run_to_run_and_warm_ups_are_not_cou
 
 def test_over_items_everybody_goes_first_equally_often_and_all_work_on_one_item_before_the_next(now):
     seen = []
-    Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm=0, items=lambda run: ("x", "y", "z")).until(3)
+    Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm_runs=0, items=lambda run: ("x", "y", "z")).run_until(3)
     threes = [seen[place : place + 3] for place in range(0, len(seen), 3)]
     assert all(len({item for _, item, _ in three}) == 1 for three in threes)
     first = [(three[0][1], three[0][2]) for three in threes]
@@ -58,9 +67,13 @@ def test_a_run_is_the_sum_of_its_items_and_ratios_are_taken_run_by_run(now):
     slow = Clock(
         {"one": working(now, lambda lap: 1.0 + lap.run % 2), "two": working(now, lambda lap: 3.0 + 3.0 * (lap.run % 2))},
         items=lambda run: (1, 2),
-    ).until(6)
+    ).run_until(6)
     assert slow.seconds("one") == (4.0, 2.0) * 3
-    assert slow.ratio("two", "one") == ratio(slow.seconds("two"), slow.seconds("one")) == Estimate(3.0, 3.0, 3.0, 6, "times")
+    assert (
+        slow.ratio("two", "one")
+        == compute_time_ratio(slow.seconds("two"), slow.seconds("one"))
+        == Estimate(3.0, 3.0, 3.0, 6, "times")
+    )
     assert slow.rate("one", 8, "tokens/s") == Estimate(3.0, 2.0, 4.0, 6, "tokens/s")
     assert slow.median("one", 2) == Estimate(1.5, 1.0, 2.0, 6, "s")
 
@@ -72,10 +85,10 @@ def test_a_contestant_names_parts_of_its_time_and_leaves_out_what_is_not_its_own
         now[0] += 3.0
         lap.split("second")
         now[0] += 10.0
-        lap.leave_out(10.0)
+        lap.exclude(10.0)
         lap.keep(lap.run)
 
-    clock = Clock({"one": work}, warm=2).until(2)
+    clock = Clock({"one": work}, warm_runs=2).run_until(2)
     assert clock.seconds("one") == (5.0, 5.0)
     assert clock.splits("one", "first") == (2.0, 2.0) and clock.splits("one", "second") == (3.0, 3.0)
     assert clock.kept("one") == [1, 2], "what warm-ups make is not kept"
@@ -89,11 +102,11 @@ def test_what_lies_between_items_is_not_timed_and_the_watch_sees_shares_that_ris
         now[0] += 100.0
 
     clock = Clock({name: working(now, 1.0) for name in "ab"}, items=lambda run: (1, 2))
-    clock.until(2, lambda share, run, key: shares.append(share), pause)
+    clock.run_until(2, lambda share, run, key: shares.append(share), pause)
     assert clock.seconds("a") == (2.0, 2.0)
     assert shares == sorted(shares) and shares[0] == 0.0 and len(shares) == 12
     assert between == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1.0])
-    clock.until(3)
+    clock.run_until(3)
     assert clock.runs == 3 and len(clock.seconds("a")) == 3, "it goes on where it stopped"
 
 
@@ -103,7 +116,7 @@ def test_a_device_is_waited_for_inside_the_time_of_its_work(now):
     def settle() -> None:
         now[0] += next(waits)
 
-    assert Clock({"one": working(now, 1.0)}, warm=1, settle=settle).until(1).seconds("one") == (6.0,)
+    assert Clock({"one": working(now, 1.0)}, warm_runs=1, synchronize=settle).run_until(1).seconds("one") == (6.0,)
 
 
 def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now, monkeypatch):
@@ -115,13 +128,13 @@ def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now
         called.append(name)
 
     waits = []
-    monkeypatch.setattr(costs, "settle", waits.append)
+    monkeypatch.setattr(costs, "synchronize_device", waits.append)
     parts = {"one": partial(part, "one", 9.0, 2.0), "many": partial(part, "many", 30.0, 30.0)}
-    clock = costs.timed(parts, None, 2, warm=1, alike={"one"})
+    clock = costs.time_parts(parts, None, 2, warm_runs=1, rewarmed={"one"})
     assert (clock.seconds("one"), clock.seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
     assert called.count("one") == 6 and called.count("many") == 3
     assert len(waits) == 2 * 6 + 3, "a device is waited for before, between and after"
-    assert costs.timed(parts, None, 2, warm=1).seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
+    assert costs.time_parts(parts, None, 2, warm_runs=1).seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
 
 
 def test_streams_take_turns_by_the_time_they_have_had(now):
@@ -130,20 +143,22 @@ def test_streams_take_turns_by_the_time_they_have_had(now):
             now[0] += seconds
             yield number
 
-    made = [(key, at) for key, _, at in taking_turns({"slow": stream(3.0, 2), "fast": stream(1.0, 5)})]
+    made = [(key, at) for key, _, at in alternate_streams({"slow": stream(3.0, 2), "fast": stream(1.0, 5)})]
     assert made == [("slow", 3.0), ("fast", 1.0), ("fast", 2.0), ("fast", 3.0), ("slow", 6.0), ("fast", 4.0), ("fast", 5.0)]
 
 
 def test_runs_that_another_program_disturbed_are_no_verdict():
     calm, torn = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05], [1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
-    assert busy(middle_half(calm), "it") == "" and "spans 67% of their median; at most 25%" in busy(middle_half(torn), "it")
-    assert spread([calm, [2.0 * one for one in calm]]) == pytest.approx(0.0), (
+    assert explain_spread(relative_iqr(calm), "it") == "" and "spans 67% of their median; at most 25%" in explain_spread(
+        relative_iqr(torn), "it"
+    )
+    assert measure_spread([calm, [2.0 * one for one in calm]]) == pytest.approx(0.0), (
         "a machine that slows for a whole run disturbs no ratio"
     )
-    assert spread([calm, torn]) > 0.2
+    assert measure_spread([calm, torn]) > 0.2
 
 
 def test_a_comparison_of_few_runs_or_of_wide_ones_is_no_verdict():
-    assert unsure(Estimate(1.5, 1.4, 1.6, 6), "it") == ""
-    assert "fewer than 6" in unsure(Estimate(1.5, 1.4, 1.6, 5), "it")
-    assert "spans 53% of it; at most 40%" in unsure(Estimate(1.5, 1.2, 2.0, 6), "it")
+    assert explain_interval(Estimate(1.5, 1.4, 1.6, 6), "it") == ""
+    assert "fewer than 6" in explain_interval(Estimate(1.5, 1.4, 1.6, 5), "it")
+    assert "spans 53% of it; at most 40%" in explain_interval(Estimate(1.5, 1.2, 2.0, 6), "it")

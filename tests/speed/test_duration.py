@@ -11,14 +11,14 @@ from specviz.evidence.serving_setups.setups_run import SetupEffort
 from specviz.evidence.serving_setups.setups_run import stage_seconds as of_setups
 from specviz.progress import estimate_seconds_left
 from specviz.speed import duration
-from specviz.speed.duration import Pace, paced
+from specviz.speed.duration import DecodingPace, measure_pace
 from specviz.speed.methods_run import SAMPLING, TIMING, WARMING
-from specviz.speed.methods_run import stage_seconds as of_methods
-from specviz.speed.passage import ALONE, SPECULATIVE, TimedRound
-from specviz.speed.passage_run import stage_seconds as of_passage
+from specviz.speed.methods_run import estimate_stage_seconds as of_methods
+from specviz.speed.passage import SPECULATIVE, TARGET_ONLY, TimedRound
+from specviz.speed.passage_run import estimate_stage_seconds as of_passage
 from specviz.speed.prediction.plan_run import COSTS, COUNTING, PlanEffort
 from specviz.speed.prediction.plan_run import TIMING as PLAN_TIMING
-from specviz.speed.prediction.plan_run import stage_seconds as of_plan
+from specviz.speed.prediction.plan_run import estimate_stage_seconds as of_plan
 
 
 def of_tokens(count: int) -> SimpleNamespace:
@@ -27,17 +27,17 @@ def of_tokens(count: int) -> SimpleNamespace:
 
 
 def test_a_pace_is_the_first_round_apart_the_median_of_the_later_ones_and_the_tokens_of_all():
-    pace = Pace.of([1.0, 1.2, 1.4, 9.4], [of_tokens(n) for n in (1, 3, 2, 2)])
+    pace = DecodingPace.of([1.0, 1.2, 1.4, 9.4], [of_tokens(n) for n in (1, 3, 2, 2)])
     assert (pace.first, pace.each, pace.tokens) == (1.0, pytest.approx(0.2), 2.0)
     assert pace.text(20) == pytest.approx(1.0 + 9 * 0.2) and pace.text(1) == 1.0
-    assert Pace.of([0.5], [of_tokens(1)]) == Pace(0.5, 0.5, 1.0), "one round stands for the later ones"
+    assert DecodingPace.of([0.5], [of_tokens(1)]) == DecodingPace(0.5, 0.5, 1.0), "one round stands for the later ones"
 
 
 def test_a_probe_makes_a_few_rounds_and_no_more(monkeypatch):
     times = iter([0.0, 5.0, 6.0, 7.0])
     monkeypatch.setattr(duration, "time", SimpleNamespace(perf_counter=lambda: next(times)))
     rounds = iter([of_tokens(2)] * 9)
-    assert paced(rounds, 3) == Pace(5.0, 1.0, 2.0)
+    assert measure_pace(rounds, 3) == DecodingPace(5.0, 1.0, 2.0)
     assert len(list(rounds)) == 6
 
 
@@ -55,12 +55,12 @@ def test_work_that_stands_still_takes_ever_longer():
 
 
 def test_a_machine_that_is_twice_as_slow_doubles_what_every_page_says():
-    quick, slow = ([Pace(0.3 * k, 0.1 * k), Pace(0.5 * k, 0.2 * k, 2.0)] for k in (1, 2))
+    quick, slow = ([DecodingPace(0.3 * k, 0.1 * k), DecodingPace(0.5 * k, 0.2 * k, 2.0)] for k in (1, 2))
     effort, setups = PlanEffort(16, 32, 9), SetupEffort(24, 3, 24, 1, 96)
     places = [((1, 2), (3, 4, 5))] * 3
 
-    def seconds(paces: list[Pace], k: int) -> list[float]:
-        rounds = [TimedRound(ALONE, of_tokens(1), 0.3 * k), TimedRound(SPECULATIVE, of_tokens(2), 0.5 * k)]
+    def seconds(paces: list[DecodingPace], k: int) -> list[float]:
+        rounds = [TimedRound(TARGET_ONLY, of_tokens(1), 0.3 * k), TimedRound(SPECULATIVE, of_tokens(2), 0.5 * k)]
         ways = {("fp32", setups_run.ALONE): paces[0], ("fp32", setups_run.SPECULATIVE): paces[1]}
         return [
             sum(of_passage(rounds, 128)),
@@ -73,15 +73,17 @@ def test_a_machine_that_is_twice_as_slow_doubles_what_every_page_says():
 
 
 def test_methods_are_counted_by_their_texts_and_chunks_of_samples():
-    found = of_methods([Pace(1.0, 0.5), Pace(2.0, 0.25, 2.0)], 5, 3, 150)
+    found = of_methods([DecodingPace(1.0, 0.5), DecodingPace(2.0, 0.25, 2.0)], 5, 3, 150)
     texts = (1.0 + 4 * 0.5) + (2.0 + 1.5 * 0.25)
     assert found[TIMING] == pytest.approx(3 * texts) and found[WARMING] > texts
-    assert found[SAMPLING] == pytest.approx(2 * of_methods([Pace(1.0, 0.5), Pace(2.0, 0.25, 2.0)], 5, 3, 100)[SAMPLING])
+    assert found[SAMPLING] == pytest.approx(
+        2 * of_methods([DecodingPace(1.0, 0.5), DecodingPace(2.0, 0.25, 2.0)], 5, 3, 100)[SAMPLING]
+    )
     assert sum(of_methods([], 5, 3, 150).values()) > 0.0, "where no method runs there is still a whole to share"
 
 
 def test_a_plan_without_the_clock_costs_no_probes_and_one_that_measures_counts_and_times():
-    target, drafted = Pace(0.3, 0.1), Pace(0.5, 0.2, 2.0)
+    target, drafted = DecodingPace(0.3, 0.1), DecodingPace(0.5, 0.2, 2.0)
     without = of_plan(target, drafted, 48, 16, (1, 2), PlanEffort(16, 32, 0))
     assert without[COSTS] == 0.0 and sum(without.values()) > 0.0
     checked = of_plan(target, drafted, 48, 16, (1, 2), PlanEffort(16, 32, 9, check=True))
@@ -90,7 +92,10 @@ def test_a_plan_without_the_clock_costs_no_probes_and_one_that_measures_counts_a
 
 
 def test_a_setup_that_cannot_be_served_costs_nothing_and_a_mistake_is_not_read():
-    paces = {("int8", setups_run.ALONE): Pace(0.2, 0.1), ("int8-pass", setups_run.SPECULATIVE): Pace(0.4, 0.3, 2.0)}
+    paces = {
+        ("int8", setups_run.ALONE): DecodingPace(0.2, 0.1),
+        ("int8-pass", setups_run.SPECULATIVE): DecodingPace(0.4, 0.3, 2.0),
+    }
     found = of_setups(paces, [((1,), (2, 3))], 2, SetupEffort(10, 3, 8, 1, 4))
     assert found[setups_run.READING] == pytest.approx(2 * 0.1)
     assert found[setups_run.CHECKING] == pytest.approx(10 * (0.3 + 3 * 0.1))

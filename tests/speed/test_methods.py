@@ -16,8 +16,15 @@ from specviz.errors import SettingsError, TraceError
 from specviz.models.remembered import RememberingPair
 from specviz.settings import Settings
 from specviz.speed import methods_run
-from specviz.speed.methods import CHOICES, ENTRIES, MethodComparison, chosen, from_json, to_json
-from specviz.speed.methods_run import compare_methods, counted, first_token
+from specviz.speed.methods import (
+    DISTRIBUTIONS,
+    DRAFTING_METHODS,
+    MethodComparison,
+    choose_distribution,
+    dump_comparisons,
+    load_comparisons,
+)
+from specviz.speed.methods_run import compare_methods, count_draft_tokens, sample_first_token
 
 BASE = Settings(prompt="Once upon a time", length=12, gamma=3)
 DRAWS = 250
@@ -26,11 +33,11 @@ DRAWS = 250
 @pytest.fixture(scope="module")
 def shown(pair) -> MethodComparison:
     """Every row at temperature 1."""
-    return compare_methods(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
+    return compare_methods(pair, choose_distribution(BASE, "1"), runs=2, draws=DRAWS)
 
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
-    assert [row.key for row in shown.rows] == list(ENTRIES)
+    assert [row.key for row in shown.rows] == list(DRAFTING_METHODS)
     assert [row.key for row in shown.rows if row.reason] == ["medusa", "medusa-wide", "eagle", "eagle-wide", "early-exit"]
     assert "no EAGLE head" in shown.row("eagle").reason
     assert "no Medusa heads" in shown.row("medusa").reason and "no trained exit" in shown.row("early-exit").reason
@@ -45,8 +52,8 @@ def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(shown):
 
 
 def test_counts_are_those_of_the_rounds(pair):
-    trace = run(pair, replace(chosen(BASE, "1"), proposer="tree", tree="2-1"), bars=0)
-    found = counted(trace.rounds)
+    trace = run(pair, replace(choose_distribution(BASE, "1"), proposer="tree", tree="2-1"), bars=0)
+    found = count_draft_tokens(trace.rounds)
     looked = [one for round_ in trace.rounds for one in round_.proposals if one.accepted is not None]
     assert sum(found["checked"]) == len(looked)
     assert sum(found["accepted"]) == sum(one.accepted for one in looked)
@@ -58,9 +65,9 @@ def test_counts_are_those_of_the_rounds(pair):
 def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
     """In rounds with all their draft tokens, the token rule checks a draft token as often as the one before it was accepted."""
     for rule in ("token", "block"):
-        trace = run(pair, replace(chosen(BASE, "1"), rule=rule, length=40), bars=0)
+        trace = run(pair, replace(choose_distribution(BASE, "1"), rule=rule, length=40), bars=0)
         rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
-        found = counted(rounds)
+        found = count_draft_tokens(rounds)
         lengths = [len(one.accepted_path) for one in rounds]
         at_least = tuple(sum(length > place for length in lengths) for place in range(BASE.gamma))
         before = (len(rounds),) * BASE.gamma if rule == "block" else (len(rounds), *at_least)[: len(found["checked"])]
@@ -95,14 +102,16 @@ def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(shown):
 
 
 def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_blank(pair):
-    found = compare_methods(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
+    found = compare_methods(
+        pair, choose_distribution(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical")
+    )
     assert found.row("typical").coincides and not found.row("typical").exact
     assert all("temperature 0" in found.row(key).reason for key in ("tree", "several", "several-kseq"))
     assert found.row("tree").trace is None and found.row("tree").per_pass is None
 
 
 def test_a_kept_round_is_one_of_the_run(pair, shown):
-    whole = run(pair, ENTRIES["tree"].under(chosen(BASE, "1")), bars=7)
+    whole = run(pair, DRAFTING_METHODS["tree"].under(choose_distribution(BASE, "1")), bars=7)
     kept = shown.row("tree").trace
     (one,) = kept.rounds
     assert one in whole.rounds
@@ -111,24 +120,24 @@ def test_a_kept_round_is_one_of_the_run(pair, shown):
 
 
 def test_a_file_gives_the_comparisons_back_and_damage_is_one_sentence(shown):
-    text = to_json({"1": shown})
-    assert from_json(text) == {"1": shown}
+    text = dump_comparisons({"1": shown})
+    assert load_comparisons(text) == {"1": shown}
     for broken in ("{", "[]", '{"schema": "x", "comparisons": {}}', text.replace('"key": "tree"', '"key": "bush"')):
         with pytest.raises(TraceError, match="drafting methods"):
-            from_json(broken)
+            load_comparisons(broken)
 
 
 def test_choices_are_the_pages_and_others_are_refused():
-    assert chosen(replace(BASE, top_k=3).with_uniform(0, "accept", 0.1), "top-p .9") == replace(BASE, top_p=0.9)
-    assert chosen(BASE, "0").temperature == 0.0 and list(CHOICES) == ["0", "1", "top-p .9"]
+    assert choose_distribution(replace(BASE, top_k=3).with_uniform(0, "accept", 0.1), "top-p .9") == replace(BASE, top_p=0.9)
+    assert choose_distribution(BASE, "0").temperature == 0.0 and list(DISTRIBUTIONS) == ["0", "1", "top-p .9"]
     with pytest.raises(SettingsError, match="choice"):
-        chosen(BASE, "2")
+        choose_distribution(BASE, "2")
 
 
 def test_draws_of_the_first_token_add_up_over_pieces(pair):
     remembering = RememberingPair(pair, len(pair.encode(BASE.prompt)) + 1)
     shares = []
-    first = first_token(remembering, chosen(BASE, "1"), 250, shares.append)
+    first = sample_first_token(remembering, choose_distribution(BASE, "1"), 250, shares.append)
     assert shares == [0.4, 0.8, 1.0]
     assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.probs)
 
@@ -145,7 +154,7 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
     out = tmp_path / "methods.json"
     asked = ["methods", "--runs", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
-    assert list(from_json(out.read_text())) == list(CHOICES)
+    assert list(load_comparisons(out.read_text())) == list(DISTRIBUTIONS)
     out.write_text("dear reader")
     monkeypatch.setattr(loading, "load_pair", None)  # nothing is begun
     with pytest.raises(SettingsError, match="an earlier record of the same kind"):
@@ -158,7 +167,7 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
 def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders):
     for pair in encoder_decoders.values():
         found = compare_methods(
-            pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
+            pair, choose_distribution(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
         )
         assert found.row("draft").tokens == BASE.length and not found.row("draft").reason
         assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper

@@ -8,7 +8,7 @@ from math import exp, log
 import pytest
 
 from specviz.records import ASSETS
-from specviz.speed.opening import LEAST_Q, fluency, lacking
+from specviz.speed.opening import MIN_DRAFT_PROBABILITY, compute_fluency, explain_unsuitable
 from specviz.trace import Trace
 from tests import traces
 
@@ -38,7 +38,7 @@ def written(trace, *ids):
 
 
 def test_a_run_that_fits_is_kept():
-    assert lacking(fit()) == "" == lacking(written(fit(), 11, 12, 13, 14, 15))
+    assert explain_unsuitable(fit()) == "" == explain_unsuitable(written(fit(), 11, 12, 13, 14, 15))
 
 
 def test_each_sentence_of_the_rule_leaves_a_run_out():
@@ -53,12 +53,12 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
         ),
         "in a row stand in it twice": replace(trace, prompt_ids=trace.prompt_ids + trace.output_ids[:2]),
         "a token stands in it more than": written(trace, 11, 12, 11, 13, 11),
-        "probability below": replace(trace, rounds=(first, with_q(last, LEAST_Q / 2))),
+        "probability below": replace(trace, rounds=(first, with_q(last, MIN_DRAFT_PROBABILITY / 2))),
     }
     for words, one in cases.items():
-        assert words in lacking(one), (words, lacking(one))
-    edge = replace(trace, rounds=(first, with_q(last, LEAST_Q)))
-    assert lacking(edge) == "", "the least itself is allowed"
+        assert words in explain_unsuitable(one), (words, explain_unsuitable(one))
+    edge = replace(trace, rounds=(first, with_q(last, MIN_DRAFT_PROBABILITY)))
+    assert explain_unsuitable(edge) == "", "the least itself is allowed"
 
 
 def test_fluency_is_the_mean_log_probability_of_what_was_written():
@@ -68,10 +68,10 @@ def test_fluency_is_the_mean_log_probability_of_what_was_written():
     probs = first.distributions[place]
     expected = [first.proposals[i].p for i in first.accepted_path] + [probs.p[probs.tokens.index(first.ending.token)]]
     expected += [last.proposals[0].p, last.distributions[-1].p[last.distributions[-1].tokens.index(last.ending.token)]]
-    assert fluency(trace) == pytest.approx(sum(map(log, expected)) / len(expected))
-    assert 0.0 < exp(fluency(trace)) <= 1.0
+    assert compute_fluency(trace) == pytest.approx(sum(map(log, expected)) / len(expected))
+    assert 0.0 < exp(compute_fluency(trace)) <= 1.0
 
 
 def test_the_shipped_opening_keeps_the_rule():
     trace = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
-    assert lacking(trace) == ""
+    assert explain_unsuitable(trace) == ""

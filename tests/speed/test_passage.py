@@ -14,7 +14,7 @@ from specviz.errors import TraceError
 from specviz.figures.narration import motions
 from specviz.settings import Settings
 from specviz.speed import passage_run
-from specviz.speed.passage import ALONE, SPECULATIVE, Passage, TimedRound, from_json, origins, to_json
+from specviz.speed.passage import SPECULATIVE, TARGET_ONLY, Passage, TimedRound, dump_passages, label_origins, load_passages
 from specviz.trace import Decision, Ending, Round
 from specviz.web.one_round.stage import read_cursor
 from specviz.web.whole_text import divergence as figures
@@ -25,7 +25,7 @@ SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, length=24, g
 
 @pytest.fixture(scope="module")
 def one(pair) -> Passage:
-    return passage_run.write(pair, SETTINGS, runs=2)
+    return passage_run.write_passage(pair, SETTINGS, runs=2)
 
 
 def draft_token(token: int, accepted: bool | None) -> Decision:
@@ -38,10 +38,10 @@ def round_of(*accepted: bool | None, kind: str = "residual", token: int | None =
 
 
 def test_the_origin_of_a_token_follows_from_the_round_alone():
-    assert origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
-    assert origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
-    assert origins(round_of(kind="bonus")) == ((9, "target"),)
-    assert origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
+    assert label_origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
+    assert label_origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
+    assert label_origins(round_of(kind="bonus")) == ((9, "target"),)
+    assert label_origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
 
 
 def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
@@ -60,7 +60,7 @@ def test_the_first_lane_is_the_target_alone(one):
 
 
 def test_at_temperature_0_both_lanes_write_one_text(pair):
-    cold = passage_run.write(pair, replace(SETTINGS, temperature=0.0), runs=1)
+    cold = passage_run.write_passage(pair, replace(SETTINGS, temperature=0.0), runs=1)
     assert cold.same_text and "token for token" in words.texts_sentence(cold)
     assert set(cold.read.beta) <= {0.0, 1.0}
 
@@ -70,18 +70,18 @@ def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pa
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     events = []
-    for event in passage_run.writing(pair, SETTINGS):
+    for event in passage_run.stream_rounds(pair, SETTINGS):
         for _ in range(50):
             time.perf_counter()
         events.append(event)
-    for lane in (ALONE, SPECULATIVE):
+    for lane in (TARGET_ONLY, SPECULATIVE):
         mine = [event.at for event in events if event.lane == lane]
         assert mine == sorted(mine)
-    alone = [event for event in events if event.lane == ALONE]
+    alone = [event for event in events if event.lane == TARGET_ONLY]
     assert alone[-1].at < 10 * SETTINGS.length, "fifty ticks between any two rounds would make more than a thousand"
     spent, both = (
-        {ALONE: 0.0, SPECULATIVE: 0.0},
-        min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (ALONE, SPECULATIVE)),
+        {TARGET_ONLY: 0.0, SPECULATIVE: 0.0},
+        min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (TARGET_ONLY, SPECULATIVE)),
     )
     for event in events[:both]:
         assert spent[event.lane] == min(spent.values())
@@ -100,7 +100,7 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
             raise Enough
 
     with pytest.raises(Enough):
-        passage_run.write(pair, SETTINGS, 2, on_progress)
+        passage_run.write_passage(pair, SETTINGS, 2, on_progress)
     assert seen[0][1] == "Warming up" and seen[-1][2] == 5
     assert all(0.0 <= share <= 1.0 for share, _, _ in seen)
 
@@ -108,19 +108,19 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
 def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
     def events(fast: float, token: int = 9) -> list[TimedRound]:
         return [
-            TimedRound(ALONE, round_of(kind="bonus"), 1.0),
+            TimedRound(TARGET_ONLY, round_of(kind="bonus"), 1.0),
             TimedRound(SPECULATIVE, round_of(True, kind="bonus", token=token), fast),
         ]
 
-    empty = passage_run.so_far(pair, SETTINGS, events(0.5))
-    found = passage_run.measured(empty, [events(0.5), events(1.0), events(0.8)])
+    empty = passage_run.build_passage(pair, SETTINGS, events(0.5))
+    found = passage_run.add_rates(empty, [events(0.5), events(1.0), events(0.8)])
     assert found.factors == (4.0, 2.0, 2.5) and found.middle == 2 and found.speculative.clock == (0.8,)
-    other = passage_run.measured(empty, [events(0.5), events(1.0), events(0.8, token=8)])
+    other = passage_run.add_rates(empty, [events(0.5), events(1.0), events(0.8, token=8)])
     assert other.speculative.clock == (0.5,), "another text's clock does not fit this one"
 
 
 def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(one):
-    (back,) = from_json(to_json({"here": one})).values()
+    (back,) = load_passages(dump_passages({"here": one})).values()
     assert back.target == one.target and back.settings == one.settings
     assert back.speculative.tokens[-1].at == pytest.approx(one.speculative.seconds, abs=1e-5)
     assert replace(one, target=replace(one.target, clock=tuple(2 * at for at in one.target.clock))) == one
@@ -128,16 +128,16 @@ def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(
 
 @pytest.mark.parametrize("damage", ("schema", "clock", "lanes", "text"))
 def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
-    record = json.loads(to_json({"here": one}))
+    record = json.loads(dump_passages({"here": one}))
     if damage == "schema":
         record["schema"] = "other"
     elif damage == "clock":
-        record["passages"]["here"][ALONE]["clock"][3] = 0.0
+        record["passages"]["here"][TARGET_ONLY]["clock"][3] = 0.0
     elif damage == "lanes":
         del record["passages"]["here"][SPECULATIVE]
     text = "{" if damage == "text" else json.dumps(record)
     with pytest.raises(TraceError, match="passage"):
-        from_json(text)
+        load_passages(text)
 
 
 def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
@@ -192,7 +192,7 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(one):
 
 
 def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
-    assert {part["value"] for part in words.sums(passage_run.so_far(pair, SETTINGS, []))} == {"…"}
+    assert {part["value"] for part in words.sums(passage_run.build_passage(pair, SETTINGS, []))} == {"…"}
 
 
 def test_the_legend_counts_in_plurals(one):
@@ -215,8 +215,8 @@ def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(o
 
 
 def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
-    events = [event for event in passage_run.writing(pair, SETTINGS)][:10]
-    half = passage_run.so_far(pair, SETTINGS, events)
+    events = [event for event in passage_run.stream_rounds(pair, SETTINGS)][:10]
+    half = passage_run.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
     payload = words.lanes_payload(half, done=False)
     assert payload["end"] >= half.target.seconds * SETTINGS.length / tokens > half.target.seconds

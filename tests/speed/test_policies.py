@@ -14,27 +14,27 @@ from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.settings import Settings
 from specviz.speed import policies
 from specviz.speed.estimate import Estimate
-from specviz.speed.policies import AGAIN, BEST, CEILING, FIXED, UntimedModel, compare
+from specviz.speed.policies import BEST_FIXED, BEST_FIXED_AGAIN, CEILING, FIXED_LENGTHS, UntimedModel, compare_policies
 
 
 @pytest.fixture(scope="module")
 def comparison(pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
-        (found,) = compare(pair, length=12, runs=2, temperatures=(1.0,), say=lambda _: None)
+        (found,) = compare_policies(pair, length=12, runs=2, temperatures=(1.0,), log=lambda _: None)
     return found
 
 
 def test_every_policy_stands_beside_the_best_fixed_length_and_its_second_run(comparison):
-    assert set(comparison.fixed) == set(FIXED) and comparison.best in FIXED
+    assert set(comparison.fixed) == set(FIXED_LENGTHS) and comparison.best in FIXED_LENGTHS
     assert comparison.fixed[comparison.best].value == max(rate.value for rate in comparison.fixed.values())
-    assert list(comparison.paired)[:2] == [BEST, AGAIN]
-    assert set(comparison.paired) - {BEST, AGAIN} == set(LENGTHS) - {"fixed"}
-    assert comparison.paired[BEST].gain == Estimate(1.0, 1.0, 1.0, 2, "times")
+    assert list(comparison.paired)[:2] == [BEST_FIXED, BEST_FIXED_AGAIN]
+    assert set(comparison.paired) - {BEST_FIXED, BEST_FIXED_AGAIN} == set(LENGTHS) - {"fixed"}
+    assert comparison.paired[BEST_FIXED].gain == Estimate(1.0, 1.0, 1.0, 2, "times")
 
 
 def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(comparison):
-    best, again = comparison.paired[BEST], comparison.paired[AGAIN]
+    best, again = comparison.paired[BEST_FIXED], comparison.paired[BEST_FIXED_AGAIN]
     assert (best.tokens_per_pass, best.draft_tokens, best.accepted) == (again.tokens_per_pass, again.draft_tokens, again.accepted)
     for row in comparison.paired.values():
         assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.accepted), (
@@ -46,8 +46,10 @@ def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(compar
 def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once"})
     seen = []
-    monkeypatch.setattr(policies, "_run", lambda pair, settings, ids, lap: seen.append((settings.seed, settings.gamma)) or [])
-    clock = policies.timed(pair, {name: Settings(gamma=name) for name in (1, 2, 3)}, 2, lambda _: None)
+    monkeypatch.setattr(
+        policies, "_decode_prompt", lambda pair, settings, ids, lap: seen.append((settings.seed, settings.gamma)) or []
+    )
+    clock = policies.time_settings(pair, {name: Settings(gamma=name) for name in (1, 2, 3)}, 2, lambda _: None)
     assert seen == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (2, 2)]
     assert all(len(clock.seconds(name)) == 2 for name in (1, 2, 3)), "the first run warms up"
 
@@ -56,17 +58,17 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
     monkeypatch.setattr(
         UntimedModel,
         "distributions",
-        lambda self, rows, block: self.lap.leave_out(1000.0) or self.source.distributions(rows, block),
+        lambda self, rows, block: self.lap.exclude(1000.0) or self.source.distributions(rows, block),
     )
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
     settings = Settings(lengths=CEILING, length=4)
-    clock = policies.timed(pair, {CEILING: settings, "none": replace(settings, lengths="fixed")}, 1, lambda _: None)
+    clock = policies.time_settings(pair, {CEILING: settings, "none": replace(settings, lengths="fixed")}, 1, lambda _: None)
     assert clock.seconds(CEILING)[0] < 0.0 < clock.seconds("none")[0]
 
 
 def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
-    monkeypatch.setattr(policies, "FIXED", (1, 2))
+    monkeypatch.setattr(policies, "FIXED_LENGTHS", (1, 2))
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"]
     assert main(["bench", *folders, "--policies", "--runs", "1", "--max-new-tokens", "8"]) == 0
     said = capsys.readouterr().out

@@ -21,8 +21,8 @@ from specviz.models.pairs.shallow import cut, depth, shallow
 from specviz.settings import Settings
 from specviz.speed import preflight
 from specviz.speed.costs import measure_costs
-from specviz.speed.expected import _depths, _extended, measure_expected
-from specviz.speed.preflight import check
+from specviz.speed.expected import _choose_depths, _extrapolate_layers, measure_pass_times
+from specviz.speed.preflight import check_pair
 from tests.models.test_families import configuration
 from tests.pairs import tiny_model, write_pair
 
@@ -36,7 +36,7 @@ def folders(pair_folders, tmp_path):
 
 
 def said(target, draft, **more):
-    return check(str(target), str(draft), device="cpu", probe=False, **more)
+    return check_pair(str(target), str(draft), device="cpu", probe=False, **more)
 
 
 def change(folder, name, **more):
@@ -50,7 +50,7 @@ def test_a_pair_of_the_hub_is_known_before_a_byte_of_its_weights_is_fetched(hub,
         hub.add(f"owner/{folder.name}", folder, gated="auto", account="")
     for repo in hub.repos.values():
         repo.gated = False
-    found = check("owner/target@v1.0", "owner/draft", device="cpu")
+    found = check_pair("owner/target@v1.0", "owner/draft", device="cpu")
     assert found.ready and found.all_problems == () and hub.contents() == []
     assert (found.target.revision, found.target.commit) == ("v1.0", hub.repos["owner/target"].revisions["main"])
     assert (found.target.license, found.target.family, found.target.supported) == ("mit", "llama", True)
@@ -62,11 +62,11 @@ def test_a_pair_of_the_hub_is_known_before_a_byte_of_its_weights_is_fetched(hub,
     assert found.download_bytes == sizes > 0
     download(found.listings)
     assert load_pair("owner/target@v1.0|owner/draft", "cpu").vocabulary == found.target.vocabulary
-    assert check("owner/target@v1.0", "owner/draft", "cpu", probe=False).download_bytes == 0
+    assert check_pair("owner/target@v1.0", "owner/draft", "cpu", probe=False).download_bytes == 0
 
 
 def test_the_record_is_json_and_has_what_follows_from_its_fields(pair_folders):
-    record = json.loads(json.dumps(check(*map(str, pair_folders), device="cpu").to_record(), allow_nan=False))
+    record = json.loads(json.dumps(check_pair(*map(str, pair_folders), device="cpu").to_record(), allow_nan=False))
     assert record["schema"] == preflight.SCHEMA and record["ready"] is True and record["download_bytes"] == 0
     assert record["memory_bytes"] == record["target"]["memory_bytes"] + record["draft"]["memory_bytes"]
     assert record["expected"]["one"]["value"] > 0 and "listings" not in record
@@ -152,7 +152,7 @@ def test_seventy_billion_parameters_on_this_machine_are_a_sentence_with_the_numb
     )
     config.save_pretrained(folders[0])
     monkeypatch.setattr(fit, "free_bytes", lambda device: 16_000_000_000)
-    found = check(*map(str, folders), device="cpu")
+    found = check_pair(*map(str, folders), device="cpu")
     assert round(found.target.parameters / 1e9, 1) == 70.6 and found.expected is None and not found.ready
     assert any(
         "needs about 338.66 GB of memory in float32" in problem and "16.00 GB are free" in problem for problem in found.problems
@@ -249,17 +249,17 @@ def test_weights_in_half_precision_run_on_a_processor_in_either_type_and_it_is_s
 def test_an_unknown_device_or_number_type_is_refused(pair_folders):
     for more in ({"device": "tpu"}, {"dtype": "int3"}):
         with pytest.raises(SettingsError):
-            check(*map(str, pair_folders), **more)
+            check_pair(*map(str, pair_folders), **more)
 
 
 def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
     shares = []
-    check(*map(str, pair_folders), device="cpu", on_progress=lambda share, what: shares.append((share, what)))
+    check_pair(*map(str, pair_folders), device="cpu", on_progress=lambda share, what: shares.append((share, what)))
     assert [share for share, _ in shares] == sorted(share for share, _ in shares)
     assert {"the target's files", "the draft's files", "the tokenizers", "the time of a pass"} == {what for _, what in shares}
     hub.add("owner/model", pair_folders[0])
     with pytest.raises(DownloadStopped):
-        check("owner/model", str(pair_folders[1]), cancelled=lambda: True)
+        check_pair("owner/model", str(pair_folders[1]), cancelled=lambda: True)
 
 
 # What a pass will take --------------------------------------------------------------------------------------------------
@@ -279,22 +279,25 @@ def test_a_shallow_model_is_the_first_layers_of_the_real_one(family):
 
 def test_layers_that_are_left_out_are_added_in_proportion_run_by_run():
     """One layer 2 s and four 5 s: each further layer 1 s, so ten take 11 s. A run in which four were faster than one adds nothing."""
-    assert _extended({1: [2.0, 9.0], 4: [5.0, 6.0]}, 10, 1) == [11.0, 6.0]
-    assert _extended({10: [4.0, 8.0]}, 10, 4) == [1.0, 2.0]
+    assert _extrapolate_layers({1: [2.0, 9.0], 4: [5.0, 6.0]}, 10, 1) == [11.0, 6.0]
+    assert _extrapolate_layers({10: [4.0, 8.0]}, 10, 4) == [1.0, 2.0]
 
 
 def test_all_layers_are_timed_where_they_are_small_and_at_least_two_where_they_are_large():
     config = LlamaConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=12, num_attention_heads=2, vocab_size=300)
     each = 4 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64)  # four bytes: attention, feed-forward, two norms
-    assert _depths(config, torch.float32, 12 * each) == (12,)
-    assert _depths(config, torch.float32, 5 * each) == (1, 5) and _depths(config, torch.bfloat16, 5 * each) == (1, 10)
-    assert _depths(config, torch.float32, 0) == (1, 2)
+    assert _choose_depths(config, torch.float32, 12 * each) == (12,)
+    assert _choose_depths(config, torch.float32, 5 * each) == (1, 5) and _choose_depths(config, torch.bfloat16, 5 * each) == (
+        1,
+        10,
+    )
+    assert _choose_depths(config, torch.float32, 0) == (1, 2)
 
 
 @pytest.mark.parametrize("family", ("gpt2", "gemma3_text", "opt"))
 def test_every_family_is_probed_by_its_own_layers(family):
     config = configuration(family, **{"max_position_embeddings": 128} if family != "gpt2" else {"n_positions": 128})
-    found = measure_expected(config, config, CPU, torch.float32)
+    found = measure_pass_times(config, config, CPU, torch.float32)
     assert 0 < found.one.low <= found.one.value <= found.one.high and found.draft.value > 0
     assert found.factor(1.0) < found.factor(5.0)
 
@@ -306,12 +309,12 @@ def test_models_of_a_short_context_and_few_tokens_are_probed_too():
     )
     wide = GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=64)
     for pair in ((config, wide), (wide, config)):
-        assert measure_expected(*pair, CPU, torch.float32).block.value > 0
+        assert measure_pass_times(*pair, CPU, torch.float32).block.value > 0
 
 
 def test_an_encoder_decoder_pair_is_probed_too(encoder_decoder_folders):
     for folders in encoder_decoder_folders.values():
-        assert check(*map(str, folders), device="cpu").expected.one.value > 0
+        assert check_pair(*map(str, folders), device="cpu").expected.one.value > 0
 
 
 def test_a_machine_without_memory_for_the_probe_leaves_it_out(pair_folders, monkeypatch):
@@ -319,7 +322,7 @@ def test_a_machine_without_memory_for_the_probe_leaves_it_out(pair_folders, monk
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(preflight, "measure_expected", full)
-    found = check(*map(str, pair_folders), device="cpu")
+    found = check_pair(*map(str, pair_folders), device="cpu")
     assert found.ready and found.expected is None and any("too little memory left" in note for note in found.notes)
 
 
@@ -332,7 +335,7 @@ def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(st
     configs = [load_config(place) for place in (entry.target, entry.draft)]
     expected, real = [], []
     for _ in range(3):
-        expected.append(measure_expected(*configs, CPU, torch.float32, layer_bytes=layer_bytes))
+        expected.append(measure_pass_times(*configs, CPU, torch.float32, layer_bytes=layer_bytes))
         real.append(measure_costs(storybook, Settings(gamma=4, length=64), ids, 25))
     for name in ("one", "block", "draft"):
         ours, theirs = (min(getattr(one, name).value for one in many) for many in (expected, real))

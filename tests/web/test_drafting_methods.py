@@ -12,7 +12,7 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, widths
 from specviz.speed.estimate import Estimate
-from specviz.speed.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
+from specviz.speed.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.drafting_methods import block_gain, drawings, export, view, work
 from specviz.web.drafting_methods import matrix as figures_matrix
 from specviz.web.drafting_methods import methods as figures
@@ -82,7 +82,7 @@ def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
     assert figures.span(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", DISTRIBUTIONS)
 def test_the_verdict_agrees_with_the_chart(choice):
     one = recorded()[choice]
     said, lines = figures.conclusion(one), {row["name"]: row for row in overview_payload(one)["rows"]}
@@ -96,7 +96,9 @@ def test_the_verdict_agrees_with_the_chart(choice):
 
 def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
     payload = overview_payload(shown)
-    assert [line["key"] for line in payload["rows"]] == list(ENTRIES) == [key for keys in FAMILIES.values() for key in keys]
+    assert (
+        [line["key"] for line in payload["rows"]] == list(DRAFTING_METHODS) == [key for keys in FAMILIES.values() for key in keys]
+    )
     scale = {tick["said"]: tick["at"] for tick in payload["ticks"]}
     assert scale["1"] == payload["unit"] and all(0.0 < at < 1.0 for at in scale.values())
     most = max(row.per_pass for row in shown.rows)
@@ -128,20 +130,22 @@ def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_
 
 
 def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
-    assert not any("," in one.name for one in ENTRIES.values())
-    assert widths(SHAPE) == (3, 2, 1) and ENTRIES["tree-wide"].description.startswith("Three tokens, two after each, one after")
+    assert not any("," in one.name for one in DRAFTING_METHODS.values())
+    assert widths(SHAPE) == (3, 2, 1) and DRAFTING_METHODS["tree-wide"].description.startswith(
+        "Three tokens, two after each, one after"
+    )
 
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():
     seen = opened_page({})
-    assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
+    assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(DRAFTING_METHODS), 2, 15)
     assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"] and seen["chosen"] == "tree-wide"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     seen = opened_page({"distribution": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
-    assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(ENTRIES))
+    assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(DRAFTING_METHODS))
     said = "\n".join(seen["text"])
     for part in ("link's distribution was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
         assert part in said
@@ -151,7 +155,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 
 def test_a_link_leads_to_what_it_was_made_from():
-    for choice in CHOICES:
+    for choice in DISTRIBUTIONS:
         ask = MethodsQuestion(opening(BASE), choice, "typical")
         assert MethodsQuestion.of_link(ask.link(), Settings()) == (ask, [])
     assert MethodsQuestion.of_link({}, BASE)[0].settings.prompt == "Once upon"
@@ -166,10 +170,10 @@ def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
 
 def test_the_recorded_comparison_holds_every_row_under_every_choice():
     found = recorded()
-    assert list(found) == list(CHOICES)
+    assert list(found) == list(DISTRIBUTIONS)
     for choice, one in found.items():
-        assert [row.key for row in one.rows] == list(ENTRIES)
-        assert {key: getattr(one.settings, key) for key in ("temperature", "top_p")} == CHOICES[choice]
+        assert [row.key for row in one.rows] == list(DRAFTING_METHODS)
+        assert {key: getattr(one.settings, key) for key in ("temperature", "top_p")} == DISTRIBUTIONS[choice]
         for row in one.rows:
             assert bool(row.reason) is (row.ms is None) is (row.trace is None)
 
@@ -336,7 +340,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     package = export.offer(state).make()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
-    assert [row["row"] for row in rows] == list(ENTRIES)
+    assert [row["row"] for row in rows] == list(DRAFTING_METHODS)
     for line, row in zip(rows, shown.rows, strict=True):
         assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
     first = shown.row("typical").first
@@ -384,7 +388,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
 def test_every_method_has_a_drawing_of_its_own_and_one_line():
     drawn = {key: make() for key, make in drawings.DRAWINGS.items()}
-    assert list(drawn) == list(ENTRIES) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
+    assert list(drawn) == list(DRAFTING_METHODS) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
     sheet = (ROOT / "assets" / "styles" / "methods.css").read_text(encoding="utf-8")
     for shapes in drawn.values():
         assert len(shapes) >= 3 and {tag for tag, _ in shapes} <= {"rect", "path"}

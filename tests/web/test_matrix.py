@@ -52,12 +52,12 @@ def test_blank_cells_have_their_reason(pair):
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
     from specviz.evidence.matrix.table import lines
-    from specviz.speed.methods import ENTRIES
+    from specviz.speed.methods import DRAFTING_METHODS
     from specviz.web.drafting_methods.state import recorded_matrix
 
     record = recorded_matrix()
     named = [figures.LINES[line] for line in lines()]
-    assert len(set(named)) == len(named) and {one.name for one in ENTRIES.values()} & set(named)
+    assert len(set(named)) == len(named) and {one.name for one in DRAFTING_METHODS.values()} & set(named)
     page = figures.html(record)
     for line in lines():
         assert f"<th scope='row'>{figures.LINES[line]}</th>" in page and f"<th scope='row'>{line}</th>" not in page

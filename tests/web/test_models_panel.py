@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
-from specviz.speed.preflight import check
+from specviz.speed.preflight import check_pair
 from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import Question
@@ -242,7 +242,7 @@ def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
 
 
 def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
-    found = check(str(pair_folders[0]), "/nowhere/at/all", device="cpu", probe=False)
+    found = check_pair(str(pair_folders[0]), "/nowhere/at/all", device="cpu", probe=False)
     lines = {line[""]: line for line in words.rows(found)}
     assert lines["context"]["target"] == f"{found.target.context:,} tokens" and found.target.context
     assert lines["context"]["draft"] == lines["parameters"]["draft"] == "not known"

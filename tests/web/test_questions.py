@@ -10,7 +10,7 @@ import pytest
 
 from specviz.figures.pages import ALL
 from specviz.speed.estimate import Estimate
-from specviz.speed.methods import ENTRIES
+from specviz.speed.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
 from specviz.web.common.frame import PAGES
 from specviz.web.one_token.link import read_state
@@ -97,7 +97,7 @@ def test_the_payload_is_plain_json_whose_links_lead_to_pages():
         if name == "one_token":
             assert read_state(query, known)[1] == []
         if "row" in query:
-            assert query["row"] in ENTRIES
+            assert query["row"] in DRAFTING_METHODS
 
 
 def test_links_can_lead_elsewhere():

@@ -11,7 +11,15 @@ import pytest
 from specviz.errors import TraceError
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.plans import CHOICES, DRAFTS, GAMMAS, SCHEMA, Choice, from_json, to_json
+from specviz.speed.prediction.plans import (
+    PLAN_CHOICES,
+    PLAN_DRAFTS,
+    PLAN_GAMMAS,
+    PLANS_SCHEMA,
+    PlanChoice,
+    dump_plans,
+    load_plans,
+)
 from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.speed import batch, export, surface, timeline, view, work
@@ -54,11 +62,11 @@ def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown)
 def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_measurement():
     """Twice the half width of a 95% interval is four standard errors: beyond it one gap in 16,000 lies by chance, and here are 36."""
     found = recorded()
-    assert list(found) == [choice.key for choice in CHOICES]
-    for choice in CHOICES:
+    assert list(found) == [choice.key for choice in PLAN_CHOICES]
+    for choice in PLAN_CHOICES:
         one = found[choice.key]
-        assert one.settings == replace(choice.under(Settings()), gamma=GAMMAS[-1], length=one.length)
-        assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(GAMMAS)
+        assert one.settings == replace(choice.under(Settings()), gamma=PLAN_GAMMAS[-1], length=one.length)
+        assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(PLAN_GAMMAS)
         for row in one.checked:
             gap = row.gaps["accepted draft tokens"]
             assert abs(gap.value) <= gap.high - gap.low + 1e-9
@@ -67,11 +75,11 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
 
 
 def test_plans_come_back_and_damage_is_refused():
-    text = to_json({"x": planned(0.1)})
-    assert from_json(text) == {"x": planned(0.1)}
-    for damaged in ("[]", "{}", text[:-5], text.replace(f'"{SCHEMA.tag}"', '"other"'), text.replace('"rows"', '"lines"')):
+    text = dump_plans({"x": planned(0.1)})
+    assert load_plans(text) == {"x": planned(0.1)}
+    for damaged in ("[]", "{}", text[:-5], text.replace(f'"{PLANS_SCHEMA.tag}"', '"other"'), text.replace('"rows"', '"lines"')):
         with pytest.raises(TraceError):
-            from_json(damaged)
+            load_plans(damaged)
 
 
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
@@ -185,8 +193,8 @@ def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decima
 @pytest.mark.parametrize("gamma", range(1, 17))
 def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(shown, gamma):
     said = timeline.one_pass(gamma, shown, "Storybook")
-    if gamma > GAMMAS[-1]:
-        assert said.endswith(f"Above {GAMMAS[-1]} draft tokens nothing was timed.")
+    if gamma > PLAN_GAMMAS[-1]:
+        assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
         return
     row, took = shown.row(gamma), shown.costs.part("target", gamma)
     assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
@@ -198,7 +206,7 @@ def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every
     assert timeline.one_pass(1, None, "").endswith("draft token as 1.")
 
 
-@pytest.mark.parametrize("key", [choice.key for choice in CHOICES])
+@pytest.mark.parametrize("key", [choice.key for choice in PLAN_CHOICES])
 def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
     """Formula, prediction and measurement stand side by side at one gamma, and each row works out; the parts of a timed round add up."""
     plan = recorded()[key]
@@ -213,7 +221,7 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
         "said where a longer pass was the cheaper one"
     )
     uncertain = any("too uncertain" in meaning for _, meaning in figures.ways(plan))
-    assert uncertain == (not plan.believed)
+    assert uncertain == (not plan.is_conclusive)
 
 
 def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
@@ -238,8 +246,8 @@ def test_what_the_surface_says_follows_from_the_formula():
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
-    assert of_batches(found, Choice("storybook", "0"))[0] == "storybook 0"
-    key, said = of_batches(found, Choice("ngram", "0.6"))
+    assert of_batches(found, PlanChoice("storybook", "0"))[0] == "storybook 0"
+    key, said = of_batches(found, PlanChoice("ngram", "0.6"))
     assert key == "storybook 0.6" and said.endswith("; there is no record of draft tokens copied from the text so far.")
 
 
@@ -247,7 +255,7 @@ def test_many_texts_are_shown_for_the_drafts_that_were_counted():
 def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(temperature):
     plans = {name: recorded()[f"{name} {temperature}"] for name in view.DRAFTS}
     found = figures.beside(plans)
-    assert [cells[0] for cells, _ in found] == list(DRAFTS)
+    assert [cells[0] for cells, _ in found] == list(PLAN_DRAFTS)
     for (name, gamma, tokens, predicted, measured), _ in found:
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
         assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.said(), seen.factor.said())
@@ -270,7 +278,7 @@ def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     work.make(state, ticket, ask)
     assert state.own and [row.gamma for row in state.shown.rows] == [1, 2, 3] and state.shown.costs is not None
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
-    assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, Choice("ngram"))) and not state.own
+    assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, PlanChoice("ngram"))) and not state.own
 
 
 def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
@@ -320,7 +328,7 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
         package.names
     )
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
-        GAMMAS
+        PLAN_GAMMAS
     )
     words = export.command(shown).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words

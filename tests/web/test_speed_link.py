@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.speed.prediction.plans import Choice
+from specviz.speed.prediction.plans import PlanChoice
 from specviz.web.jobs.queue import Queue
 from specviz.web.speed.sections import followed, running, slider, tabs, what_if
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
@@ -28,7 +28,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 def test_a_link_leads_to_what_it_was_made_from():
     what = {"tab": "what-if", "alpha": 0.0, "c": 0.07, "gamma": 16}
     for ask in (
-        SpeedQuestion(shown_text(), Choice("ngram", "0")),
+        SpeedQuestion(shown_text(), PlanChoice("ngram", "0")),
         SpeedQuestion("The cat sat on the mat."),
         SpeedQuestion(shown_text(), **what),
     ):
@@ -61,7 +61,7 @@ def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, 
 def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
     ask = SpeedQuestion(TEXT)
     state = SpeedState(ask, Queue())
-    assert state.serves(replace(ask, tab="many", alpha=0.3)) and not state.serves(replace(ask, choice=Choice("ngram")))
+    assert state.serves(replace(ask, tab="many", alpha=0.3)) and not state.serves(replace(ask, choice=PlanChoice("ngram")))
 
 
 def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
@@ -75,7 +75,7 @@ def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
 
 
 def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
-    plan, choice = planned(0.5), Choice()
+    plan, choice = planned(0.5), PlanChoice()
     ask = SpeedQuestion(TEXT, choice)
     here = what_if(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
@@ -89,4 +89,4 @@ def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     timeless = replace(plan, costs=None, best=None)
     assert running(choice, timeless, None, 2) is None, "nothing was timed"
     assert running(choice, timeless, batches(), 2).c == batches().c
-    assert running(Choice("ngram"), timeless, batches(), 2) is None, "copying has no draft that was timed"
+    assert running(PlanChoice("ngram"), timeless, batches(), 2) is None, "copying has no draft that was timed"

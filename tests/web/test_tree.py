@@ -13,13 +13,13 @@ from specviz.decoding.run import run
 from specviz.figures.components import component, modules
 from specviz.figures.narration import checked, number
 from specviz.settings import Settings
-from specviz.speed.methods import ENTRIES, chosen
+from specviz.speed.methods import DRAFTING_METHODS, choose_distribution
 from specviz.trace import Decision, Ending, Round, Trace
 from specviz.web.drafting_methods.tree import check_order, layout, mask, tree_payload
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = chosen(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
+BASE = choose_distribution(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
 ROWS = ("draft", "block", "tree-top", "tree", "several", "several-kseq", "ngram", "adversarial", "oracle", "typical")
 
 
@@ -28,7 +28,7 @@ def traces(pair) -> list[Trace]:
     """Every round of every row as a trace of its own."""
     found = []
     for key in ROWS:
-        whole = run(pair, ENTRIES[key].under(BASE), bars=6)
+        whole = run(pair, DRAFTING_METHODS[key].under(BASE), bars=6)
         found += [replace(whole, rounds=(one,)) for one in whole.rounds]
     return found
 
@@ -150,7 +150,7 @@ def test_sentences_of_the_token_rule_state_uniform_threshold_and_verdict(traces)
 
 def test_a_rejected_siblings_residual_is_what_the_next_one_meets(pair):
     """Two siblings: where the first is rejected, the second is checked against its residual, and the payload says so."""
-    whole = run(pair, ENTRIES["tree-top"].under(BASE), bars=6)
+    whole = run(pair, DRAFTING_METHODS["tree-top"].under(BASE), bars=6)
     seconds = 0
     for one in whole.rounds:
         payload = tree_payload(replace(whole, rounds=(one,)))

@@ -217,9 +217,9 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         "1",
     ]
     assert main([*words_, "--max-new-tokens", "8", "--out", str(out)]) == 0
-    from specviz.speed.passage import from_json
+    from specviz.speed.passage import load_passages
 
-    found = from_json(out.read_text(encoding="utf-8"))
+    found = load_passages(out.read_text(encoding="utf-8"))
     assert {(one.settings.gamma, one.settings.length) for one in found.values()} == {(3, 8)}
     assert main([*words_[:-1], "-1"]) == 2
 
@@ -228,11 +228,11 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
     """In float32 another machine rounds otherwise, so a random number within rounding of a threshold could fall elsewhere; the seed has none here."""
     from specviz.models.pairs.loading import load_pair
-    from specviz.speed.passage_run import writing
+    from specviz.speed.passage_run import stream_rounds
 
     pair = load_pair("storybook", "cpu")
     for one in recorded().values():
-        events = list(writing(pair, one.settings))
+        events = list(stream_rounds(pair, one.settings))
         for lane in LANES:
             rounds = [event.round for event in events if event.lane == lane]
             tokens = tuple(token for round_ in rounds for token in round_.committed)

@@ -116,7 +116,7 @@ class Client:
         action()
         before, self.written, self.received = self.begun, [], 0
         await self.run()
-        await self.until(lambda: self.finished > before)
+        await self.run_until(lambda: self.finished > before)
 
     async def turn_to(self, page: str, query: str = "") -> None:
         """Open another page of the app in the same tab."""
@@ -166,7 +166,7 @@ class Client:
         got.raise_for_status()
         return got.content
 
-    async def until(self, condition: Callable[[], Any]) -> None:
+    async def run_until(self, condition: Callable[[], Any]) -> None:
         """Wait for what the server sends. Raises Impatient after PATIENT seconds."""
         try:
             async with asyncio.timeout(PATIENT):
@@ -193,7 +193,7 @@ class Client:
 
     async def _answered(self, ask: BackMsg, request: str) -> Any:
         await self.socket.send(ask.SerializeToString())
-        await self.until(lambda: request in self.answers)
+        await self.run_until(lambda: request in self.answers)
         return self.answers.pop(request)
 
     async def _read(self) -> None:

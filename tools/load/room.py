@@ -178,7 +178,7 @@ async def opened(address: str) -> tuple[str, str]:
     async with client.connected(address):
         await client.settle()
         await client.settle(lambda: client.press("classroom-open"))
-        await client.until(lambda: "steer=" in client.query and client.links)
+        await client.run_until(lambda: "steer=" in client.query and client.links)
         wall = next(url for url in client.links if url.endswith("/wall"))
         return wall.split("/")[-2], client.query.partition("steer=")[2].partition("&")[0]
 

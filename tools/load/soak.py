@@ -54,7 +54,7 @@ async def stay(guest: Guest, address: str, until: float) -> None:
     works += [lambda page=page: guest.work_on(page) for page in pages]
     async with guest.connected(address):
         await guest.enter()
-        await guest.until(lambda: guest.stands(rounds=1))
+        await guest.run_until(lambda: guest.stands(rounds=1))
         guest.remember()
         for work in works:
             await guest.pause()

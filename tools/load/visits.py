@@ -48,7 +48,7 @@ class Guest(Client):
         """The recorded run, live, as the stage's button asks for it: later ones for other settings from the fold."""
         with self.timed(LIVE):
             await self.settle(lambda: self.ask("live"))
-            await self.until(lambda: self.stands(rounds=2))
+            await self.run_until(lambda: self.stands(rounds=2))
         self.remember()
 
     async def next(self) -> None:
@@ -58,7 +58,7 @@ class Guest(Client):
         rounds = len(self.stage["payload"]["rounds"])
         with self.timed(NEXT):
             await self.settle(lambda: self.ask("next"))
-            await self.until(lambda: self.stands(rounds=rounds + 1))
+            await self.run_until(lambda: self.stands(rounds=rounds + 1))
         self.remember()
 
     async def other_settings(self) -> None:
@@ -66,8 +66,8 @@ class Guest(Client):
         seed = self.luck.randrange(10**6, 10**7)
         with self.timed(CHANGE):
             await self.settle(lambda: self.put("fold-seed-0", str(seed)))
-            await self.until(lambda: self.stands(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
-        await self.until(lambda: f"seed={seed}" in self.query)  # the address follows the page
+            await self.run_until(lambda: self.stands(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
+        await self.run_until(lambda: f"seed={seed}" in self.query)  # the address follows the page
         self.remember()
 
     async def work_on(self, page: str) -> None:
@@ -83,10 +83,10 @@ class Guest(Client):
     async def sample(self, count: int, written: str, what: str) -> None:
         """Draw samples on Is it exact? with a question of one's own, until the page says that they are there."""
         await self.turn_to("exactness")
-        await self.until(lambda: self.can_press(f"exactness-draw-{count}"))
+        await self.run_until(lambda: self.can_press(f"exactness-draw-{count}"))
         with self.timed(what):
             await self.settle(lambda: self.press(f"exactness-draw-{count}"))
-            await self.until(lambda: any(written in one for one in self.written))
+            await self.run_until(lambda: any(written in one for one in self.written))
 
     async def send_file(self) -> None:
         """Upload a file of samples, until the page has judged it."""
@@ -97,14 +97,14 @@ class Guest(Client):
         lines = [{"prompt": PROMPTS[0], "tokens": [259 + self.luck.randrange(9), self.luck.randrange(300)]} for _ in range(400)]
         with self.timed("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
-            await self.until(lambda: any(one.startswith("## ") for one in self.written))
+            await self.run_until(lambda: any(one.startswith("## ") for one in self.written))
         self.widgets.pop(FILLED["exactness"], None)
         await self.settle(lambda: self.put("exactness-source-0", DRAWN))
         await self.sees(FILLED["exactness"])
 
     async def sees(self, field: str) -> None:
         """A visitor fills what they see: a run that the page had begun by itself may have ended before the one that draws the field."""
-        await self.until(lambda: field in self.widgets)
+        await self.run_until(lambda: field in self.widgets)
 
     async def export(self) -> None:
         """The zip of One round."""

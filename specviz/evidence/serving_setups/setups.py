@@ -13,7 +13,7 @@ from typing import Any
 from specviz.evidence.serving_setups.near_ties import NearTies
 from specviz.records import Schema, build, plain
 from specviz.settings import Settings
-from specviz.speed.clock import busy
+from specviz.speed.clock import explain_spread
 from specviz.speed.estimate import Estimate
 
 SCHEMA = Schema("setups", 2, "The record of setups")
@@ -148,7 +148,7 @@ class SetupComparison:
     @property
     def unsteady(self) -> str:
         """Why there is no verdict on speed, as a sentence; empty if there is one."""
-        return busy(self.spread, "the reference’s own runs")
+        return explain_spread(self.spread, "the reference’s own runs")
 
 
 def to_json(one: SetupComparison) -> str:

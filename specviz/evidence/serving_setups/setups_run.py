@@ -27,12 +27,12 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, split_pr
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.speed.bench import measured_on
-from specviz.speed.clock import Clock, Lap, middle_half
-from specviz.speed.duration import Pace, paced
+from specviz.speed.bench import describe_measurement
+from specviz.speed.clock import Clock, Lap, relative_iqr
+from specviz.speed.duration import DecodingPace, measure_pace
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.predict import written
-from specviz.speed.text_passes import described_along, distributions_along
+from specviz.speed.prediction.predict import decode_texts
+from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Round
 from specviz.verification.overlap import overlap
 
@@ -84,8 +84,8 @@ def compare_setups(
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
-    where, timed_settings = measured_on(pair), replace(settings, length=effort.tokens)
-    where["models"] = described_along(pair, settings, places)
+    where, timed_settings = describe_measurement(pair), replace(settings, length=effort.tokens)
+    where["models"] = describe_pair(pair, settings, places)
     weights = stage_seconds(probed(pair, ways, timed_settings, places[0], on_progress), places, settings.gamma, effort)
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
@@ -120,17 +120,19 @@ def compare_setups(
 
 def probed(
     pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, on_progress: ProgressCallback
-) -> dict[tuple[str, str], Pace]:
+) -> dict[tuple[str, str], DecodingPace]:
     """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
     paces = {}
     for key, way in ways.items():
         on_progress(0.0, f"how long it takes: {ENTRIES[key].name}")
         for kind in (SPECULATIVE,) if ENTRIES[key].kind == LOSSY else (ALONE, SPECULATIVE):
-            paces[key, kind] = paced(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
+            paces[key, kind] = measure_pace(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
     return paces
 
 
-def stage_seconds(paces: dict[tuple[str, str], Pace], places: Places, gamma: int, effort: SetupEffort) -> dict[str, float]:
+def stage_seconds(
+    paces: dict[tuple[str, str], DecodingPace], places: Places, gamma: int, effort: SetupEffort
+) -> dict[str, float]:
     """Seconds that each stage will take, by the pace of each setup.
 
     Reading is a pass of one token for each token of each text; a checked position is a round with draft tokens, and such a pass for each
@@ -178,7 +180,7 @@ def reading(
     apart: dict[str, list[float]] = {key: [] for key in keys}
     overlaps: dict[str, list[float]] = {key: [] for key in keys}
     for number, place in enumerate(places):
-        q = torch.cat([probs for _, probs in distributions_along(pair.open(settings)[1], *place, at_once=1)])
+        q = torch.cat([probs for _, probs in iterate_distributions(pair.open(settings)[1], *place, tokens_per_pass=1)])
         reference = _distributions(ways[REFERENCE].open(settings), place)
         for key in keys:
             on_progress(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
@@ -186,7 +188,8 @@ def reading(
             apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
             overlaps[key].append(float(overlap(p, q).mean()))
     return {
-        key: {"overlap": Estimate.of_mean(overlaps[key])} | ({} if key == REFERENCE else {"apart": Estimate.of_mean(apart[key])})
+        key: {"overlap": Estimate.from_mean(overlaps[key])}
+        | ({} if key == REFERENCE else {"apart": Estimate.from_mean(apart[key])})
         for key in keys
     }
 
@@ -233,9 +236,9 @@ def timing(
         def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
             on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
 
-        clock.until(number, told)
+        clock.run_until(number, told)
         timed = {key: _timed(clock, key, settings.length) for key in ways}
-        yield number, timed, middle_half(clock.seconds((REFERENCE, ALONE)))
+        yield number, timed, relative_iqr(clock.seconds((REFERENCE, ALONE)))
 
 
 def _write(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
@@ -273,5 +276,5 @@ def written_from(pair: LoadedPair, settings: Settings, prompt: str, length: int,
     """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
     ids = pair.encode(prompt)
     refuse_too_long(pair, len(ids), length)
-    tokens, _, _ = written(pair, replace(settings, length=length), [ids] * count)
+    tokens, _, _ = decode_texts(pair, replace(settings, length=length), [ids] * count)
     return [(ids, tuple(row)) for row in tokens.tolist()]

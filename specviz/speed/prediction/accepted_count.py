@@ -49,20 +49,20 @@ class AcceptanceProbabilities:
     drafted: np.ndarray
 
     @classmethod
-    def of_chain(cls, probabilities: np.ndarray, gamma: int) -> AcceptanceProbabilities:
+    def from_chain(cls, probabilities: np.ndarray, gamma: int) -> AcceptanceProbabilities:
         """Under the token rule, for a proposer that reads the text alone. probabilities: (B, N), min(1, q / p) at every place."""
-        return cls(_windows(probabilities, gamma), np.full(probabilities.shape, gamma))
+        return cls(_slide_windows(probabilities, gamma), np.full(probabilities.shape, gamma))
 
     @classmethod
-    def of_block(cls, log_ratios: np.ndarray, gamma: int) -> AcceptanceProbabilities:
+    def from_block_rule(cls, log_ratios: np.ndarray, gamma: int) -> AcceptanceProbabilities:
         """The same under block verification. log_ratios: (B, N), log(q / p) at every place."""
-        least = np.minimum(np.minimum.accumulate(_windows(log_ratios, gamma).cumsum(axis=2), axis=2), 0.0)
+        least = np.minimum(np.minimum.accumulate(_slide_windows(log_ratios, gamma).cumsum(axis=2), axis=2), 0.0)
         before = np.concatenate([np.zeros_like(least[..., :1]), least[..., :-1]], axis=2)
         accepted = np.exp(np.subtract(least, before, out=np.full_like(least, -np.inf), where=np.isfinite(before)))
         return cls(accepted, np.full(log_ratios.shape, gamma))
 
 
-def _windows(values: np.ndarray, gamma: int) -> np.ndarray:
+def _slide_windows(values: np.ndarray, gamma: int) -> np.ndarray:
     """(B, N, gamma): the values at each place and at the places after it, 0 beyond the end of a text."""
     return np.lib.stride_tricks.sliding_window_view(np.pad(values, ((0, 0), (0, gamma - 1))), gamma, axis=1)
 
@@ -91,7 +91,7 @@ class ExpectedRounds:
         """Tokens per target pass over all texts: tokens over rounds, not a mean of ratios."""
         return self.tokens * len(self.by_size) / float(self.by_size.sum())
 
-    def resampled(self, weights: np.ndarray) -> np.ndarray:
+    def resample_tokens_per_pass(self, weights: np.ndarray) -> np.ndarray:
         """The same in each of R resamples of the texts, (R,). weights: (R, B), how often each text was drawn."""
         return self.tokens * len(self.by_size) / (weights @ self.count)
 
@@ -108,7 +108,7 @@ class ExpectedRounds:
         return tuple(np.divide(accepted, tested, out=np.zeros_like(accepted), where=tested > 0.0).tolist())
 
 
-def expected_rounds(probabilities: AcceptanceProbabilities, gamma: int) -> ExpectedRounds:
+def compute_expected_rounds(probabilities: AcceptanceProbabilities, gamma: int) -> ExpectedRounds:
     """The expected rounds of each text if at most ``gamma`` tokens are drafted in a round; 0 is target-only sampling.
 
     The last token of a text is always the rule's own, so a round drafts at most one token less than remain.

@@ -17,8 +17,8 @@ import numpy as np
 
 from specviz.records import Schema, build, digits, plain
 from specviz.settings import Settings
-from specviz.speed.clock import busy, middle_half
-from specviz.speed.estimate import LEAST, Estimate
+from specviz.speed.clock import explain_spread, relative_iqr
+from specviz.speed.estimate import MIN_RUNS, Estimate
 
 SCHEMA = Schema("batches", 2, "The record of batches")
 RESAMPLES = 400
@@ -65,7 +65,7 @@ class BatchSpeeds:
     def cost(self, rows: int, gamma: int) -> Estimate:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
         own = np.array(self.passes)[self.rows.index(rows)]
-        return Estimate.of_resamples(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
+        return Estimate.from_resamples(*_compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
 
     def round_cost(self, rows: int, gamma: int) -> float:
         """A whole round of every text, in passes over one token of each: medians."""
@@ -76,7 +76,7 @@ class BatchSpeeds:
         """Tokens per target pass of each text; the interval by resampling texts."""
         counts = np.array(self.rounds[key][self.gammas.index(gamma)])
         many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
-        return Estimate.of_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
+        return Estimate.from_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
 
     def factor(self, key: str, rows: int, gamma: int) -> Estimate:
         """Tokens per second over those of the target alone on as many rows; the interval by resampling texts and runs."""
@@ -91,9 +91,9 @@ class BatchSpeeds:
 
     def _factor(self, key: str, rows: int, gamma: int) -> Estimate:
         counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
-        cost, costs = _ratio(own[0], own[1 + self.gammas.index(gamma)], self._picked)
+        cost, costs = _compute_median_ratio(own[0], own[1 + self.gammas.index(gamma)], self._picked)
         tokens, texts = self.length * len(counts), self._texts(len(counts))
-        return Estimate.of_resamples(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs, len(counts), TIMES)
+        return Estimate.from_resamples(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs, len(counts), TIMES)
 
     def best(self, key: str, rows: int) -> tuple[int, Estimate]:
         """The gamma that is fastest on so many rows, and its factor."""
@@ -108,7 +108,7 @@ class BatchSpeeds:
     @property
     def spread(self) -> float:
         """The widest middle half of the runs of any round, as a share of its median."""
-        return max(middle_half(runs) for rows in self.seconds for runs in rows)
+        return max(relative_iqr(runs) for rows in self.seconds for runs in rows)
 
     @property
     def steady(self) -> bool:
@@ -117,26 +117,26 @@ class BatchSpeeds:
 
     @property
     def _unsteady(self) -> str:
-        if self.runs < LEAST:
-            return f"each pass was timed {self.runs} times; fewer than {LEAST} do not show how far runs lie apart."
-        return busy(self.spread, "one round’s runs")
+        if self.runs < MIN_RUNS:
+            return f"each pass was timed {self.runs} times; fewer than {MIN_RUNS} do not show how far runs lie apart."
+        return explain_spread(self.spread, "one round’s runs")
 
     def in_words(self, key: str) -> str:
         """The speed-up of one text, between which values that of several lies, and why it rises on the way where it does."""
         if why := self._unsteady:
             return f"No verdict: {why}"
         (first, (gamma, one)), *others = ((rows, self.best(key, rows)) for rows in self.rows)
-        said = f"With {_texts(first)} the speed-up is {one.said()}, with gamma {gamma}."
+        said = f"With {_count_in_words(first)} the speed-up is {one.said()}, with gamma {gamma}."
         if not others:
             return said
         found = {rows: best for rows, (_, best) in others}
         low, high = (pick(found, key=lambda rows: found[rows].value) for pick in (min, max))
-        where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _texts(others[0][0])
+        where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _count_in_words(others[0][0])
         only = " only" if found[high].high < one.low else ""
-        span = f"{_of(found, low)} to {_of(found, high)}" if low != high else found[low].said()
+        span = f"{_format_estimate(found, low)} to {_format_estimate(found, high)}" if low != high else found[low].said()
         said += f" With {where} at once it is{only} {span}, each with its best gamma."
         slower = [rows for rows in self.rows if self.best(key, rows)[1].high < 1.0]
-        said += f" Below 1, as with {_texts(slower[0])}, drafting costs time." if slower else ""
+        said += f" Below 1, as with {_count_in_words(slower[0])}, drafting costs time." if slower else ""
         return said + self._rise(key)
 
     def _rise(self, key: str) -> str:
@@ -178,16 +178,16 @@ class BatchSpeeds:
                 raise ValueError(f"{name} must have the shape {shape} by runs")
 
 
-def _ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
+def _compute_median_ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
     """Median over median of two kinds of work in the same runs (T,), and the same in each resample of the runs (RESAMPLES, T)."""
     return float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
 
 
-def _texts(rows: int) -> str:
+def _count_in_words(rows: int) -> str:
     return "one text" if rows == 1 else f"{rows} texts"
 
 
-def _of(found: Mapping[int, Estimate], rows: int) -> str:
+def _format_estimate(found: Mapping[int, Estimate], rows: int) -> str:
     """An estimate with its interval and its number of texts: 0.96 (64 texts: 0.92 to 0.99)."""
     one = found[rows]
-    return f"{one.value:.2f} ({_texts(rows)}: {one.low:.2f} to {one.high:.2f})"
+    return f"{one.value:.2f} ({_count_in_words(rows)}: {one.low:.2f} to {one.high:.2f})"

@@ -8,16 +8,16 @@ from dataclasses import replace
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
-from specviz.speed.bench import measured_on
-from specviz.speed.costs import round_parts, timed
-from specviz.speed.curves import HELD, prefixes
+from specviz.speed.bench import describe_measurement
+from specviz.speed.costs import build_round_parts, time_parts
+from specviz.speed.curves import CACHED_TOKENS, build_cached_rows
 from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.predict import openings, written
+from specviz.speed.prediction.predict import cut_openings, decode_texts
 from specviz.verification.registry import rule_of
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 GAMMAS = (1, 2, 3, 4, 6, 8)
-Part = tuple[str, int, int]  # of a round: which, rows, draft tokens
+PartKey = tuple[str, int, int]  # of a round: which, rows, draft tokens
 
 
 def measure_batches(
@@ -36,14 +36,16 @@ def measure_batches(
     texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; runs  of the clock, at least 1
     """
     first, settings = next(iter(pairs.values()))
-    prompts = [prompt for prompt, _ in openings(first, text, opening, settings.length, texts)]
+    prompts = [prompt for prompt, _ in cut_openings(first, text, opening, settings.length, texts)]
     tell, rounds = split_progress(on_progress, {"counting rounds": 1, "passes": 1}), {}
     for number, (key, (pair, asked)) in enumerate(pairs.items()):
-        counts = [written(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
+        counts = [decode_texts(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
         rounds[key] = tuple(tuple(map(int, count)) for count in counts)
         tell["counting rounds"]((number + 1) / len(pairs))
     alone = {("block", count, 0) for count in rows}
-    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, on_progress=tell["passes"], alike=alone)
+    clock = time_parts(
+        _build_parts(first, settings, rows, gammas), first, runs, warm_runs=1, on_progress=tell["passes"], rewarmed=alone
+    )
 
     def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
         return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)
@@ -57,18 +59,20 @@ def measure_batches(
         rule=table("rule", gammas),
         rounds=rounds,
         length=settings.length,
-        held=HELD,
-        **measured_on(first),
+        held=CACHED_TOKENS,
+        **describe_measurement(first),
     )
 
 
-def _parts(pair: LoadedPair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]) -> dict[Part, Callable[[], object]]:
+def _build_parts(
+    pair: LoadedPair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]
+) -> dict[PartKey, Callable[[], object]]:
     """What a round on so many rows consists of, with caches of their own for each number of rows."""
-    found: dict[Part, Callable[[], object]] = {}
+    found: dict[PartKey, Callable[[], object]] = {}
     for count in rows:
         models = pair.open(settings)
         for gamma in gammas:
-            parts = round_parts(*models, rule_of(settings), replace(settings, gamma=gamma), prefixes(count))
+            parts = build_round_parts(*models, rule_of(settings), replace(settings, gamma=gamma), build_cached_rows(count))
             found["block", count, 0] = parts.pop("one")
             found |= {(name, count, gamma): part for name, part in parts.items()}
     return found

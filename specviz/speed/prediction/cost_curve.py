@@ -23,19 +23,19 @@ from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.prediction.plan import CostCurve
+from specviz.speed.prediction.plan import RoundCostCurve
 from specviz.speed.prediction.predict import Ids, Texts
 from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 
-PARTS = ("draft", "target", "rule")
-ALONE = -1  # "draft tokens" of the target alone
-WARM, TIMED = 2, 5  # rounds of a stretch that are not timed, with the jump, and that are
-SPREAD = 0.6180339887498949  # share of the text between one run's place and the next: the golden ratio spreads any number of runs evenly
+TIMING_PARTS = ("draft", "target", "rule")
+TARGET_ONLY = -1  # "draft tokens" of the target alone
+WARM_ROUNDS, TIMED_ROUNDS = 2, 5  # rounds of a stretch that are not timed, with the jump, and that are
+PLACE_STEP = 0.6180339887498949  # share of the text between one run's place and the next: the golden ratio spreads any number of runs evenly
 WARM_RUNS = 2  # runs that are left out: first passes are slow
 
 
-class Probes:
+class RoundProbes:
     """Runs of probes for 0 to ``most`` draft tokens on texts (prompt, tokens), one text after the other, and the costs that they show.
 
     Each run has every probe once, all from one place of one text. It may be made at any moment, between other work of the process.
@@ -43,33 +43,34 @@ class Probes:
 
     def __init__(self, pair: LoadedPair, settings: Settings, texts: Texts, most: int):
         self.pair, self.settings, self.texts = pair, settings, texts
-        self.kinds = range(ALONE, most + 1)
+        self.kinds = range(TARGET_ONLY, most + 1)
         self.randomness = PhiloxRandomness(settings.seed)
         self.clock: Clock[int] = Clock(
             {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
         )
 
-    def until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> Probes:
+    def run_until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> RoundProbes:
         """Go on until there are so many runs, without those that warm up."""
-        self.clock.until(runs, lambda share, run, n: on_progress(share))
+        self.clock.run_until(runs, lambda share, run, n: on_progress(share))
         return self
 
-    def curve(self) -> CostCurve:
+    def curve(self) -> RoundCostCurve:
         """What was timed so far, at least one run."""
-        rounds = [[seconds / TIMED for seconds in self.clock.splits(n, "rounds")] for n in self.kinds]
+        rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.splits(n, "rounds")] for n in self.kinds]
         first = [self.clock.splits(n, "first") for n in self.kinds]
         parts = {
-            part: tuple(statistics.median(one[part] for one in self.clock.kept(n)) for n in self.kinds[1:]) for part in PARTS
+            part: tuple(statistics.median(one[part] for one in self.clock.kept(n)) for n in self.kinds[1:])
+            for part in TIMING_PARTS
         }
         medians = [statistics.median(one) for one in rounds[1:]]
-        rest = tuple(max(0.0, whole - sum(parts[part][n] for part in PARTS)) for n, whole in enumerate(medians))
+        rest = tuple(max(0.0, whole - sum(parts[part][n] for part in TIMING_PARTS)) for n, whole in enumerate(medians))
         by_run = tuple(zip(*rounds[1:], strict=True))
-        return CostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
+        return RoundCostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
 
     def _place(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
         """The text of a run, and the share of it that lies before its place."""
         number = run - 1 + WARM_RUNS
-        return self.texts[number % len(self.texts)], (0.5 + number * SPREAD) % 1.0
+        return self.texts[number % len(self.texts)], (0.5 + number * PLACE_STEP) % 1.0
 
     def _stretch(self, n: int, lap: Lap) -> None:
         """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
@@ -79,29 +80,29 @@ class Probes:
         place = int(share * (remaining - draft_tokens))
         begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
         target, proposer, randomness = self._opened(n, tokens)
-        rule = TokenRule() if n == ALONE else rule_of(self.settings)
+        rule = TokenRule() if n == TARGET_ONLY else rule_of(self.settings)
         step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
         lap.split("first")
         row, rounds = begin, []
-        for number in range(WARM + TIMED):
-            if number == WARM:
+        for number in range(WARM_ROUNDS + TIMED_ROUNDS):
+            if number == WARM_ROUNDS:
                 lap.split("warming up")
             (round_,) = step([row], target, proposer, rule, randomness)
             rounds.append(round_.timing)
             row = advance(row, round_)
             row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
         lap.split("rounds")
-        lap.keep({part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS})
+        lap.keep({part: statistics.mean(one[part] for one in rounds[WARM_ROUNDS:]) for part in TIMING_PARTS})
 
     def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
         """Caches of their own for a stretch, and its random numbers."""
-        if n == ALONE:
+        if n == TARGET_ONLY:
             return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyRandomness(self.randomness)
         target, proposer = opened(self.pair, replace(self.settings, gamma=n))
-        return target, _full(proposer, n, tokens), self.randomness
+        return target, _force_length(proposer, n, tokens), self.randomness
 
 
-def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
+def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
     """A proposer that makes n draft tokens here: one that copies looks its text up as always, and is then given tokens to copy."""
     if not isinstance(proposer, Copied):
         return proposer

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specviz.speed.estimate import TAILS, Estimate
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, expected_rounds
-from specviz.speed.prediction.plan import CostCurve, MeasuredRow, PlanRow
+from specviz.speed.estimate import PERCENTILES, Estimate
+from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
+from specviz.speed.prediction.plan import MeasuredRow, PlanRow, RoundCostCurve
 from specviz.theory import LinearCost, best_gamma, expected_tokens, factor, hazard_tokens, wall_clock_factor
 
 RESAMPLES = 400
-PER_PASS, TIMES = "tokens/pass", "times"  # units
+TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
 
 
-class Forecast:
+class PlanForecast:
     """Everything that follows from the acceptance probabilities of texts, for several gammas.
 
     ours, own  probabilities over the target's texts and over the user's own (None: there is none); gammas  ascending, none above what they hold
@@ -31,9 +31,9 @@ class Forecast:
         plain: AcceptanceProbabilities | None = None,
     ):
         self.gammas = tuple(gammas)
-        self.rounds = {gamma: expected_rounds(ours, gamma) for gamma in self.gammas}
-        self.own = {gamma: expected_rounds(own, gamma) for gamma in self.gammas} if own is not None else {}
-        self.plain = {gamma: expected_rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
+        self.rounds = {gamma: compute_expected_rounds(ours, gamma) for gamma in self.gammas}
+        self.own = {gamma: compute_expected_rounds(own, gamma) for gamma in self.gammas} if own is not None else {}
+        self.plain = {gamma: compute_expected_rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
         self.rng = np.random.default_rng(seed)
         self.texts = len(ours.accepted)
         self.weights = self._resamples(self.texts)  # the user's texts begin where the target's do: one draw is for both
@@ -45,14 +45,14 @@ class Forecast:
     def row(self, gamma: int) -> PlanRow:
         """Tokens per pass at one gamma by every formula, without costs."""
         found, gain = self.rounds[gamma], None
-        many = found.resampled(self.weights)
+        many = found.resample_tokens_per_pass(self.weights)
         if self.plain:
             plain = self.plain[gamma]
-            above = many - plain.resampled(self.weights)
-            gain = Estimate.of_resamples(found.per_pass - plain.per_pass, above, self.texts, PER_PASS)
+            above = many - plain.resample_tokens_per_pass(self.weights)
+            gain = Estimate.from_resamples(found.per_pass - plain.per_pass, above, self.texts, TOKENS_PER_PASS)
         return PlanRow(
             gamma,
-            tokens=Estimate.of_resamples(found.per_pass, many, self.texts, PER_PASS),
+            tokens=Estimate.from_resamples(found.per_pass, many, self.texts, TOKENS_PER_PASS),
             hazards=hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
             independent=expected_tokens(found.alpha, gamma),
             own_text=self.own[gamma].per_pass if self.own else None,
@@ -66,11 +66,11 @@ class Forecast:
         Ends before the first position that no round reaches.
         """
         longest = self.rounds[self.gammas[-1]]
-        many = _shares(self.weights @ longest.accepted, self.weights @ longest.tested)
+        many = _divide_counts(self.weights @ longest.accepted, self.weights @ longest.tested)
         reached = int((longest.tested.sum(0) > 0.0).cumprod().sum())
-        return tuple(Estimate.of_resamples(longest.hazards[j], many[:, j], self.texts) for j in range(reached))
+        return tuple(Estimate.from_resamples(longest.hazards[j], many[:, j], self.texts) for j in range(reached))
 
-    def factors(self, curve: CostCurve) -> tuple[dict[int, Estimate], Estimate]:
+    def factors(self, curve: RoundCostCurve) -> tuple[dict[int, Estimate], Estimate]:
         """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' runs."""
         table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
         table /= np.exp(np.log(table).mean(1, keepdims=True))  # what slows down a whole run slows down all of its probes
@@ -80,10 +80,10 @@ class Forecast:
         for gamma in self.gammas:
             many[gamma] = self._factor(gamma, self.weights, resampled)
             value = self._factor(gamma, np.ones((1, self.texts)), costs[None])[0]
-            found[gamma] = Estimate.of_resamples(value, many[gamma], self.texts, TIMES)
+            found[gamma] = Estimate.from_resamples(value, many[gamma], self.texts, TIMES)
         best = [best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
         chosen = best_gamma({gamma: one.value for gamma, one in found.items()})
-        low, high = np.percentile(best, TAILS, method="nearest").tolist()
+        low, high = np.percentile(best, PERCENTILES, method="nearest").tolist()
         return found, Estimate(float(chosen), float(low), float(high), self.texts)
 
     def _factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ class Forecast:
         seconds += texts * (first[:, 1 + longest] - warm[:, longest])
         return texts * (one.tokens * alone + first[:, 0] - alone) / seconds
 
-    def formulas(self, gamma: int, curve: CostCurve) -> tuple[float, float]:
+    def formulas(self, gamma: int, curve: RoundCostCurve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fitted({n: float(seconds) for n, seconds in enumerate(costs) if n})
@@ -114,26 +114,26 @@ class Forecast:
         count, picked = len(rounds), self._resamples(len(rounds))
         value, many = tokens * count / float(rounds.sum()), tokens * count / (picked @ rounds)
         row, one, longest = self.row(gamma), self.rounds[gamma], self.rounds[self.gammas[-1]]
-        hazards = _shares(self.weights @ longest.accepted, self.weights @ longest.tested)[:, :gamma]
-        alphas = _shares(self.weights @ one.accepted.sum(1), self.weights @ one.tested.sum(1))
+        hazards = _divide_counts(self.weights @ longest.accepted, self.weights @ longest.tested)[:, :gamma]
+        alphas = _divide_counts(self.weights @ one.accepted.sum(1), self.weights @ one.tested.sum(1))
         predicted = {
-            "accepted draft tokens": (row.tokens.value, one.resampled(self.weights)),
+            "accepted draft tokens": (row.tokens.value, one.resample_tokens_per_pass(self.weights)),
             "hazards": (row.hazards, 1.0 + np.cumprod(hazards, axis=1).sum(1)),
             "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
         }
         if self.own:
-            predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resampled(self.weights))
+            predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resample_tokens_per_pass(self.weights))
         gaps = {
-            name: Estimate.of_resamples(told / value - 1.0, others / many - 1.0, count)
+            name: Estimate.from_resamples(told / value - 1.0, others / many - 1.0, count)
             for name, (told, others) in predicted.items()
         }
         gain = None
         if plain is not None:
             above = value - tokens * count / float(plain.sum())
-            gain = Estimate.of_resamples(above, many - tokens * count / (picked @ plain), count, PER_PASS)
-        return MeasuredRow(gamma, Estimate.of_resamples(value, many, count, PER_PASS), gaps, gain=gain)
+            gain = Estimate.from_resamples(above, many - tokens * count / (picked @ plain), count, TOKENS_PER_PASS)
+        return MeasuredRow(gamma, Estimate.from_resamples(value, many, count, TOKENS_PER_PASS), gaps, gain=gain)
 
 
-def _shares(accepted: np.ndarray, tested: np.ndarray) -> np.ndarray:
+def _divide_counts(accepted: np.ndarray, tested: np.ndarray) -> np.ndarray:
     """Accepted over checked draft tokens, 0 where none was checked."""
     return np.divide(accepted, tested, out=np.zeros_like(accepted), where=tested > 0.0)

@@ -13,9 +13,9 @@ from typing import Any
 
 from specviz.records import Schema, build_fields, plain, plain_fields
 from specviz.settings import Settings
-from specviz.speed.clock import busy, spread, unsure
+from specviz.speed.clock import explain_interval, explain_spread, measure_spread
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.lines_to_paste import ServerLine, server_lines
+from specviz.speed.prediction.lines_to_paste import ServerCommand, build_server_commands
 from specviz.theory import best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")
@@ -23,7 +23,7 @@ DERIVED = ("verdict", "in_words", "lost", "lines")  # written to a record for it
 
 
 @dataclass(frozen=True, slots=True)
-class CostCurve:
+class RoundCostCurve:
     """Seconds of the probes, run by run, in one process.
 
     alone   one token by the target alone, a whole round of the loop
@@ -54,7 +54,7 @@ class CostCurve:
     @property
     def spread(self) -> float:
         """As ``measure.clock.spread`` says, over the target alone and all rounds."""
-        return spread([self.alone, *zip(*self.rounds, strict=True)])
+        return measure_spread([self.alone, *zip(*self.rounds, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class SpeedPlan:
     opening: int
     length: int
     rows: tuple[PlanRow, ...]
-    costs: CostCurve | None = None
+    costs: RoundCostCurve | None = None
     best: Estimate | None = None
     checked: tuple[MeasuredRow, ...] = ()
     alone: tuple[float, ...] | None = None
@@ -141,10 +141,10 @@ class SpeedPlan:
     @property
     def _busy(self) -> str:
         """Why the costs allow no verdict, as a sentence; empty if they do."""
-        return busy(self.costs.spread, "one probe’s runs")
+        return explain_spread(self.costs.spread, "one probe’s runs")
 
     @property
-    def believed(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether the measured speeds have enough runs, close enough together; true where none were measured."""
         return not self.unsure
 
@@ -153,7 +153,7 @@ class SpeedPlan:
         """Why the measured speeds are not believed, as a sentence; empty where they are."""
         measured = [row.factor for row in self.checked if row.factor is not None]
         widest = max(measured, key=lambda one: one.width, default=None)
-        return "" if widest is None else unsure(widest, "a measured speed")
+        return "" if widest is None else explain_interval(widest, "a measured speed")
 
     @property
     def verdict(self) -> str:
@@ -185,10 +185,10 @@ class SpeedPlan:
         return "prompts" in self.text
 
     @property
-    def lines(self) -> tuple[ServerLine, ...]:
+    def lines(self) -> tuple[ServerCommand, ...]:
         """How servers are started with the best gamma; empty where that is the target alone, or not known."""
         foreign = "tokens" in self.models.get("draft", {})
-        return () if self.best is None else server_lines(self.settings, int(self.best.value), foreign)
+        return () if self.best is None else build_server_commands(self.settings, int(self.best.value), foreign)
 
     @property
     def lost(self) -> float | None:

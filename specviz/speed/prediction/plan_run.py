@@ -13,29 +13,29 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
-from specviz.speed.bench import alone, measured_on, speculative
+from specviz.speed.bench import decode_speculatively, decode_target_only, describe_measurement
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.duration import MANY, Pace, paced
-from specviz.speed.prediction.cost_curve import TIMED, WARM, WARM_RUNS, Probes
-from specviz.speed.prediction.forecast import Forecast
-from specviz.speed.prediction.plan import CostCurve, SpeedPlan
+from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace, measure_pace
+from specviz.speed.prediction.cost_curve import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
+from specviz.speed.prediction.forecast import PlanForecast
+from specviz.speed.prediction.plan import RoundCostCurve, SpeedPlan
 from specviz.speed.prediction.predict import (
-    TOGETHER,
+    TEXTS_PER_BATCH,
     Ids,
     Texts,
-    acceptance_probabilities,
-    encoded,
-    openings,
-    readable,
+    cut_openings,
+    decode_texts,
+    encode_prompts,
+    has_same_weights,
+    measure_acceptance,
     refuse_unplanned,
-    same_weights,
-    written,
+    tokenize_text,
 )
-from specviz.speed.text_passes import described_along
+from specviz.speed.text_passes import describe_pair
 from specviz.theory import operations
 
-DRAFTABLE = 16  # texts along which is measured what a draft with another tokenizer can propose
-PLAIN = "token"  # the rule that another rule's gain is compared with
+DRAFTABLE_TEXTS = 16  # texts along which is measured what a draft with another tokenizer can propose
+PLAIN_RULE = "token"  # the rule that another rule's gain is compared with
 WRITING, OVER_ITS, OVER_YOURS = "the target writes", "one pass over its texts", "one pass over your text"
 COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being done
 
@@ -78,40 +78,42 @@ def make_plan(
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
     refuse_unplanned(settings)
-    if same_weights(pair):
+    if has_same_weights(pair):
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )
     own: list[tuple[Ids, Ids]] = []
     if isinstance(text, str):
-        size = len(readable(pair, text, effort.opening, settings.length))
-        own = openings(pair, text, effort.opening, settings.length, effort.texts)
+        size = len(tokenize_text(pair, text, effort.opening, settings.length))
+        own = cut_openings(pair, text, effort.opening, settings.length, effort.texts)
         prompts = [prompt for prompt, _ in own]
     else:
-        prompts = encoded(pair, text, settings.length)
+        prompts = encode_prompts(pair, text, settings.length)
         size = sum(map(len, prompts))
     longest = replace(settings, gamma=gammas[-1])
-    paces = [paced(make(pair, longest, prompts[0])) for make in (alone, speculative)]
-    weights = stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
+    paces = [measure_pace(make(pair, longest, prompts[0])) for make in (decode_target_only, decode_speculatively)]
+    weights = estimate_stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
     weights |= {} if own else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
-    ours = list(zip(prompts, written(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
-    forecast = Forecast(
-        acceptance_probabilities(pair, settings, ours, gammas[-1], on_progress=tell[OVER_ITS]),
-        acceptance_probabilities(pair, settings, own, gammas[-1], of_target=False, on_progress=tell[OVER_YOURS]) if own else None,
+    ours = list(zip(prompts, decode_texts(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
+    forecast = PlanForecast(
+        measure_acceptance(pair, settings, ours, gammas[-1], on_progress=tell[OVER_ITS]),
+        measure_acceptance(pair, settings, own, gammas[-1], is_target_text=False, on_progress=tell[OVER_YOURS]) if own else None,
         gammas,
-        plain=None if settings.rule == PLAIN else acceptance_probabilities(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
+        plain=None
+        if settings.rule == PLAIN_RULE
+        else measure_acceptance(pair, replace(settings, rule=PLAIN_RULE), ours, gammas[-1]),
     )
     rows = [forecast.row(gamma) for gamma in gammas]
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows]
-    measured = measured_on(pair)
-    measured["models"] = described_along(pair, settings, ours[:DRAFTABLE])
+    measured = describe_measurement(pair)
+    measured["models"] = describe_pair(pair, settings, ours[:DRAFTABLE_TEXTS])
     plan = SpeedPlan(
         settings=settings,
-        text={"name": name, "tokens": size} | _identity(text),
+        text={"name": name, "tokens": size} | _identify_text(text),
         openings=len(prompts),
         opening=effort.opening if own else 0,
         length=settings.length,
@@ -120,21 +122,21 @@ def make_plan(
         **measured,
     )
     if effort.check:
-        return _checked(pair, plan, ours, forecast, effort, tell)
+        return _measure_plan(pair, plan, ours, forecast, effort, tell)
     if not effort.probes:
         return plan
     show(plan)
-    return _with_costs(plan, forecast, Probes(pair, settings, ours, gammas[-1]).until(effort.probes, tell[COSTS]).curve())
+    return _add_costs(plan, forecast, RoundProbes(pair, settings, ours, gammas[-1]).run_until(effort.probes, tell[COSTS]).curve())
 
 
-def _identity(text: str | Sequence[str]) -> dict[str, object]:
+def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
     """The hash of a text, or of prompts one to a line, and then their number too."""
     whole = text if isinstance(text, str) else "\n".join(text)
     found: dict[str, object] = {"sha256": hashlib.sha256(whole.encode()).hexdigest()}
     return found if isinstance(text, str) else found | {"prompts": len(text)}
 
 
-def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedPlan:
+def _add_costs(plan: SpeedPlan, forecast: PlanForecast, costs: RoundCostCurve) -> SpeedPlan:
     factors, best = forecast.factors(costs)
     rows = []
     for row in plan.rows:
@@ -143,64 +145,78 @@ def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedP
     return replace(plan, rows=tuple(rows), costs=costs, best=best)
 
 
-def stage_seconds(
-    target: Pace, drafted: Pace, length: int, texts: int, gammas: Sequence[int], effort: PlanEffort
+def estimate_stage_seconds(
+    target: DecodingPace, drafted: DecodingPace, length: int, texts: int, gammas: Sequence[int], effort: PlanEffort
 ) -> dict[str, float]:
     """Seconds that each stage of a plan will take, by the pace of the target alone and that of rounds with the largest gamma."""
-    many, most = MANY * target.each, gammas[-1]
+    many, most = BATCH_PASS_ROUNDS * target.each, gammas[-1]
 
-    def drafting(gamma: int) -> Pace:
+    def drafting(gamma: int) -> DecodingPace:
         """Between the two paces, as far as the number of draft tokens lies between theirs; they count for the expected tokens too."""
         part = gamma / most
         first, each, tokens = (
             low + part * (high - low)
             for low, high in ((target.first, drafted.first), (target.each, drafted.each), (target.tokens, drafted.tokens))
         )
-        return Pace(first, each, tokens)
+        return DecodingPace(first, each, tokens)
 
-    weights = {WRITING: -(-texts // TOGETHER) * length * many, OVER_ITS: 2 * texts * many, OVER_YOURS: 2 * texts * many}
+    weights = {WRITING: -(-texts // TEXTS_PER_BATCH) * length * many, OVER_ITS: 2 * texts * many, OVER_YOURS: 2 * texts * many}
     kinds = [target, *(drafting(gamma) for gamma in range(most + 1))]
-    costs = (effort.probes + WARM_RUNS) * sum(one.first + (WARM + TIMED) * one.each for one in kinds) if effort.probes else 0.0
+    costs = (
+        (effort.probes + WARM_RUNS) * sum(one.first + (WARM_ROUNDS + TIMED_ROUNDS) * one.each for one in kinds)
+        if effort.probes
+        else 0.0
+    )
     if not effort.check:
         return weights | {COSTS: costs}
     paces = [drafting(gamma) for gamma in gammas]
-    counting = sum(-(-texts // TOGETHER) * length / one.tokens * (one.each + many) for one in paces)
+    counting = sum(-(-texts // TEXTS_PER_BATCH) * length / one.tokens * (one.each + many) for one in paces)
     timed = (
         sum(one.text(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs) if effort.probes else 0.0
     )
     return weights | {COUNTING: counting, TIMING: costs + timed}
 
 
-def _checked(
-    pair: LoadedPair, plan: SpeedPlan, ours: Texts, forecast: Forecast, effort: PlanEffort, tell: dict[str, Callable[..., None]]
+def _measure_plan(
+    pair: LoadedPair,
+    plan: SpeedPlan,
+    ours: Texts,
+    forecast: PlanForecast,
+    effort: PlanEffort,
+    tell: dict[str, Callable[..., None]],
 ) -> SpeedPlan:
     """The same openings decoded speculatively with other seeds: rounds counted for every gamma, then speed by the clock.
 
     Probes lie between measured texts, so what slows the machine down for a minute is in both the prediction and the measurement.
     """
     prompts = [prompt for prompt, _ in ours]
-    gammas, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN
-    work = [(gamma, rule) for gamma in gammas for rule in ((plan.settings.rule, PLAIN) if other else (PLAIN,))]
+    gammas, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN_RULE
+    work = [(gamma, rule) for gamma in gammas for rule in ((plan.settings.rule, PLAIN_RULE) if other else (PLAIN_RULE,))]
     count: dict[tuple[int, str], np.ndarray] = {}
     for number, (gamma, rule) in enumerate(work):
         seed = (plan.settings.seed + 1 + gammas.index(gamma)) % 2**63
         asked = replace(plan.settings, gamma=gamma, rule=rule, seed=seed)
-        _, count[gamma, rule], _ = written(
+        _, count[gamma, rule], _ = decode_texts(
             pair, asked, prompts, True, lambda share, number=number: tell[COUNTING]((number + share) / len(work))
         )
     found = [
-        forecast.measured(gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN] if other else None)
+        forecast.measured(gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN_RULE] if other else None)
         for gamma in gammas
     ]
     if not effort.probes:
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
-    probes = Probes(pair, plan.settings, ours, gammas[-1])
-    parts = parts_of(picked, effort.runs)
-    clock = timed(
-        pair, plan.settings, (0, *gammas), parts, tell[TIMING], between=lambda share: probes.until(round(effort.probes * share))
+    probes = RoundProbes(pair, plan.settings, ours, gammas[-1])
+    parts = split_into_runs(picked, effort.runs)
+    clock = time_gammas(
+        pair,
+        plan.settings,
+        (0, *gammas),
+        parts,
+        tell[TIMING],
+        between=lambda share: probes.run_until(round(effort.probes * share)),
     )
-    plan = _with_costs(plan, forecast, probes.curve())
+    plan = _add_costs(plan, forecast, probes.curve())
     tokens = sum(map(len, parts)) * plan.length
 
     def rates(gamma: int) -> tuple[float, ...]:
@@ -218,12 +234,12 @@ def _checked(
     return replace(plan, checked=tuple(found), alone=rates(0))
 
 
-def parts_of(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:
+def split_into_runs(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:
     """The texts of each run: every text once in all runs together; with fewer texts than runs some come again."""
     return [prompts[run % len(prompts) :: runs] for run in range(runs)]
 
 
-def timed(
+def time_gammas(
     pair: LoadedPair,
     settings: Settings,
     gammas: Sequence[int],
@@ -239,14 +255,14 @@ def timed(
 
     def write(gamma: int, lap: Lap) -> None:
         own = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
-        lap.keep(_one_text(pair, own, lap.item))
+        lap.keep(_count_rounds(pair, own, lap.item))
 
     clock = Clock(
         {gamma: partial(write, gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1]
     )
-    return clock.until(len(parts), lambda share, run, key: on_progress(share), lambda share, run, item: between(share))
+    return clock.run_until(len(parts), lambda share, run, key: on_progress(share), lambda share, run, item: between(share))
 
 
-def _one_text(pair: LoadedPair, settings: Settings, prompt: Ids) -> int:
+def _count_rounds(pair: LoadedPair, settings: Settings, prompt: Ids) -> int:
     """Write it; returns its rounds."""
-    return sum(1 for _ in (speculative if settings.gamma else alone)(pair, settings, prompt))
+    return sum(1 for _ in (decode_speculatively if settings.gamma else decode_target_only)(pair, settings, prompt))

@@ -11,30 +11,33 @@ from specviz.records import Schema, build, plain
 from specviz.settings import Settings
 from specviz.speed.prediction.plan import SpeedPlan
 
-SCHEMA = Schema("plans", 3, "The record of plans")
-TEXT = "bedtime"  # kind of text that they are made on
-GAMMAS = tuple(range(1, 9))
-DRAFTS = {  # name -> the settings that choose it, and what it is
+PLANS_SCHEMA = Schema("plans", 3, "The record of plans")
+PLAN_TEXT = "bedtime"  # kind of text that they are made on
+PLAN_GAMMAS = tuple(range(1, 9))
+PLAN_DRAFTS = {  # name -> the settings that choose it, and what it is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft distilled from the target"),
     "storybook-plain": ({"pair": "storybook-plain", "proposer": "draft"}, "a draft trained on text alone"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
-OWN = {  # of a pair of one's own, for which there are no recorded plans
+OWN_PAIR_DRAFTS = {  # of a pair of one's own, for which there are no recorded plans
     "draft": ({"proposer": "draft"}, "the pair's draft"),
     "ngram": ({"proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
-TEMPERATURES = ("0", "0.6", "1")
+PLAN_TEMPERATURES = ("0", "0.6", "1")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """A draft and a temperature by name. Raises SettingsError for names that are not known."""
 
     draft: str = "storybook"
     temperature: str = "1"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("draft", self.draft, DRAFTS | OWN), ("temperature", self.temperature, TEMPERATURES)):
+        for name, value, known in (
+            ("draft", self.draft, PLAN_DRAFTS | OWN_PAIR_DRAFTS),
+            ("temperature", self.temperature, PLAN_TEMPERATURES),
+        ):
             if value not in known:
                 raise SettingsError(name, value[:60], f"one of {', '.join(known)}")
 
@@ -44,17 +47,17 @@ class Choice:
 
     def under(self, base: Settings) -> Settings:
         """These settings with the choice; a pair of one's own stays, one of the catalog is what the draft says."""
-        chosen = (DRAFTS if base.pair in PAIRS else OWN)[self.draft][0]
+        chosen = (PLAN_DRAFTS if base.pair in PAIRS else OWN_PAIR_DRAFTS)[self.draft][0]
         return replace(base, temperature=float(self.temperature), **chosen)
 
 
-CHOICES = tuple(Choice(draft, temperature) for draft in DRAFTS for temperature in TEMPERATURES)
+PLAN_CHOICES = tuple(PlanChoice(draft, temperature) for draft in PLAN_DRAFTS for temperature in PLAN_TEMPERATURES)
 
 
-def to_json(plans: Mapping[str, SpeedPlan]) -> str:
-    return SCHEMA.text({"plans": plain(plans)})
+def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
+    return PLANS_SCHEMA.text({"plans": plain(plans)})
 
 
-def from_json(text: str) -> dict[str, SpeedPlan]:
+def load_plans(text: str) -> dict[str, SpeedPlan]:
     """The plans of a file by key. Raises TraceError for anything else."""
-    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])
+    return PLANS_SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])

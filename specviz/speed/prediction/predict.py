@@ -26,7 +26,7 @@ from specviz.proposers.registry import CHAINS, PROPOSERS, named, opened
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.speed.prediction.accepted_count import AcceptanceProbabilities
-from specviz.speed.text_passes import distributions_along
+from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
 from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
@@ -34,41 +34,41 @@ from specviz.verification.token import TokenRule
 Ids = tuple[int, ...]
 Texts = Sequence[tuple[Ids, Sequence[int]]]  # prompt and continuation of each
 
-TOGETHER = 32  # texts that are written side by side
-COPIES = ("ngram", "retrieval")
-RULES = ("token", "block")
+TEXTS_PER_BATCH = 32  # texts that are written side by side
+COPYING_PROPOSERS = ("ngram", "retrieval")
+COUNTED_RULES = ("token", "block")
 
 
 def refuse_unplanned(settings: Settings) -> None:
     """Raises SettingsError for what the count does not cover: trees, rules for siblings, adaptive lengths."""
-    known = (*CHAINS[1:], *COPIES)
+    known = (*CHAINS[1:], *COPYING_PROPOSERS)
     named("proposer", settings.proposer, PROPOSERS)
     if settings.proposer not in known:
         raise SettingsError(
             "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
         )
-    if settings.rule not in RULES:
+    if settings.rule not in COUNTED_RULES:
         raise SettingsError(
-            "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule accepts of a chain"
+            "rule", settings.rule, f"{' or '.join(COUNTED_RULES)} for a plan: it counts what an exact rule accepts of a chain"
         )
     if settings.lengths != "fixed":
         raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
 
 
-def same_weights(pair: LoadedPair) -> bool:
+def has_same_weights(pair: LoadedPair) -> bool:
     """Whether the draft is the target itself."""
     ours, theirs = (dict(model.named_parameters()) for model in (pair.target, pair.draft))
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def readable(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
+def tokenize_text(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
     """The tokens of a user's text, if openings can be cut from it and continued.
 
     Raises SettingsError for an encoder-decoder pair, for a text that is too short or one token over and over, and where an opening with its
     continuation exceeds the context of a model.
     """
     _refuse_encoders(pair)
-    context = _context(pair)
+    context = _find_context(pair)
     if context is not None and opening + length > context:
         raise SettingsError(
             "opening and length", f"{opening} + {length}", f"at most {context} tokens together, the pair's context"
@@ -87,23 +87,23 @@ def _refuse_encoders(pair: LoadedPair) -> None:
         raise SettingsError("pair", pair.name, "decoder-only for a plan: the prompt of an encoder is not continued")
 
 
-def _context(pair: LoadedPair) -> int | None:
+def _find_context(pair: LoadedPair) -> int | None:
     """Tokens that a text of this pair may have; None: there is no limit."""
     return min((c for c in (source.context for source in pair.open(Settings())) if c is not None), default=None)
 
 
-def openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
+def cut_openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
     """At most ``count`` places spread evenly over a text: the ``opening`` tokens before each, and the ``length`` tokens after it.
 
     Raises SettingsError as ``readable``.
     """
-    ids = readable(pair, text, opening, length)
+    ids = tokenize_text(pair, text, opening, length)
     last = len(ids) - opening - length
     starts = sorted({round(place) for place in np.linspace(0, last, min(count, last + 1))})
     return [(ids[s : s + opening], ids[s + opening : s + opening + length]) for s in starts]
 
 
-def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
+def encode_prompts(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
     """The tokens of prompts, of which each can be continued by ``length`` tokens.
 
     Raises SettingsError for an encoder-decoder pair, for fewer than two prompts, and for one that is too long for a model's context,
@@ -112,7 +112,7 @@ def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
     _refuse_encoders(pair)
     if len(prompts) < 2:
         raise SettingsError("prompts", f"{len(prompts)} of them", "at least two: how much they differ is part of the answer")
-    context, found = _context(pair), [pair.encode(prompt) for prompt in prompts]
+    context, found = _find_context(pair), [pair.encode(prompt) for prompt in prompts]
     for number, ids in enumerate(found, 1):
         if context is not None and len(ids) + length > context:
             raise SettingsError(
@@ -123,11 +123,11 @@ def encoded(pair: LoadedPair, prompts: Sequence[str], length: int) -> list[Ids]:
     return found
 
 
-def written(
+def decode_texts(
     pair: LoadedPair,
     settings: Settings,
     prompts: Sequence[Ids],
-    drafting: bool = False,
+    is_speculative: bool = False,
     on_progress: ProgressCallback = ignore_progress,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
@@ -138,11 +138,11 @@ def written(
     count = len(prompts)
     tokens, rounds = np.zeros((count, settings.length), dtype=np.int64), np.zeros(count, dtype=np.int64)
     checked = np.zeros((count, 2), dtype=np.int64)
-    for begin in range(0, count, TOGETHER):
-        end = min(begin + TOGETHER, count)
+    for begin in range(0, count, TEXTS_PER_BATCH):
+        end = min(begin + TEXTS_PER_BATCH, count)
         rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
         (target, proposer), rule, randomness = opened(pair, settings), rule_of(settings), PhiloxRandomness(settings.seed)
-        if not drafting:
+        if not is_speculative:
             proposer, rule, randomness = Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
         while rows:
             left = []
@@ -158,12 +158,12 @@ def written(
     return tokens, rounds, checked
 
 
-def acceptance_probabilities(
+def measure_acceptance(
     pair: LoadedPair,
     settings: Settings,
     texts: Texts,
     gamma: int,
-    of_target: bool = True,
+    is_target_text: bool = True,
     on_progress: ProgressCallback = ignore_progress,
 ) -> AcceptanceProbabilities:
     """What one pass of both models over texts of one length says about draft tokens.
@@ -174,47 +174,49 @@ def acceptance_probabilities(
     """
     target, proposer = opened(pair, replace(settings, gamma=gamma))
     if isinstance(proposer, Copied):
-        return _copied(proposer, texts, gamma)
+        return _match_copies(proposer, texts, gamma)
     if settings.rule == "block":
-        return AcceptanceProbabilities.of_block(log_ratios(target, proposer.draft, texts, on_progress), gamma)
-    return AcceptanceProbabilities.of_chain(place_by_place(target, proposer.draft, texts, of_target, on_progress), gamma)
+        return AcceptanceProbabilities.from_block_rule(measure_log_ratios(target, proposer.draft, texts, on_progress), gamma)
+    return AcceptanceProbabilities.from_chain(
+        measure_token_acceptance(target, proposer.draft, texts, is_target_text, on_progress), gamma
+    )
 
 
-def place_by_place(
+def measure_token_acceptance(
     target: LanguageModel,
     draft: LanguageModel,
     texts: Texts,
-    of_target: bool = True,
+    is_target_text: bool = True,
     on_progress: ProgressCallback = ignore_progress,
 ) -> np.ndarray:
     """Acceptance probability under the token rule at each token of each text, (B, N); ``of_target`` as in acceptance_probabilities."""
-    if of_target:
-        return _at_tokens(drafted_chance, target, draft, texts, on_progress).clip(max=1.0)
-    return _at_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, on_progress).clip(max=1.0)
+    if is_target_text:
+        return _map_tokens(drafted_chance, target, draft, texts, on_progress).clip(max=1.0)
+    return _map_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, on_progress).clip(max=1.0)
 
 
-def log_ratios(
+def measure_log_ratios(
     target: LanguageModel, draft: LanguageModel, texts: Texts, on_progress: ProgressCallback = ignore_progress
 ) -> np.ndarray:
     """log(q / p) at each token of each text, (B, N)."""
-    return _at_tokens(drafted_ratio, target, draft, texts, on_progress)
+    return _map_tokens(drafted_ratio, target, draft, texts, on_progress)
 
 
-def _at_tokens(
-    look: Callable[[Tensor, Tensor], Tensor],
+def _map_tokens(
+    compute: Callable[[Tensor, Tensor], Tensor],
     target: LanguageModel,
     draft: LanguageModel,
     texts: Texts,
     on_progress: ProgressCallback,
 ) -> np.ndarray:
     """What depends on the probabilities p and q of the texts' own tokens alone, (B, N)."""
-    return _at_places(
-        lambda p, q, tokens: look(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, on_progress
+    return _map_places(
+        lambda p, q, tokens: compute(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, on_progress
     )
 
 
-def _at_places(
-    look: Callable[[Tensor, Tensor, Tensor], Tensor],
+def _map_places(
+    compute: Callable[[Tensor, Tensor, Tensor], Tensor],
     target: LanguageModel,
     draft: LanguageModel,
     texts: Texts,
@@ -224,15 +226,15 @@ def _at_places(
     found = []
     for number, (prompt, tokens) in enumerate(texts):
         ids, line = torch.tensor([int(x) for x in tokens]), []
-        along = (distributions_along(model, prompt, ids.tolist()) for model in (target, draft))
+        along = (iterate_distributions(model, prompt, ids.tolist()) for model in (target, draft))
         for (where, p), (_, q) in zip(*along, strict=True):
-            line.append(look(p.cpu(), q.cpu(), ids[where, None]))
+            line.append(compute(p.cpu(), q.cpu(), ids[where, None]))
         found.append(torch.cat(line).numpy())
         on_progress((number + 1) / len(texts))
     return np.stack(found)
 
 
-def _copied(proposer: Copied, texts: Texts, gamma: int) -> AcceptanceProbabilities:
+def _match_copies(proposer: Copied, texts: Texts, gamma: int) -> AcceptanceProbabilities:
     """For copied tokens, which have q = 1 >= p: both rules accept one if and only if it stands in the text."""
     length = len(texts[0][1])
     accepted, drafted = np.zeros((len(texts), length, gamma)), np.zeros((len(texts), length), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.errors import SettingsError
 
 
-def lines_of(text: str, most: int) -> tuple[str, ...]:
+def parse_prompts(text: str, most: int) -> tuple[str, ...]:
     """The prompts of a text; empty lines are left out. Raises SettingsError for fewer than two, and for more than ``most``."""
     found = tuple(line for line in text.splitlines() if line.strip())
     if not 2 <= len(found) <= most:

@@ -16,7 +16,7 @@ COSTS = {"small": 0.02, "base": 0.04, "large": 0.11}  # c of T5-small (77 M), T5
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class PublishedSpeedup:
     """One row of the table: what was run, and the speed-up that the paper reports."""
 
     task: str
@@ -39,7 +39,7 @@ class Reported:
 
 _GERMAN, _NEWS = "English to German (WMT)", "Summaries (CNN/DM)"
 ROWS = tuple(
-    Reported(*row)
+    PublishedSpeedup(*row)
     for row in (
         (_GERMAN, 0.0, "small", 7, 0.75, 3.4),
         (_GERMAN, 0.0, "base", 7, 0.80, 2.8),

@@ -37,7 +37,7 @@ DRAFTS = {  # name -> pair and proposer
     "ngram": ("storybook", "ngram"),
     "unigram": ("storybook", "unigram"),
 }
-NETWORKS = ("storybook", "storybook-plain")
+NETWORK_DRAFTS = ("storybook", "storybook-plain")
 STATISTICS = {  # key -> what it is
     "overlap": "mean overlap, 1 - TV",
     "kl_pq": "mean of exp(-KL(p || q))",
@@ -89,7 +89,7 @@ class StudyCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PredictorScore:
     """How well one predictor did on kinds of text it had not seen.
 
     error      mean absolute error of the predicted acceptance rate; interval over resampled kinds
@@ -119,15 +119,15 @@ class Study:
     def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[StudyCell, ...]:
         return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
 
-    def over_temperature(self, draft: str) -> tuple[StudyCell, ...]:
+    def cells_by_temperature(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft under whole distributions."""
         return tuple(cell for cell in self.measured((draft,)) if cell.top_p is None)
 
-    def over_top_p(self, draft: str) -> tuple[StudyCell, ...]:
+    def cells_by_top_p(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft at temperature 1, whole and cut."""
         return tuple(cell for cell in self.measured((draft,)) if cell.temperature == 1.0)
 
-    def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[Score, ...]:
+    def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[PredictorScore, ...]:
         """Every predictor, best first, over the cells of these drafts."""
         cells = self.measured(drafts)
         truth, kinds = np.array([cell.share for cell in cells]), np.array([cell.kind for cell in cells])
@@ -136,9 +136,9 @@ class Study:
             "overlap itself": np.array([cell.statistics["overlap"] for cell in cells]),
         }
         for key in STATISTICS:
-            predicted[key] = left_out(np.array([cell.statistics[key] for cell in cells]), truth, kinds)
-        predicted["mean of the others"] = left_out(np.zeros(len(cells)), truth, kinds)
-        found = [_score(name, values, truth, kinds, seed) for name, values in predicted.items()]
+            predicted[key] = predict_left_out(np.array([cell.statistics[key] for cell in cells]), truth, kinds)
+        predicted["mean of the others"] = predict_left_out(np.zeros(len(cells)), truth, kinds)
+        found = [_score_predictor(name, values, truth, kinds, seed) for name, values in predicted.items()]
         return tuple(sorted(found, key=lambda score: score.error.value))
 
     def to_json(self) -> str:
@@ -150,7 +150,7 @@ class Study:
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def predict_left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Predictions of y from x, (n,), each by the straight line (least squares) through the points of all other groups, within [0, 1]."""
     result = np.empty_like(y)
     for group in np.unique(groups):
@@ -161,26 +161,28 @@ def left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return result.clip(0.0, 1.0)
 
 
-def _score(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarray, seed: int) -> Score:
+def _score_predictor(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarray, seed: int) -> PredictorScore:
     errors = np.abs(predicted - truth)
     names = np.unique(kinds)
     sums, counts = (np.array([values[kinds == kind].sum() for kind in names]) for values in (errors, np.ones_like(errors)))
     picked = np.random.default_rng(seed).integers(0, len(names), (RESAMPLES, len(names)))
-    error = Estimate.of_resamples(errors.mean(), sums[picked].sum(1) / counts[picked].sum(1), len(names))
+    error = Estimate.from_resamples(errors.mean(), sums[picked].sum(1) / counts[picked].sum(1), len(names))
     explained = 1.0 - float(((predicted - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
-    return Score(name, error, explained, tuple(predicted.tolist()))
+    return PredictorScore(name, error, explained, tuple(predicted.tolist()))
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPoint:
     """One bin of a draft's confidence: its mean, how often the draft was right, and places of the texts."""
 
-    sure: float
+    confidence: float
     right: Estimate
     places: int
 
 
-def calibration(predicted: Sequence[float], measured: Sequence[float], groups: int = 8) -> tuple[tuple[float, float, int], ...]:
+def compute_calibration(
+    predicted: Sequence[float], measured: Sequence[float], groups: int = 8
+) -> tuple[tuple[float, float, int], ...]:
     """Points of a calibration plot: cells in groups of equal size by what was predicted; mean predicted, mean measured, cells."""
     order = np.argsort(predicted)
     parts = [part for part in np.array_split(order, groups) if len(part)]
@@ -188,12 +190,12 @@ def calibration(predicted: Sequence[float], measured: Sequence[float], groups: i
     return tuple((float(a), float(b), n) for a, b, n in pairs)
 
 
-def over_kinds(cells: Sequence[StudyCell]) -> Estimate:
+def average_over_kinds(cells: Sequence[StudyCell]) -> Estimate:
     """Mean measured acceptance rate over different kinds of text; the interval is over resampled kinds."""
-    return Estimate.of_mean([cell.share for cell in cells])
+    return Estimate.from_mean([cell.share for cell in cells])
 
 
-def reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
+def compute_reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
     """How often a draft's most likely token stands in the text, against the probability that the draft gives it, over all cells.
 
     cells  of different kinds of text, with bins; least  places that a bin needs to be a point
@@ -211,12 +213,12 @@ def reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> t
         many = bins[picked, place].sum(1)
         shares = many[many[:, 0] > 0, 2] / many[many[:, 0] > 0, 0]
         found.append(
-            CalibrationPoint(float(sure / places), Estimate.of_resamples(right / places, shares, len(bins)), int(places))
+            CalibrationPoint(float(sure / places), Estimate.from_resamples(right / places, shares, len(bins)), int(places))
         )
     return tuple(found)
 
 
-def calibration_error(cells: Sequence[StudyCell]) -> float:
+def compute_calibration_error(cells: Sequence[StudyCell]) -> float:
     """Mean distance of the draft's confidence from how often it is right, over the bins of all cells together, weighted by places."""
     bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float).sum(0)
     return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())

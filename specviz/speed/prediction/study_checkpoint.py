@@ -17,7 +17,7 @@ from specviz.evidence.certificate.seal import digest
 from specviz.records import Schema, build, canonical_json, find_difference, read_text, write
 from specviz.speed.prediction.study import StudyCell
 
-SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
+CHECKPOINT_SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
 Key = tuple[str, float, float | None, str]
 
 
@@ -40,7 +40,7 @@ class StudyCheckpoint:
         where no file can be written."""
         saved = cls(path, json.loads(canonical_json(asked)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
-            saved.add(*_read(path, saved.asked))
+            saved.add(*_read_cells(path, saved.asked))
         else:
             saved.add()
         return saved
@@ -50,13 +50,13 @@ class StudyCheckpoint:
         self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
         if self.path is not None:
             body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
-            write(self.path, SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
+            write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
 
 
-def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
+def _read_cells(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
     """The cells of a file. Raises TraceError with a sentence."""
     what = f"The file '{path}' of a study's cells"
-    stored, cells = replace(SCHEMA, what=what).read(read_text(path, what), _checked)
+    stored, cells = replace(CHECKPOINT_SCHEMA, what=what).read(read_text(path, what), _check_digest)
     if other := find_difference(stored, asked):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
@@ -64,7 +64,7 @@ def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
     return cells
 
 
-def _checked(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
+def _check_digest(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
     if record.pop("digest") != digest(record):
         raise ValueError("its cells are not those that were written; remove it to begin anew")
     return record["asked"], [build(StudyCell, cell) for cell in record["cells"]]

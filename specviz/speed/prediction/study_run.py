@@ -20,12 +20,12 @@ from specviz.proposers.registry import opened
 from specviz.proposers.source_texts import read
 from specviz.records import ASSETS, versions
 from specviz.settings import Settings
-from specviz.speed.bench import today
-from specviz.speed.prediction.accepted_count import expected_rounds
-from specviz.speed.prediction.predict import Ids, Texts, acceptance_probabilities, openings, written
+from specviz.speed.bench import format_today
+from specviz.speed.prediction.accepted_count import compute_expected_rounds
+from specviz.speed.prediction.predict import Ids, Texts, cut_openings, decode_texts, measure_acceptance
 from specviz.speed.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.prediction.study_checkpoint import StudyCheckpoint
-from specviz.speed.text_passes import distributions_along
+from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.divergence import compared
 from specviz.verification.warp import one_hot
 
@@ -68,13 +68,13 @@ def run_study(
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
     distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
     work = [(kind, *probs) for kind in kinds for probs in distributions]
-    saved = StudyCheckpoint.open(resume, _asked(size, seed, work, drafts, pairs, folder))
-    asked = [Place(*one, draft) for one in work for draft in drafts]
+    saved = StudyCheckpoint.open(resume, _build_request(size, seed, work, drafts, pairs, folder))
+    asked = [CellKey(*one, draft) for one in work for draft in drafts]
     left = [place for place in asked if place not in saved.cells]
     texts = {kind: read(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
     if elsewhere is None:
-        measuring = Measuring(pairs, texts, size, seed)
-        found: Iterable[tuple[Place, StudyCell]] = ((place, measuring.cell(place)) for place in left)
+        measuring = CellMeasurer(pairs, texts, size, seed)
+        found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.cell(place)) for place in left)
     else:
         there = tuple(PairRef.of(pair, Settings(pair=name)) for name, pair in pairs.items())
         found = elsewhere.done(StudyTask(there, texts, size, seed), left)
@@ -83,10 +83,10 @@ def run_study(
         on_progress(len(saved.cells) / len(asked))
     cells = [saved.cells[place] for place in asked]
     models = {name: pair.describe() for name, pair in pairs.items()}
-    return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=today())
+    return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=format_today())
 
 
-def _asked(
+def _build_request(
     size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, LoadedPair], folder: Path
 ) -> dict[str, Any]:
     """What determines the cells, with the versions that another machine may have in another state."""
@@ -102,7 +102,7 @@ def _asked(
     }
 
 
-class Place(NamedTuple):
+class CellKey(NamedTuple):
     """A cell to be measured: where it stands in the study."""
 
     kind: str
@@ -124,12 +124,12 @@ class StudyTask:
     size: StudySize
     seed: int
 
-    def begin(self) -> Callable[[Place, ProgressCallback], StudyCell]:
-        measuring = Measuring({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
+    def begin(self) -> Callable[[CellKey, ProgressCallback], StudyCell]:
+        measuring = CellMeasurer({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
         return lambda place, on_progress: measuring.cell(place)
 
 
-class Measuring:
+class CellMeasurer:
     """Measures cells one after the other, and keeps what the cells of the current text and distribution share."""
 
     def __init__(self, pairs: Mapping[str, LoadedPair], texts: Mapping[str, str], size: StudySize, seed: int):
@@ -137,29 +137,29 @@ class Measuring:
         self.first = next(iter(pairs.values()))  # the shipped drafts share their target
         self.shared: tuple[tuple, Settings, Texts, Texts] | None = None
 
-    def cell(self, place: Place) -> StudyCell:
+    def cell(self, place: CellKey) -> StudyCell:
         if self.shared is None or self.shared[0] != place[:3]:
             self.shared = place[:3], *self._shared(place)
         _, settings, own, ours = self.shared
         pair, proposer = DRAFTS[place.draft]
-        return _cell(self.pairs[pair], replace(settings, proposer=proposer), own, ours, place.kind, place.draft)
+        return _measure_cell(self.pairs[pair], replace(settings, proposer=proposer), own, ours, place.kind, place.draft)
 
-    def _shared(self, place: Place) -> tuple[Settings, Texts, Texts]:
+    def _shared(self, place: CellKey) -> tuple[Settings, Texts, Texts]:
         """The settings, the places of the text with what follows them there, and with what the target writes after them."""
         size = self.size
         settings = Settings(
             temperature=place.temperature, top_p=place.top_p, length=size.length, gamma=size.gamma, seed=self.seed
         )
-        own = openings(self.first, self.texts[place.kind], size.opening, size.length, size.openings)
+        own = cut_openings(self.first, self.texts[place.kind], size.opening, size.length, size.openings)
         prompts = [prompt for prompt, _ in own]
-        return settings, own, list(zip(prompts, written(self.first, settings, prompts)[0], strict=True))
+        return settings, own, list(zip(prompts, decode_texts(self.first, settings, prompts)[0], strict=True))
 
 
-def _cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
-    found = statistics(pair, settings, own)
-    predicted = expected_rounds(acceptance_probabilities(pair, settings, ours, settings.gamma), settings.gamma)
+def _measure_cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
+    found = compute_statistics(pair, settings, own)
+    predicted = compute_expected_rounds(measure_acceptance(pair, settings, ours, settings.gamma), settings.gamma)
     other = replace(settings, seed=settings.seed + 1)
-    _, count, checked = written(pair, other, [prompt for prompt, _ in own], drafting=True)
+    _, count, checked = decode_texts(pair, other, [prompt for prompt, _ in own], is_speculative=True)
     tested, accepted = checked.sum(0).tolist()
     if not tested or found is None:
         return StudyCell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
@@ -167,7 +167,7 @@ def _cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts, kind: s
     return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
-def statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
+def compute_statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
     """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None if it never drafts.
 
     Divergences enter as exp(-KL), which is 0 where one distribution lacks a token of the other; a copied token, which has q = 1, always
@@ -177,8 +177,8 @@ def statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict
     columns: dict[str, list[Tensor]] = {}
     for prompt, tokens in texts:
         tokens = [int(x) for x in tokens]
-        for where, p in distributions_along(target, prompt, tokens):
-            q, made = _drafted(proposer, prompt, tokens, where, p)
+        for where, p in iterate_distributions(target, prompt, tokens):
+            q, made = _compute_draft_distributions(proposer, prompt, tokens, where, p)
             here = compared(p[made].cpu(), q[made].cpu())
             here["right"] = (q[made].argmax(-1).cpu() == torch.tensor(tokens)[where][made]).double()
             for name, values in here.items():
@@ -188,23 +188,25 @@ def statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict
         return None
     found = {name: joined[name].mean() for name in ("entropy_p", "entropy_q", "agreement")}
     found |= {name: torch.exp(-joined[name]).mean() for name in ("kl_pq", "kl_qp")}
-    bins = _binned(joined["top_q"], joined["right"])
+    bins = _bin_confidence(joined["top_q"], joined["right"])
     gaps = sum(abs(sure - right) for _, sure, right in bins)
     found |= {"overlap": joined["beta"].mean(), "calibration": gaps / len(joined["beta"])}
     return {name: float(found[name]) for name in STATISTICS}, bins
 
 
-def _drafted(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
+def _compute_draft_distributions(
+    proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor
+) -> tuple[Tensor, Tensor]:
     """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
     if not isinstance(proposer, Copied):
-        (_, q), *_ = distributions_along(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
+        (_, q), *_ = iterate_distributions(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
         return q, torch.ones(len(q), dtype=torch.bool)
     copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
     made = torch.tensor([bool(one) for one in copied])
     return one_hot(torch.tensor([one[0] if one else 0 for one in copied]), p.shape[-1]), made
 
 
-def _binned(confidence: Tensor, right: Tensor) -> Bins:
+def _bin_confidence(confidence: Tensor, right: Tensor) -> Bins:
     place = (confidence * BINS).long().clamp(max=BINS - 1)
     return tuple(
         (int((place == b).sum()), float(confidence[place == b].sum()), int(right[place == b].sum())) for b in range(BINS)

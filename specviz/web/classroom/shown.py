@@ -9,7 +9,7 @@ from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
 from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import axis_end
-from specviz.speed.methods import ENTRIES
+from specviz.speed.methods import DRAFTING_METHODS
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall
 
@@ -48,7 +48,7 @@ def of_task(hall: Hall, task: Task) -> dict[str, Any]:
         return said | {"sizes": list(ASKED), "most": MOST_EACH}
     if task.kind == "vote":
         return said | {"options": content["options"], "bars": bars(hall.samples_of(task)), "n": content["n"]}
-    methods = [{"value": name, "label": METHODS[name], "more": ENTRIES[name].description} for name in METHODS]
+    methods = [{"value": name, "label": METHODS[name], "more": DRAFTING_METHODS[name].description} for name in METHODS]
     return said | {"methods": methods, "gamma": GAMMA}
 
 

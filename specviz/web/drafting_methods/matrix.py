@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from specviz.records import Schema
-from specviz.speed.methods import ENTRIES
+from specviz.speed.methods import DRAFTING_METHODS
 
 SCHEMA = Schema("matrix", 2, "The matrix")
 MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
@@ -19,19 +19,19 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
 }
 WRONG = ("wrong", "!", "unexpected")
 LINES = {  # line of the record -> its name on the page; methods that are measured there have the same name
-    "none": ENTRIES["target"].name,
+    "none": DRAFTING_METHODS["target"].name,
     "draft-intersection": "Draft model with another tokenizer",
     "draft-entropy": "Draft model (stops when unsure)",
     "draft-gain": "Draft model (length adapts)",
     "tree-independent": "Tree of independent draws",
-    "tree-distinct": ENTRIES["tree"].name,
+    "tree-distinct": DRAFTING_METHODS["tree"].name,
     "medusa-chain": "Medusa heads (chain)",
     "medusa-tree": "Medusa heads (tree)",
     "eagle-chain": "EAGLE head (chain)",
     "eagle-tree": "EAGLE head (tree)",
     "lookahead-chain": "Lookahead (chain)",
     "lookahead-tree": "Lookahead (tree)",
-} | {key: one.name for key, one in ENTRIES.items()}
+} | {key: one.name for key, one in DRAFTING_METHODS.items()}
 RULES = {"token": "token rule", "block": "block rule", "k-seq": "k-seq", "typical": "typical"}
 COLUMNS = {"T = 0": "temperature 0", "T = 1": "temperature 1", "top-p .9": "top-p 0.9"}
 NEEDS = {  # rule -> what it does without; the record holds the program's own refusal

@@ -13,7 +13,7 @@ from specviz.figures.narration import number
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
-from specviz.speed.estimate import Estimate, interval_of
+from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.methods import FirstToken, MethodComparison, MethodRow
 from specviz.speed.prediction.plan import SpeedPlan
 
@@ -152,7 +152,7 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
                 "verdict": verdict(row),
                 "rule": row.rule,
                 "tokens per pass": None if row.per_pass is None else round(row.per_pass, 2),
-                f"ms per token, {interval_of(one.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
+                f"ms per token, {describe_interval(one.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
                 "times target only": spanned(found) if found else "",
                 "speed": told(row, one),
                 "draft tokens per pass": round(row.nodes, 1) if row.passes else None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns, quoted
-from specviz.speed.methods import MethodComparison, to_json
+from specviz.speed.methods import MethodComparison, dump_comparisons
 from specviz.speed.prediction.plan import SpeedPlan
 from specviz.web.drafting_methods import block_gain
 from specviz.web.drafting_methods import matrix as all_rules
@@ -62,7 +62,7 @@ def drafting_methods(
         captions.append(
             f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
         )
-    data = {"methods.json": json.loads(to_json({choice: one}))}
+    data = {"methods.json": json.loads(dump_comparisons({choice: one}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
-from specviz.speed.methods import ENTRIES, MethodComparison, chosen, from_json
+from specviz.speed.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
 from specviz.speed.prediction.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.page import Findings
@@ -24,7 +24,7 @@ LENGTH = 32  # tokens of each row on this page
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, MethodComparison]:
     """The comparisons that the page opens with, by choice; empty where the file is missing or damaged."""
-    return of_file(RECORDED, from_json, {})
+    return of_file(RECORDED, load_comparisons, {})
 
 
 @lru_cache(maxsize=1)
@@ -51,9 +51,9 @@ class MethodsQuestion:
     row: str = "tree-wide"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", chosen(self.settings, self.choice))
-        if self.row not in ENTRIES:
-            raise SettingsError("row", self.row[:60], f"one of {', '.join(ENTRIES)}")
+        object.__setattr__(self, "settings", choose_distribution(self.settings, self.choice))
+        if self.row not in DRAFTING_METHODS:
+            raise SettingsError("row", self.row[:60], f"one of {', '.join(DRAFTING_METHODS)}")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""

@@ -33,7 +33,7 @@ def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
     """Find out whether the pair will run here. What stands in its way is part of what is found."""
     model_loading.libraries(ticket)
     from specviz.models.hub.client import DownloadStopped
-    from specviz.speed.preflight import check as checked
+    from specviz.speed.preflight import check_pair as checked
 
     ends = Ends(ticket)
     try:

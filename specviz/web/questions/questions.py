@@ -18,7 +18,7 @@ from specviz.figures.narration import number
 from specviz.glyphs import Glyph
 from specviz.records import ASSETS, read_file
 from specviz.speed import methods
-from specviz.speed.estimate import Estimate, interval_of
+from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.methods import FirstToken, MethodComparison, MethodRow
 from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.statistics.finding import ALPHA, POWER
@@ -95,7 +95,7 @@ def shipped() -> Recorded:
     traces = ASSETS / "traces"
     return Recorded(
         read_file(traces / "opening.json", Trace.from_json),
-        read_file(traces / "methods.json", methods.from_json)["1"],
+        read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
         read_file(traces / "setups.json", setups.from_json),
     )
@@ -158,7 +158,7 @@ def faster_draft(one: MethodComparison) -> Question:
     rounds = estimates(
         f"milliseconds per round ({_under(one)})",  # its tokens times the time per token
         {name: row.ms.times(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
-        interval_of(one.runs),
+        describe_interval(one.runs),
         b,
     )
     most, length = one.settings.gamma + 1, one.settings.length
@@ -523,7 +523,7 @@ def _ms(row: MethodRow) -> str:
 def _times(one: MethodComparison, rows: Mapping[str, MethodRow], now: str) -> Picture:
     """Milliseconds per token, with what they were measured under."""
     title = f"milliseconds per token, lower is faster ({_under(one)})"
-    return estimates(title, {name: row.ms for name, row in rows.items()}, interval_of(one.runs), now)
+    return estimates(title, {name: row.ms for name, row in rows.items()}, describe_interval(one.runs), now)
 
 
 def _under(one: MethodComparison) -> str:

@@ -153,10 +153,10 @@ class Bench(Tally):
 
     def _sharing(self, settings: Settings) -> str:
         """What the draft can propose after the prompt, where the tokenizers differ. A method that cannot draft is said when it draws."""
-        from specviz.speed.text_passes import described_along
+        from specviz.speed.text_passes import describe_pair
 
         with suppress(SpecvizError):
-            return draftable_in_words(described_along(self.pair, settings, [(self.ids, self.ids[-1:])]))
+            return draftable_in_words(describe_pair(self.pair, settings, [(self.ids, self.ids[-1:])]))
         return ""
 
 

@@ -9,7 +9,7 @@ from specviz.figures.charts import frame
 from specviz.figures.labels import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import BAND, GRAY, MEANINGS
-from specviz.speed.estimate import Estimate, interval_of
+from specviz.speed.estimate import Estimate, describe_interval
 
 COLUMNS = (
     "target served as",
@@ -57,7 +57,7 @@ def timed(one: SetupComparison) -> str:
     """What the speed-ups are relative to, and under which settings they were measured."""
     slow = "" if one.steady else f" No speeds are given: {one.unsteady}"
     return (
-        f"Speed-ups over float32 without a draft, the median of each setup with the {interval_of(one.runs)}: gamma {one.settings.gamma}, temperature "
+        f"Speed-ups over float32 without a draft, the median of each setup with the {describe_interval(one.runs)}: gamma {one.settings.gamma}, temperature "
         f"{one.settings.temperature:g}, the {one.settings.rule} rule, one text at a time. A mistake has the same speed without a draft as the setup that "
         f"it breaks.{slow}"
     )

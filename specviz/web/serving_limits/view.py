@@ -144,6 +144,6 @@ def elsewhere(one: SetupComparison) -> str:
     """What How fast? measured with the same pair, temperature and gamma; empty where it measured nothing like it."""
     plan = recorded_plans().get(f"{one.settings.pair} {one.settings.temperature:g}")
     found = next((row.factor for row in plan.checked if row.gamma == one.settings.gamma and row.factor), None) if plan else None
-    if plan is None or found is None or not plan.believed:
+    if plan is None or found is None or not plan.is_conclusive:
         return ""
     return f"How fast? measured {found.said()} with the same models, temperature and gamma on {plan.openings} other texts."

@@ -116,7 +116,7 @@ def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
     ]
     measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
     if measured is not None:
-        unsure = "" if plan.believed else "; too uncertain to compare"
+        unsure = "" if plan.is_conclusive else "; too uncertain to compare"
         cells = ("Measured", *_over(measured.tokens.value, measured.factor.value), measured.factor.said())
         found.append((cells, f"texts written with draft tokens{unsure}"))
     return found

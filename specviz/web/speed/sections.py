@@ -9,7 +9,7 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import DRAFTS, OWN, Choice
+from specviz.speed.prediction.plans import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PlanChoice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 from specviz.web.speed.surface import Spot
@@ -25,7 +25,7 @@ class WhatIf:
     spot: Spot
 
 
-def running(choice: Choice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
+def running(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
     """Where the running pair stands: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
 
     Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
@@ -78,17 +78,17 @@ def tabs(turn: int) -> str:
     return f"speed-tabs-{turn}"
 
 
-def slider(name: str, choice: Choice, turn: int) -> str:
+def slider(name: str, choice: PlanChoice, turn: int) -> str:
     """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
     return f"speed-what-{name}-{choice.key}-{turn}"
 
 
-def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:
+def of_batches(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
     """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
-    stands_in = Choice(temperature=choice.temperature)
+    stands_in = PlanChoice(temperature=choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key
-    whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
-    more = "" if key == choice.key else f"; there is no record of {(DRAFTS | OWN)[choice.draft][1]}"
+    whose = f"rounds of {PLAN_DRAFTS[key.split(' ')[0]][1]}"
+    more = "" if key == choice.key else f"; there is no record of {(PLAN_DRAFTS | OWN_PAIR_DRAFTS)[choice.draft][1]}"
     machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (

@@ -12,15 +12,15 @@ from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
 from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import DRAFTS, OWN, TEXT, Choice, from_json
+from specviz.speed.prediction.plans import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, load_plans
 from specviz.speed.prediction.study import Study
 from specviz.web.common import links
 from specviz.web.common.page import Findings
 from specviz.web.hosting.limits import checked_text
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
-SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
-FIRST = Choice()
+SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
+FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
     "acceptance": "Acceptance rate",
@@ -34,7 +34,7 @@ NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, SpeedPlan]:
     """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
-    return of_file(PLANS, from_json, {})
+    return of_file(PLANS, load_plans, {})
 
 
 @lru_cache(maxsize=1)
@@ -68,7 +68,7 @@ class SpeedQuestion:
     """
 
     text: str
-    choice: Choice = FIRST
+    choice: PlanChoice = FIRST
     tab: str = next(iter(TABS))
     alpha: float | None = None
     c: float | None = None
@@ -78,9 +78,9 @@ class SpeedQuestion:
 
     def __post_init__(self) -> None:
         draft, own = self.choice.draft, self.pair not in PAIRS
-        if own and draft not in OWN:
+        if own and draft not in OWN_PAIR_DRAFTS:
             object.__setattr__(self, "choice", replace(self.choice, draft="draft"))
-        elif not own and draft not in DRAFTS:
+        elif not own and draft not in PLAN_DRAFTS:
             object.__setattr__(self, "choice", replace(self.choice, draft=self.pair))
         elif not own and draft in PAIRS:
             object.__setattr__(self, "pair", draft)
@@ -106,7 +106,7 @@ class SpeedQuestion:
 
     def with_pair(self, pair: str) -> SpeedQuestion:
         """The same of another pair. Copied draft tokens stay, any other draft becomes the pair's; sliders begin where it stands."""
-        draft = "ngram" if self.choice.draft == "ngram" else pair if pair in DRAFTS else "draft"
+        draft = "ngram" if self.choice.draft == "ngram" else pair if pair in PLAN_DRAFTS else "draft"
         return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None)
 
     def link(self) -> dict[str, str]:

@@ -16,10 +16,10 @@ from specviz.speed.prediction.study import (
     STATISTICS,
     Study,
     StudyCell,
-    calibration,
-    calibration_error,
-    over_kinds,
-    reliability,
+    average_over_kinds,
+    compute_calibration,
+    compute_calibration_error,
+    compute_reliability,
 )
 from specviz.web.speed.plan import PLAIN, banded, names
 
@@ -33,7 +33,7 @@ APART = 0.15  # of an axis, between two numbers under it
 def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
     """Measured cells of a draft by their place on one of AXES, ascending; a whole distribution has top-p 1."""
     found: dict[float, list[StudyCell]] = {}
-    for cell in study.over_temperature(draft) if axis == TEMPERATURE else study.over_top_p(draft):
+    for cell in study.cells_by_temperature(draft) if axis == TEMPERATURE else study.cells_by_top_p(draft):
         found.setdefault(cell.temperature if axis == TEMPERATURE else cell.top_p or 1.0, []).append(cell)
     return dict(sorted(found.items()))
 
@@ -77,7 +77,7 @@ def _spaced(places: Sequence[float]) -> list[float]:
 
 def means(study: Study, draft: str, axis: str) -> dict[float, Estimate]:
     """Place on the axis -> mean share over the kinds of text, with the middle 95% over resampled kinds."""
-    return {place: over_kinds(cells) for place, cells in cells_over(study, draft, axis).items()}
+    return {place: average_over_kinds(cells) for place, cells in cells_over(study, draft, axis).items()}
 
 
 def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
@@ -112,7 +112,7 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": GRAY[kind]}
     figure.add_scatter(x=[cell.predicted for cell in cells], y=[cell.share for cell in cells], mode="markers", name="predicted", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
-    groups = calibration([cell.predicted for cell in cells], [cell.share for cell in cells], GROUPS)
+    groups = compute_calibration([cell.predicted for cell in cells], [cell.share for cell in cells], GROUPS)
     figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="means of eighths", hoverinfo="skip",
                        line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     return _square(figure, "predicted acceptance rate", "measured acceptance rate", span(cells))
@@ -140,11 +140,11 @@ def foretold_conclusion(study: Study, draft: str) -> str:
 
 def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """How often the text has the draft's likeliest token, over the probability that the draft gives it, with intervals over kinds of text."""
-    points, figure = reliability(uncut(study, draft)), go.Figure()
+    points, figure = compute_reliability(uncut(study, draft)), go.Figure()
     _diagonal(figure)
     spread = {"type": "data", "symmetric": False, "array": [one.right.high - one.right.value for one in points],
               "arrayminus": [one.right.value - one.right.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
-    figure.add_scatter(x=[one.sure for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
+    figure.add_scatter(x=[one.confidence for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
                        customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
                        hovertemplate="probability %{x:.2f}, in the text %{y:.2f}, %{customdata:,} positions<extra></extra>")  # fmt: skip
     return _square(figure, "probability of the draft’s likeliest token", "how often the text has it", (0.0, 1.0))
@@ -153,25 +153,25 @@ def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
 def confidence_conclusion(study: Study, draft: str) -> str:
     """Whether the draft is overconfident, and by how much."""
     cells = uncut(study, draft)
-    points = reliability(cells)
+    points = compute_reliability(cells)
     if len(points) < 2:
         return (
-            f"All these draft tokens have the same probability ({points[0].sure:.2f}); the text has them {points[0].right.value:.2f} of the time."
+            f"All these draft tokens have the same probability ({points[0].confidence:.2f}); the text has them {points[0].right.value:.2f} of the time."
             if points
             else "Too few positions for a point."
         )
     places = sum(one.places for one in points)
-    lean = sum((one.sure - one.right.value) * one.places for one in points) / places
+    lean = sum((one.confidence - one.right.value) * one.places for one in points) / places
     more = "overconfident" if lean > 0.0 else "underconfident"
     return (
         f"At temperature 1, over {places:,} positions in the nine kinds of text, the draft is {more} by {abs(lean):.3f} on average; its "
-        f"calibration error is {calibration_error(cells):.3f}. A draft token is checked against the target’s distribution, not against the text."
+        f"calibration error is {compute_calibration_error(cells):.3f}. A draft token is checked against the target’s distribution, not against the text."
     )
 
 
 def uncut(study: Study, draft: str) -> list[StudyCell]:
     """Cells of a draft under the whole distribution of temperature 1."""
-    return [cell for cell in study.over_temperature(draft) if cell.temperature == 1.0]
+    return [cell for cell in study.cells_by_temperature(draft) if cell.temperature == 1.0]
 
 
 def probs(cell: StudyCell) -> str:
@@ -199,9 +199,9 @@ def rows(study: Study, draft: str) -> list[dict[str, object]]:
 def bins(study: Study, draft: str) -> list[dict[str, object]]:
     """Every point of the draft's calibration as a row."""
     return [
-        {"probability": round(one.sure, 3), "in the text": round(one.right.value, 3), "95% interval over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
+        {"probability": round(one.confidence, 3), "in the text": round(one.right.value, 3), "95% interval over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
          "positions": one.places}
-        for one in reliability(uncut(study, draft))
+        for one in compute_reliability(uncut(study, draft))
     ]  # fmt: skip
 
 

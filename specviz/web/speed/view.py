@@ -14,7 +14,7 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import GAMMA_MAX
 from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import TEMPERATURES, Choice
+from specviz.speed.prediction.plans import PLAN_TEMPERATURES, PlanChoice
 from specviz.speed.prediction.published_speeds import SOURCE
 from specviz.speed.prediction.study import Study
 from specviz.web.common import measurement_page, plain_table, session
@@ -88,9 +88,9 @@ def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     kind = {"text": READ[False], "prompts": READ[True]}
     lines = form.choice(right, "lines", "Read it as", kind, "prompts" if question.lines else "text") == "prompts"
     draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.own else DRAFTS, question.choice.draft)
-    heat = form.choice(right, "heat", "Temperature", {one: one for one in TEMPERATURES}, question.choice.temperature)
+    heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
     problems = from_file(state, left) if lines else []
-    choice = Choice(draft, heat)
+    choice = PlanChoice(draft, heat)
     moved = {} if choice == question.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
     try:
         return replace(question, text=(text or "").strip(), lines=lines, choice=choice, **moved), problems
@@ -270,7 +270,7 @@ def predicted(known: Study, draft: str, kind: str) -> None:
     tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
 
 
-def many(known: BatchSpeeds | None, choice: Choice, plan: SpeedPlan | None, kind: str) -> None:
+def many(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
     """Speed over the number of texts. plan: the recorded one above, to compare one text with."""
     if known is None:
         st.caption("There is no recorded measurement of several texts at once.")

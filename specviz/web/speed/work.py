@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.prompts import lines_of
+from specviz.speed.prediction.prompts import parse_prompts
 from specviz.web.jobs import cache, model_loading
 from specviz.web.jobs.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
@@ -25,6 +25,6 @@ def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
         state.keep(ticket, question, plan)
 
     effort = PlanEffort(TEXTS, OPENING, PROBES)
-    text, name = (lines_of(question.text, PROMPTS), "of yours") if question.lines else (question.text, "a text of yours")
+    text, name = (parse_prompts(question.text, PROMPTS), "of yours") if question.lines else (question.text, "a text of yours")
     show(make_plan(pair, settings, text, GAMMAS, effort, name, ticket.tick, ticket.expect, show))
     ticket.tick(1.0)

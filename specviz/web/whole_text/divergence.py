@@ -10,9 +10,9 @@ from specviz.figures.labels import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import glyphs, piece
-from specviz.speed.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
+from specviz.speed.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText, WordKind, compute_divergence_profile
 from specviz.speed.estimate import CONFIDENCE, Estimate
-from specviz.speed.word_kinds import MEANT
+from specviz.speed.word_kinds import DESCRIPTIONS
 
 AROUND = 4  # tokens before one that its label shows
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
@@ -80,7 +80,7 @@ def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light")
         }
         figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
-    tops = list(zip(TOPS, (share.value for share in curves[0][1].tops), strict=True))
+    tops = list(zip(TOP_SHARES, (share.value for share in curves[0][1].tops), strict=True))
     figure.add_scatter(x=[top for top, _ in tops], y=[held for _, held in tops], mode="markers", showlegend=False,
                        marker={"size": 8, "color": _ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     top, held = tops[-1]
@@ -156,7 +156,7 @@ def _dots(
             "arrayminus": [v - a for a, v in zip(ends[::2], values, strict=True)], "thickness": 1.5, "width": 4}  # fmt: skip
     figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=safe(name),
                        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 2}},
-                       customdata=[f"{row.name}: {MEANT[row.name]}" for row in rows],
+                       customdata=[f"{row.name}: {DESCRIPTIONS[row.name]}" for row in rows],
                        hovertemplate="%{customdata}<br>rejected with probability %{x:.3f}<extra></extra>")  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def kinds_table(one: DivergenceProfile) -> list[dict[str, object]]:
     """Each kind with its counts, means and intervals."""
     rows = []
     for row in one.kinds:
-        rows.append({"kind": row.name, "what it is": MEANT[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
+        rows.append({"kind": row.name, "what it is": DESCRIPTIONS[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
                      "mean rejection probability": _numbers(row.apart), "share of divergence": _numbers(row.divergence)})  # fmt: skip
     return rows
 
@@ -197,7 +197,7 @@ def tops_table(curves: Sequence[tuple[str, DivergenceProfile]]) -> list[dict[str
     """The top shares of every curve."""
     return [
         {"texts": name, "tokens": one.count}
-        | {f"top {top:.0%}": _numbers(share) for top, share in zip(TOPS, one.tops, strict=True)}
+        | {f"top {top:.0%}": _numbers(share) for top, share in zip(TOP_SHARES, one.tops, strict=True)}
         for name, one in curves
     ]
 
@@ -209,7 +209,9 @@ def _numbers(share: Estimate) -> str:
 
 def curves_of(own: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
     """This text's spread first, then that of each recorded set of texts. surveys: name of a distribution -> readings."""
-    found = [("this text", divergence_profile((own,)))]
+    found = [("this text", compute_divergence_profile((own,)))]
     return found + [
-        (f"{len(reads)} recorded texts, {name}", divergence_profile(tuple(reads))) for name, reads in surveys.items() if reads
+        (f"{len(reads)} recorded texts, {name}", compute_divergence_profile(tuple(reads)))
+        for name, reads in surveys.items()
+        if reads
     ]

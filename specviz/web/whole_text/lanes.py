@@ -11,13 +11,13 @@ from specviz.figures.notes import ASK
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.settings import Settings
 from specviz.speed.divergence_profile import ScoredText
-from specviz.speed.estimate import interval_of
-from specviz.speed.passage import ACCEPTED, ALONE, BONUS, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
+from specviz.speed.estimate import describe_interval
+from specviz.speed.passage import ACCEPTED, BONUS, LANES, REPLACED, SPECULATIVE, TARGET_ONLY, WRITTEN, Lane, Passage, WrittenToken
 from specviz.trace import Round, Trace
 from specviz.web.one_round.stage import write_cursor
 
 LEDE = "One prompt, continued twice, with and without draft tokens: the same distribution, in fewer target passes."
-TITLES = {ALONE: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
+TITLES = {TARGET_ONLY: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
 SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
@@ -61,7 +61,7 @@ def _end(one: Passage, lane: Lane, done: bool) -> float:
 def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(one, key)
     pieces = {**one.target.trace.pieces, **lane.trace.pieces}
-    forks = one.read.forks if key == ALONE and one.read else {}
+    forks = one.read.forks if key == TARGET_ONLY and one.read else {}
     made = _made(lane)
     tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
@@ -150,7 +150,7 @@ def _conditions(one: Passage) -> str:
     )
 
 
-def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
+def _token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
     """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
     raw = piece(pieces, one.token)
     lead = raw.startswith(b" ") and bool(raw.strip())
@@ -268,9 +268,9 @@ def ended(one: Passage) -> str:
     """Where a text is shorter than was asked for, and why; empty where both have their length."""
     asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
-    if len(short) == 2 and counts[ALONE] == counts[SPECULATIVE]:
-        return f"Both texts end after {counts[ALONE]} of {asked} tokens, {_why(one, ALONE)}."
-    whose = {ALONE: "The text of target-only sampling", SPECULATIVE: "The text of speculative decoding"}
+    if len(short) == 2 and counts[TARGET_ONLY] == counts[SPECULATIVE]:
+        return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_why(one, TARGET_ONLY)}."
+    whose = {TARGET_ONLY: "The text of target-only sampling", SPECULATIVE: "The text of speculative decoding"}
     return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
 
 
@@ -292,7 +292,7 @@ def _spread(one: Passage) -> str:
     """Between what the factors of the runs lie."""
     if (gain := one.gain) is None:
         return "First run"
-    return f"{gain.low:.2f} to {gain.high:.2f}, {interval_of(gain.n)}" if one.runs > 1 else "One run"
+    return f"{gain.low:.2f} to {gain.high:.2f}, {describe_interval(gain.n)}" if one.runs > 1 else "One run"
 
 
 def cautions(one: Passage) -> list[str]:

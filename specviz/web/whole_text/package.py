@@ -10,9 +10,9 @@ from typing import Any
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.glyphs import glyphs, piece
-from specviz.speed.divergence_profile import TOPS, DivergenceProfile, ScoredText
+from specviz.speed.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
 from specviz.speed.estimate import Estimate
-from specviz.speed.passage import LANES, Passage, to_json
+from specviz.speed.passage import LANES, Passage, dump_passages
 from specviz.web.whole_text import divergence as figures
 from specviz.web.whole_text import lanes as words
 
@@ -61,7 +61,7 @@ def whole_text(
         "lorenz.csv": lambda: (SHARES, _shares(curves)),
         "kinds.csv": lambda: (KINDS, _kinds(recorded or own)),
     }
-    data = {"passage.json": json.loads(to_json({"this text": one}))}
+    data = {"passage.json": json.loads(dump_passages({"this text": one}))}
     return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
 
 
@@ -80,7 +80,7 @@ def _places(one: Passage) -> Iterator[list[Any]]:
 
 def _shares(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
     for name, one in curves:
-        for top, share in zip(TOPS, one.tops, strict=True):
+        for top, share in zip(TOP_SHARES, one.tops, strict=True):
             yield [name, one.count, top, *_numbers(share)]
 
 

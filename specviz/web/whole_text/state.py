@@ -9,8 +9,8 @@ from functools import lru_cache
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
-from specviz.speed.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
-from specviz.speed.passage import LENGTHS, Passage, from_json
+from specviz.speed.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
+from specviz.speed.passage import LENGTHS, Passage, load_passages
 from specviz.web.common.links import linked
 from specviz.web.common.page import Findings
 from specviz.web.common.pairs import known_pair
@@ -26,7 +26,7 @@ ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
     """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
-    return of_file(RECORDED, from_json, {})
+    return of_file(RECORDED, load_passages, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:
@@ -38,7 +38,11 @@ def recorded_spread(settings: Settings) -> DivergenceProfile | None:
     """The recorded texts of this pair under just this distribution, together; None where there are none."""
     known = surveys(settings.pair)
     return next(
-        (divergence_profile(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)),
+        (
+            compute_divergence_profile(known[name])
+            for name, one in recorded().items()
+            if name in known and alike(one.settings, settings)
+        ),
         None,
     )
 

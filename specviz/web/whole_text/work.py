@@ -23,12 +23,12 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
     def on_progress(share: float, doing: str, events: Sequence[TimedRound]) -> None:
         nonlocal seen
         if len(events) > seen:
-            state.stream(ticket, lambda: passage_run.so_far(pair, settings, events))
+            state.stream(ticket, lambda: passage_run.build_passage(pair, settings, events))
             seen = len(events)
         ticket.tick(share, doing)
 
     def show(passage: Passage) -> None:
         state.keep(ticket, request, passage)
 
-    state.keep(ticket, request, passage_run.write(pair, settings, RUNS, on_progress, ticket.expect, show))
+    state.keep(ticket, request, passage_run.write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
     ticket.tick(1.0)

@@ -16,8 +16,14 @@ from specviz.evidence.enumeration.enumerate import Enumerator, target_distributi
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, expected_rounds
-from specviz.speed.prediction.predict import acceptance_probabilities, openings, place_by_place, refuse_unplanned, written
+from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
+from specviz.speed.prediction.predict import (
+    cut_openings,
+    decode_texts,
+    measure_acceptance,
+    measure_token_acceptance,
+    refuse_unplanned,
+)
 from specviz.theory import expected_tokens
 from specviz.verification.token import Rule, TokenRule
 from tests.evidence.test_enumerate import worlds
@@ -48,8 +54,10 @@ def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None 
 def predicted_rounds(target, draft, gamma: int, length: int) -> float:
     """From every text of the target, weighed with its mass."""
     probs = target_distribution(target, PROMPT, length)
-    found = place_by_place(target, draft, [(PROMPT, text) for text in probs])
-    return float(np.array(list(probs.values())) @ expected_rounds(AcceptanceProbabilities.of_chain(found, gamma), gamma).count)
+    found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
+    return float(
+        np.array(list(probs.values())) @ compute_expected_rounds(AcceptanceProbabilities.from_chain(found, gamma), gamma).count
+    )
 
 
 @pytest.mark.parametrize("kind", ("random", "uniform", "one-hot", "disjoint", "equal"))
@@ -77,24 +85,27 @@ def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
     exact = enumerated_rounds(target, draft, gamma, length)
     assert predicted_rounds(target, draft, gamma, length) == pytest.approx(exact, abs=1e-12)
     probs = target_distribution(target, PROMPT, length)
-    found = place_by_place(target, draft, [(PROMPT, text) for text in probs])
+    found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
     alpha = float(np.array(list(probs.values())) @ found.mean(1))
     plain = [[alpha] * length]
-    assert abs(expected_rounds(AcceptanceProbabilities.of_chain(np.array(plain), gamma), gamma).count[0] / exact - 1) > 0.05
+    assert (
+        abs(compute_expected_rounds(AcceptanceProbabilities.from_chain(np.array(plain), gamma), gamma).count[0] / exact - 1)
+        > 0.05
+    )
 
 
 def test_by_hand_on_three_places():
     """gamma 1: a round from 0 accepts its draft token with 0.5 and ends at 2, else at 1; from 1 the draft token is certain, and 2 is the last token."""
-    found = expected_rounds(AcceptanceProbabilities.of_chain(np.array([[0.5, 1.0, 0.25]]), 1), 1)
+    found = compute_expected_rounds(AcceptanceProbabilities.from_chain(np.array([[0.5, 1.0, 0.25]]), 1), 1)
     assert found.count[0] == pytest.approx(1 + 0.5 + 0.5)
     assert found.tested[0, 0] == pytest.approx(1 + 0.5) and found.accepted[0, 0] == pytest.approx(0.5 + 0.5)
     assert found.per_pass == pytest.approx(3 / 2) and found.by_size[0].tolist() == pytest.approx([0.5, 1.5])
-    assert expected_rounds(AcceptanceProbabilities.of_chain(np.array([[0.5, 1.0, 0.25]]), 1), 0).count[0] == 3
+    assert compute_expected_rounds(AcceptanceProbabilities.from_chain(np.array([[0.5, 1.0, 0.25]]), 1), 0).count[0] == 3
 
 
 def test_a_constant_acceptance_rate_gives_the_papers_equation_on_a_long_text():
     """Up to the end of the text, where the last rounds draft less: 3 tokens of 4,000."""
-    found = expected_rounds(AcceptanceProbabilities.of_chain(np.full((1, 4000), 0.7), 4), 4)
+    found = compute_expected_rounds(AcceptanceProbabilities.from_chain(np.full((1, 4000), 0.7), 4), 4)
     assert found.per_pass == pytest.approx(expected_tokens(0.7, 4), rel=1e-3)
     assert found.hazards == pytest.approx([0.7] * 4)
 
@@ -103,12 +114,12 @@ def test_a_constant_acceptance_rate_gives_the_papers_equation_on_a_long_text():
 def test_greedy_rounds_are_predicted_text_by_text(pair, proposer):
     """At temperature 0 nothing is random: the decoder makes exactly the rounds that were counted without it."""
     settings = Settings(temperature=0.0, length=24, proposer=proposer)
-    prompts = [prompt for prompt, _ in openings(pair, TEXT, 8, 24, 6)]
-    tokens, _, _ = written(pair, settings, prompts)
-    found = acceptance_probabilities(pair, settings, list(zip(prompts, tokens, strict=True)), 4)
+    prompts = [prompt for prompt, _ in cut_openings(pair, TEXT, 8, 24, 6)]
+    tokens, _, _ = decode_texts(pair, settings, prompts)
+    found = measure_acceptance(pair, settings, list(zip(prompts, tokens, strict=True)), 4)
     for gamma in (1, 4):
-        again, count, checked = written(pair, replace(settings, gamma=gamma), prompts, drafting=True)
-        predicted = expected_rounds(found, gamma)
+        again, count, checked = decode_texts(pair, replace(settings, gamma=gamma), prompts, is_speculative=True)
+        predicted = compute_expected_rounds(found, gamma)
         assert (again == tokens).all(), "the target's own text, whoever drafts"
         assert predicted.count.tolist() == count.tolist()
         assert predicted.accepted.sum(1).tolist() == checked[:, 1].tolist()

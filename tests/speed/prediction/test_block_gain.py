@@ -20,10 +20,10 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.source_texts import TEXTS
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, expected_rounds
+from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
 from specviz.speed.prediction.plan import SpeedPlan
 from specviz.speed.prediction.plan_run import PlanEffort, make_plan
-from specviz.speed.prediction.predict import log_ratios, place_by_place
+from specviz.speed.prediction.predict import measure_log_ratios, measure_token_acceptance
 from specviz.verification.block import BlockRule
 from specviz.verification.token import TokenRule
 from specviz.web.drafting_methods import block_gain as words
@@ -46,11 +46,11 @@ def counted(target, draft, gamma: int) -> dict[str, float]:
     probs = target_distribution(target, PROMPT, LENGTH)
     texts = [(PROMPT, text) for text in probs]
     found = {
-        "token": AcceptanceProbabilities.of_chain(place_by_place(target, draft, texts), gamma),
-        "block": AcceptanceProbabilities.of_block(log_ratios(target, draft, texts), gamma),
+        "token": AcceptanceProbabilities.from_chain(measure_token_acceptance(target, draft, texts), gamma),
+        "block": AcceptanceProbabilities.from_block_rule(measure_log_ratios(target, draft, texts), gamma),
     }
     masses = np.array(list(probs.values()))
-    return {rule: float(masses @ expected_rounds(one, gamma).count) for rule, one in found.items()}
+    return {rule: float(masses @ compute_expected_rounds(one, gamma).count) for rule, one in found.items()}
 
 
 @pytest.mark.parametrize(("kind", "gamma"), [(kind, 2) for kind in DRAFTS] + [("random", 1), ("random", 3)])
@@ -76,16 +76,16 @@ def test_the_count_is_right_for_warped_distributions_too():
 def test_given_any_text_no_beginning_of_a_round_is_accepted_less_often():
     """The minimum of the products is never below the product of the minima: 4,000 places with ratios q / p on either side of 1."""
     ratios = np.random.default_rng(SEED).normal(scale=0.7, size=(40, 100))
-    token = AcceptanceProbabilities.of_chain(np.minimum(1.0, np.exp(ratios)), 6).accepted.cumprod(2)
-    block = AcceptanceProbabilities.of_block(ratios, 6).accepted.cumprod(2)
+    token = AcceptanceProbabilities.from_chain(np.minimum(1.0, np.exp(ratios)), 6).accepted.cumprod(2)
+    block = AcceptanceProbabilities.from_block_rule(ratios, 6).accepted.cumprod(2)
     assert (block >= token * (1.0 - 1e-12)).all() and (block > token + 0.01).mean() > 0.3
-    assert AcceptanceProbabilities.of_block(np.array([[0.0, -np.inf, 1.0]]), 3).accepted[0, 0].tolist() == [1.0, 0.0, 0.0]
+    assert AcceptanceProbabilities.from_block_rule(np.array([[0.0, -np.inf, 1.0]]), 3).accepted[0, 0].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_by_hand_a_draft_token_that_is_too_frequent_is_balanced_by_one_that_is_too_rare():
     """q / p is 1/2 and then 4: both rules accept the first with probability 1/2, and then the second with 1. With 2 and then 1/4 the
     block rule accepts both with probability 1/2, the token rule with 1/4."""
-    kept = AcceptanceProbabilities.of_block(np.log([[0.5, 4.0, 1.0], [2.0, 0.25, 1.0]]), 2).accepted[:, 0]
+    kept = AcceptanceProbabilities.from_block_rule(np.log([[0.5, 4.0, 1.0], [2.0, 0.25, 1.0]]), 2).accepted[:, 0]
     assert kept.cumprod(1).tolist() == [pytest.approx([0.5, 0.5]), pytest.approx([1.0, 0.5])]
 
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from specviz.settings import Settings
 from specviz.speed.prediction import lines_to_paste
-from specviz.speed.prediction.lines_to_paste import server_lines
+from specviz.speed.prediction.lines_to_paste import build_server_commands
 from specviz.speed.prediction.plan import SpeedPlan
 from tests.foreign import write_foreign_pair
 from tests.speed.prediction.test_plan import planned
@@ -22,12 +22,12 @@ OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")
 SERVERS = ["vLLM", "SGLang", "transformers", "llama.cpp"]
 
 
-def line(server: str, settings: Settings = OWN, gamma: int = 3) -> lines_to_paste.ServerLine:
-    return next(one for one in server_lines(settings, gamma) if one.server == server)
+def line(server: str, settings: Settings = OWN, gamma: int = 3) -> lines_to_paste.ServerCommand:
+    return next(one for one in build_server_commands(settings, gamma) if one.server == server)
 
 
 def test_every_command_reads_back_to_the_pair_and_the_draft_length():
-    assert [one.server for one in server_lines(OWN, 3)] == SERVERS
+    assert [one.server for one in build_server_commands(OWN, 3)] == SERVERS
     words = shlex.split(line("vLLM").text)
     assert words[:5] == ["vllm", "serve", "owner/target", "--revision", "v1.0"]
     drafting = {"method": "draft_model", "model": "my models/it's a draft", "num_speculative_tokens": 3}
@@ -55,10 +55,10 @@ def test_a_home_folder_is_written_out_because_quotes_hide_it_from_the_shell(monk
 
 
 def test_the_catalogs_folders_are_those_below_the_project_and_rounding_is_said():
-    found = server_lines(Settings(), 2)
+    found = build_server_commands(Settings(), 2)
     assert "assets/models/storybook/target" in found[0].text and str(Path.cwd()) not in found[0].text
     assert not any("unrounded" in one.note for one in found)
-    assert all("unrounded" in one.note for one in server_lines(Settings(pair="a/target|a/draft|8bit"), 2))
+    assert all("unrounded" in one.note for one in build_server_commands(Settings(pair="a/target|a/draft|8bit"), 2))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_the_catalogs_folders_are_those_below_the_project_and_rounding_is_said()
     ((OWN, 0), (replace(OWN, proposer="retrieval"), 3), (replace(OWN, rule="block"), 3)),
 )
 def test_what_no_server_has_or_needs_gets_no_line(settings, gamma):
-    assert server_lines(settings, gamma) == ()
+    assert build_server_commands(settings, gamma) == ()
 
 
 def test_copied_draft_tokens_need_no_draft_model():
-    found = server_lines(replace(OWN, proposer="ngram"), 5)
+    found = build_server_commands(replace(OWN, proposer="ngram"), 5)
     assert [one.server for one in found] == ["vLLM", "transformers"]
     assert json.loads(shlex.split(found[0].text)[-1])["method"] == "ngram" and "prompt_lookup_num_tokens=5" in found[1].text
     assert not any("draft" in one.text.replace("num_draft", "") for one in found)
@@ -88,7 +88,7 @@ def test_a_draft_with_another_tokenizer_gets_the_lines_of_those_that_take_one():
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 def test_the_line_for_transformers_runs_with_a_draft_of_another_tokenizer(temperature, tmp_path, capsys):
     places = "|".join(map(str, write_foreign_pair(tmp_path)))
-    found = server_lines(Settings(pair=places, temperature=temperature), 3, foreign=True)
+    found = build_server_commands(Settings(pair=places, temperature=temperature), 3, has_other_tokenizer=True)
     torch.manual_seed(0)
     exec(compile(found[1].text.replace("max_new_tokens=64", "max_new_tokens=12"), "line", "exec"), {})
     assert len(capsys.readouterr().out) > len("Once upon a time")
@@ -117,6 +117,6 @@ def test_the_lines_for_transformers_run_and_draft_that_many_tokens(settings, pai
 
 def test_a_plan_ends_with_the_lines_of_its_best_gamma_and_none_where_that_is_the_target_alone():
     cheap, costly = planned(0.1), planned(4.6)
-    assert cheap.lines == server_lines(cheap.settings, 4) and costly.lines == ()
+    assert cheap.lines == build_server_commands(cheap.settings, 4) and costly.lines == ()
     assert json.loads(cheap.to_json())["lines"][0]["server"] == "vLLM"
     assert SpeedPlan.from_json(cheap.to_json()) == cheap

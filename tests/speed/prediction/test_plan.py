@@ -18,8 +18,8 @@ from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.prediction import plan_run
 from specviz.speed.prediction.accepted_count import AcceptanceProbabilities
-from specviz.speed.prediction.forecast import Forecast
-from specviz.speed.prediction.plan import CostCurve, MeasuredRow, SpeedPlan
+from specviz.speed.prediction.forecast import PlanForecast
+from specviz.speed.prediction.plan import MeasuredRow, RoundCostCurve, SpeedPlan
 
 TEXT = (
     "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
@@ -39,18 +39,18 @@ def asked(pair_folders, tmp_path, monkeypatch):
     return ["plan", "--target", target, "--draft", draft, "--device", "cpu", "--text", str(file), *SHORT], file
 
 
-def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> CostCurve:
+def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> RoundCostCurve:
     """Rounds of 5 ms and ``draft_token`` ms more for each draft token; in every other run one with 4 draft tokens takes ``wobble`` longer, as a share."""
     plain = [5.0 + n * draft_token for n in range(5)]
     rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (run % 2))) for run in range(runs))
     first = tuple((5.0, *one) for one in rounds)
-    return CostCurve((5.0,) * runs, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
+    return RoundCostCurve((5.0,) * runs, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
 
 
 def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
     """Twenty texts of forty places with one acceptance probability, planned by hand."""
-    every = AcceptanceProbabilities.of_chain(np.full((20, 40), chance), 4)
-    forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
+    every = AcceptanceProbabilities.from_chain(np.full((20, 40), chance), 4)
+    forecast, costs = PlanForecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
     factors, best = forecast.factors(costs)
     rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
     return SpeedPlan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
@@ -74,16 +74,16 @@ def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
 
 def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
     """A prompt that the target reads in 30 ms and the draft in 10: both ways of writing 40 tokens pay for it once."""
-    every = AcceptanceProbabilities.of_chain(np.ones((20, 40)), 4)
+    every = AcceptanceProbabilities.from_chain(np.ones((20, 40)), 4)
     plain = curve(0.5)
     slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
-    factors, _ = Forecast(every, every, (4,)).factors(slow)
+    factors, _ = PlanForecast(every, every, (4,)).factors(slow)
     assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
 
 
 def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
     """Every other run takes twice as long, all probes alike: the same factors and intervals, and as steady."""
-    every, calm = AcceptanceProbabilities.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
+    every, calm = AcceptanceProbabilities.from_chain(np.full((20, 40), 0.8), 4), curve(0.1)
     slow = [1.0 + run % 2 for run in range(5)]
     torn = replace(
         calm,
@@ -91,7 +91,7 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
         rounds=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.rounds, strict=True)),
         first=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.first, strict=True)),
     )
-    (one, best), (other, chosen) = (Forecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
+    (one, best), (other, chosen) = (PlanForecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
     assert best == chosen and [one[g].value for g in (2, 4)] == pytest.approx([other[g].value for g in (2, 4)])
     assert [one[g].low for g in (2, 4)] == pytest.approx([other[g].low for g in (2, 4)])
     assert torn.spread == pytest.approx(0.0)
@@ -114,18 +114,18 @@ def test_the_chosen_gamma_is_compared_with_the_one_that_was_fastest_in_the_other
 def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed():
     point = Estimate(1.3, 1.2, 1.4, 6, "times")
     calm = replace(planned(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
-    assert calm.believed and planned(0.1).believed
+    assert calm.is_conclusive and planned(0.1).is_conclusive
     torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
-    assert not torn.believed and "spans 69% of it" in torn.unsure
+    assert not torn.is_conclusive and "spans 69% of it" in torn.unsure
     few = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, n=5)),))
-    assert not few.believed and "5 runs; fewer than 6" in few.unsure
+    assert not few.is_conclusive and "5 runs; fewer than 6" in few.unsure
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
     code = main([*asked[0], "--temperature", str(temperature), "--check", "--runs", "2", "--format", "json"])
     plan = SpeedPlan.from_json(capsys.readouterr().out)
-    assert code == (0 if plan.verdict != "no verdict" and plan.believed else 3)
+    assert code == (0 if plan.verdict != "no verdict" and plan.is_conclusive else 3)
     assert SpeedPlan.from_json(plan.to_json()) == plan
     assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
     for row, measured in zip(plan.rows, plan.checked, strict=True):
@@ -261,8 +261,8 @@ def test_positions_are_accepted_over_checked_and_their_intervals_resample_texts(
     chances = np.zeros((20, 1, 2))
     chances[:10] = (1.0, 0.5)
     every = AcceptanceProbabilities(chances.repeat(3, axis=1), np.full((20, 3), 2))
-    first, second = Forecast(every, every, (2,)).positions()
+    first, second = PlanForecast(every, every, (2,)).positions()
     assert second.value == second.low == second.high == pytest.approx(0.5)
     assert first.low < first.value < first.high and first.n == 20
     nothing = AcceptanceProbabilities(np.zeros((4, 5, 3)), np.full((4, 5), 3))
-    assert len(Forecast(nothing, nothing, (3,)).positions()) == 1, "no round reaches a second position"
+    assert len(PlanForecast(nothing, nothing, (3,)).positions()) == 1, "no round reaches a second position"

@@ -12,7 +12,7 @@ from specviz.errors import TraceError
 from specviz.records import ASSETS
 from specviz.settings import Settings
 from specviz.speed.prediction import study_run
-from specviz.speed.prediction.predict import openings
+from specviz.speed.prediction.predict import cut_openings
 from specviz.speed.prediction.study import (
     DRAFTS,
     KINDS,
@@ -21,13 +21,13 @@ from specviz.speed.prediction.study import (
     TOP_PS,
     Study,
     StudyCell,
-    calibration,
-    calibration_error,
-    left_out,
-    over_kinds,
-    reliability,
+    average_over_kinds,
+    compute_calibration,
+    compute_calibration_error,
+    compute_reliability,
+    predict_left_out,
 )
-from specviz.speed.prediction.study_run import TEXTS_FOLDER, StudySize, run_study, statistics
+from specviz.speed.prediction.study_run import TEXTS_FOLDER, StudySize, compute_statistics, run_study
 
 RECORDED = ASSETS / "traces" / "study.json"
 TEXTS = {
@@ -88,8 +88,8 @@ def test_at_temperature_0_the_prediction_is_what_is_measured(small):
 
 def test_statistics_of_greedy_distributions_are_all_one_number(pair):
     """One-hot distributions: the overlap, both divergences and the agreement say whether two tokens are one."""
-    own = openings(pair, TEXTS["bedtime"], 8, 16, 3)
-    found, _ = statistics(pair, Settings(temperature=0.0, length=16), own)
+    own = cut_openings(pair, TEXTS["bedtime"], 8, 16, 3)
+    found, _ = compute_statistics(pair, Settings(temperature=0.0, length=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
     assert found["entropy_p"] == found["entropy_q"] == 0.0
 
@@ -98,7 +98,7 @@ def test_a_kind_is_predicted_by_a_line_that_never_saw_it():
     """Two kinds on y = x, a third far off it: the third is predicted on the line, whatever was measured on it."""
     x, kinds = np.array([0.1, 0.3, 0.2, 0.6, 0.4, 0.5]), np.array(["a", "a", "b", "b", "c", "c"])
     y = np.array([0.1, 0.3, 0.2, 0.6, 0.9, 0.0])
-    assert left_out(x, y, kinds)[4:] == pytest.approx([0.4, 0.5])
+    assert predict_left_out(x, y, kinds)[4:] == pytest.approx([0.4, 0.5])
 
 
 def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
@@ -113,14 +113,14 @@ def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
 
 
 def test_calibration_groups_are_equal_and_ordered():
-    points = calibration([0.1, 0.9, 0.5, 0.3], [0.2, 0.8, 0.6, 0.2], groups=2)
+    points = compute_calibration([0.1, 0.9, 0.5, 0.3], [0.2, 0.8, 0.6, 0.2], groups=2)
     assert points == ((pytest.approx(0.2), pytest.approx(0.2), 2), (pytest.approx(0.7), pytest.approx(0.7), 2))
 
 
 def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribution_of_temperature_1(small):
-    assert [cell.top_p for cell in small.over_top_p("storybook")] == [None, 0.5] * 2
-    assert [cell.temperature for cell in small.over_temperature("storybook")] == [0.0, 1.0] * 2
-    whole, cut = small.over_top_p("storybook")[:2]
+    assert [cell.top_p for cell in small.cells_by_top_p("storybook")] == [None, 0.5] * 2
+    assert [cell.temperature for cell in small.cells_by_temperature("storybook")] == [0.0, 1.0] * 2
+    whole, cut = small.cells_by_top_p("storybook")[:2]
     assert (
         cut.statistics["entropy_p"] < whole.statistics["entropy_p"]
         and cut.statistics["entropy_q"] < whole.statistics["entropy_q"]
@@ -132,25 +132,25 @@ def test_the_bins_hold_every_place_and_give_the_calibration_error(small):
         assert sum(places for places, _, _ in cell.bins) == 4 * 16
         assert all(0 <= right <= places and places * b / 10 - 1e-9 <= sure <= places * (b + 1) / 10 + 1e-9
                    for b, (places, sure, right) in enumerate(cell.bins))  # fmt: skip
-        assert calibration_error([cell]) == pytest.approx(cell.statistics["calibration"])
+        assert compute_calibration_error([cell]) == pytest.approx(cell.statistics["calibration"])
 
 
 def test_a_draft_that_is_as_right_as_it_is_sure_lies_on_the_diagonal_and_another_below():
     """Two kinds of 100 places in two bins; the third bin has too few places for a point."""
     honest = StudyCell("bedtime", 1.0, "storybook", bins=((100, 20.0, 20), (100, 80.0, 80), (2, 1.9, 0)))
     proud = StudyCell("code", 1.0, "storybook", bins=((100, 20.0, 10), (100, 80.0, 60), (2, 1.9, 0)))
-    assert [(one.sure, one.right.value, one.right.low, one.right.high) for one in reliability([honest])] == [
+    assert [(one.confidence, one.right.value, one.right.low, one.right.high) for one in compute_reliability([honest])] == [
         (0.2,) * 4,
         (0.8,) * 4,
     ]
-    low, high = reliability([honest, proud])
+    low, high = compute_reliability([honest, proud])
     assert (low.right.value, high.right.value, high.right.low, high.right.high) == (0.15, 0.7, 0.6, 0.8)
-    assert calibration_error([honest]) == pytest.approx(1.9 / 202) and reliability([]) == ()
+    assert compute_calibration_error([honest]) == pytest.approx(1.9 / 202) and compute_reliability([]) == ()
 
 
 def test_a_mean_over_kinds_lies_between_the_kinds():
     cells = [StudyCell(kind, 1.0, "storybook", checked=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
-    found = over_kinds(cells)
+    found = average_over_kinds(cells)
     assert (found.value, found.low, found.high) == (pytest.approx(0.6), 0.4, 0.8)
 
 
@@ -175,8 +175,8 @@ def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_i
 
 def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_makes_none_twice(studied, tmp_path, monkeypatch):
     whole, path, made = studied(), tmp_path / "cells", []
-    plain = study_run._cell
-    monkeypatch.setattr(study_run, "_cell", lambda *asked: made.append(asked[1:2] + asked[4:]) or plain(*asked))
+    plain = study_run._measure_cell
+    monkeypatch.setattr(study_run, "_measure_cell", lambda *asked: made.append(asked[1:2] + asked[4:]) or plain(*asked))
     for cells in (1, 3):
         with pytest.raises(KeyboardInterrupt):
             studied(path, cells)

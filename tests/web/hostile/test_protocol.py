@@ -74,7 +74,7 @@ class Watched:
         honest = Client()
         async with honest.connected(self.address):
             await honest.run()
-            await honest.until(lambda: honest.shown and honest.finished)
+            await honest.run_until(lambda: honest.shown and honest.finished)
         assert honest.stage["mode"] == "recorded" and not honest.exceptions
         written = self.log.read_text(errors="replace")[self.read :]
         self.read += len(written)
@@ -99,7 +99,7 @@ async def begun(server: Watched) -> None:
     first = Client(link="prompt=a")
     async with first.connected(server.address):
         await first.run()
-        await first.until(lambda: first.stage.get("mode") == "live")
+        await first.run_until(lambda: first.stage.get("mode") == "live")
     server.memory = server.megabytes()
 
 
@@ -142,7 +142,7 @@ def test_a_message_that_no_browser_sends(server, name):
                 assert isinstance(client.socket.close_code, int) and client.socket.close_code != 1011
                 return
             if runs(sent):
-                await client.until(lambda: client.finished)
+                await client.run_until(lambda: client.finished)
             await client.settle()
             assert not client.exceptions and not client.inside
 
@@ -162,7 +162,7 @@ def test_every_page_of_a_hostile_address(server, page):
             client = Reader(link=query, page=page)
             async with client.connected(server.address):
                 await client.run()
-                await client.until(lambda client=client: client.finished)
+                await client.run_until(lambda client=client: client.finished)
                 assert not client.exceptions and not client.inside, name
 
     told(server, story)
@@ -175,13 +175,13 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
         for name, value in VALUES.items():
             async with client.connected(server.address):
                 await client.run()
-                await client.until(lambda: client.finished)
+                await client.run_until(lambda: client.finished)
                 message = BackMsg.FromString(rerun(page_script_hash=client.opened))
                 for widget in list(client.widgets.values()):
                     message.rerun_script.widget_states.widgets.append(WidgetState(id=widget, **value))
                 before = client.begun
                 await client.socket.send(message.SerializeToString())
-                await client.until(lambda before=before: client.finished > before)
+                await client.run_until(lambda before=before: client.finished > before)
                 assert not client.exceptions and not client.inside, name
                 await client.settle()
                 assert not client.exceptions, name
@@ -195,7 +195,7 @@ def test_what_a_component_reports_that_it_never_would(server, page):
         client = Reader(page="" if page == FIRST else page)
         async with client.connected(server.address):
             await client.run()
-            await client.until(lambda: client.finished)
+            await client.run_until(lambda: client.finished)
             for name, report in EVENTS.items():
                 for widget in client.widgets.values():
                     client.state[COMPONENT_EVENTS.format(widget)] = "json_trigger_value", report
@@ -226,7 +226,7 @@ def test_nobody_reaches_into_the_page_of_another(server):
         async with victim.connected(server.address), other.connected(server.address):
             for one in (victim, other):
                 await one.run()
-                await one.until(lambda one=one: one.finished and any("file" in key for key in one.widgets))
+                await one.run_until(lambda one=one: one.finished and any("file" in key for key in one.widgets))
             (key,) = [key for key in victim.widgets if key.startswith("exactness-file")]
             content = b'{"prompt": "%s", "tokens": ["x"]}\n' % MARK.encode()
             await victim.upload(key, f"{MARK}.jsonl", content)
@@ -239,7 +239,7 @@ def test_nobody_reaches_into_the_page_of_another(server):
             assert not any(MARK in text for text in other.written) and not other.exceptions
             # A download and a fragment, by theirs.
             await other.socket.send(operation("deferred_file", victim.session, "1"))
-            await other.until(lambda: "1" in other.answers)
+            await other.run_until(lambda: "1" in other.answers)
             assert other.answers.pop("1").error_msg and not other.inside
             await other.socket.send(rerun(fragment_id="f" * 32, is_auto_rerun=True))
             # The file replaced and removed, with a token of the other one's.
@@ -268,7 +268,7 @@ def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
             honest = Client()
             async with honest.connected(server.address):
                 await honest.run()
-                await honest.until(lambda: honest.shown and honest.finished)
+                await honest.run_until(lambda: honest.shown and honest.finished)
             await asyncio.wait({client.reading})
             assert client.socket.close_code == 1008 and client.begun < 10 * HELD
 
@@ -313,7 +313,7 @@ def test_an_upload_that_no_browser_sends(server, kind):
         client = Client()
         async with client.connected(server.address):
             await client.run()
-            await client.until(lambda: client.finished)
+            await client.run_until(lambda: client.finished)
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
             status, answer = await asyncio.to_thread(
@@ -329,7 +329,7 @@ def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
         client = Client()
         async with client.connected(server.address):
             await client.run()
-            await client.until(lambda: client.finished)
+            await client.run_until(lambda: client.finished)
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
             body = form("a", b"x" * (5 * 2**20 - 1000))
@@ -431,7 +431,7 @@ def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
         async with hostile.connected(server.address), honest.connected(server.address):
             for one in (hostile, honest):
                 await one.run()
-                await one.until(lambda one=one: one.finished)
+                await one.run_until(lambda one=one: one.finished)
             (key,) = [key for key in hostile.widgets if key.startswith("mistakes-mistake")]
             await hostile.settle(lambda: hostile.put(key, "no such mistake"))
             await honest.settle()
