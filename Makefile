@@ -7,7 +7,6 @@ MODE ?=
 BIN := .venv/bin
 # Two workers for two cores, a file of tests at a time, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean
@@ -39,10 +38,10 @@ docs: .venv/ready-docs ## build the documentation into site/; a broken link is a
 	$(BIN)/python tools/generated_docs.py
 	$(BIN)/zensical build --clean --strict
 
-audit: .venv/ready-audit ## look for known weaknesses in the tested set of libraries; needs the network
+audit: .venv/ready-release ## look for known weaknesses in the tested set of libraries; needs the network
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-sbom: .venv/ready-sbom ## list the libraries of a release, with versions and licenses, as CycloneDX: OUT=sbom.cdx.json
+sbom: .venv/ready-release ## list the libraries of a release, with versions and licenses, as CycloneDX: OUT=sbom.cdx.json
 	$(BIN)/python tools/sbom.py $(or $(OUT),sbom.cdx.json)
 
 bench: .venv/ready ## measure speed on this machine
@@ -85,18 +84,20 @@ clean: ## remove .venv and the built site
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "specviz needs Python 3.11 or newer, this is %d.%d; make PYTHON=python3.12 run" % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
 
-.venv/ready: .venv/bin/python requirements.txt constraints.txt
-	@began=$$(date +%s); echo "installing into .venv, some minutes the first time"; \
-	$(INSTALL) -r requirements.txt && echo "set-up took $$(( $$(date +%s) - began )) s" && touch $@
+# A checkout is installed in place, so that `specviz` runs the code that lies here.
+define install
+@began=$$(date +%s); echo "installing $(1) into .venv, some minutes the first time"; \
+$(BIN)/python -m pip install --quiet --disable-pip-version-check $(2) -e ".[$(1)]" && echo "that took $$(( $$(date +%s) - began )) s" && touch $@
+endef
 
-.venv/ready-test: .venv/ready requirements-test.txt
-	@began=$$(date +%s); $(INSTALL) -r requirements-test.txt && echo "test set-up took $$(( $$(date +%s) - began )) s" && touch $@
+.venv/ready: .venv/bin/python pyproject.toml constraints.txt
+	$(call install,app,--constraint constraints.txt)
 
-.venv/ready-audit: .venv/ready requirements-audit.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-audit.txt && touch $@
+.venv/ready-test: .venv/ready
+	$(call install,test,--constraint constraints.txt)
 
-.venv/ready-sbom: .venv/ready requirements-sbom.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-sbom.txt && touch $@
+.venv/ready-docs: .venv/ready
+	$(call install,docs,--constraint constraints.txt)
 
-.venv/ready-docs: .venv/ready requirements-docs.txt
-	@began=$$(date +%s); $(INSTALL) -r requirements-docs.txt && echo "set-up of the docs took $$(( $$(date +%s) - began )) s" && touch $@
+.venv/ready-release: .venv/ready
+	$(call install,release)

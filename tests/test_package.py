@@ -1,0 +1,71 @@
+"""The package: its dependencies, extras and metadata are what requirements.txt, the docs and the code say."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.check_commit_subject import find_fault
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def read_requirements(path: Path) -> list[str]:
+    lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return sorted(line for line in lines if line)
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[<>=\[;]", requirement)[0].lower().replace("_", "-")
+
+
+def test_requirements_txt_is_the_package_with_the_app():
+    assert read_requirements(ROOT / "requirements.txt") == sorted([*PROJECT["dependencies"], *EXTRAS["app"]])
+
+
+def test_the_core_needs_six_libraries():
+    assert {name_of(one) for one in PROJECT["dependencies"]} == {
+        "torch",
+        "transformers",
+        "numpy",
+        "scipy",
+        "safetensors",
+        "huggingface-hub",
+    }
+
+
+def test_the_extra_all_holds_the_extras_of_users():
+    assert EXTRAS["all"] == ["specviz[app,audit,cluster]"]
+    assert set(EXTRAS) == {"app", "audit", "cluster", "all", "test", "docs", "dev", "release"}
+
+
+def test_every_dependency_has_a_tested_version():
+    tested = {name_of(line) for line in read_requirements(ROOT / "constraints.txt")}
+    wanted = {name_of(one) for extra in ("app", "audit", "cluster", "test") for one in EXTRAS[extra]} - {"specviz"}
+    assert wanted | {name_of(one) for one in PROJECT["dependencies"]} <= tested
+
+
+def test_the_python_that_runs_is_one_that_the_package_admits():
+    assert sys.version_info >= tuple(map(int, PROJECT["requires-python"].removeprefix(">=").split(".")))
+
+
+@pytest.mark.parametrize(
+    ("subject", "fault"),
+    (
+        ("audit: check end tokens", ""),
+        ("web/speed: name the machine of each recorded plan", ""),
+        ("Merge branch 'main'", ""),
+        ("audit: " + "x" * 66, "73 characters"),
+        ("Fixed it", "must read"),
+        ("audit:", "must read"),
+    ),
+)
+def test_a_commit_subject_names_its_area_in_72_characters(subject, fault):
+    found = find_fault(subject)
+    assert fault in found and bool(found) == bool(fault)
