@@ -1,7 +1,7 @@
 """A pair of models in Python: decode with it, trace its rounds, verify that it is exact, plan its speed.
 
     pair = specviz.Pair.from_pretrained("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
-    print(pair.decode("Once upon a time", gamma=4, length=64).text)
+    print(pair.decode("Once upon a time", gamma=4, max_new_tokens=64).text)
 
 Every method is a pure function of the pair and its arguments. Results are records: ``to_record`` gives what JSON holds, ``save`` writes
 it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
     gamma                              draft tokens per round, 0 to 16
     temperature, top_k, top_p, min_p   the sampling distribution
     seed                               of all random numbers
-    length                             most tokens to generate, or tokens of a sample or of a continuation
+    max_new_tokens                     most tokens to generate, or tokens of a sample or of a continuation
     proposer, rule                     drafting method and acceptance rule, by name
     """
 
@@ -64,20 +64,20 @@ class Options(TypedDict, total=False):
     top_p: float | None
     min_p: float | None
     seed: int
-    length: int
+    max_new_tokens: int
     uniforms: Mapping[tuple[int, str], float]
     proposer: str
     rule: str
     tree: str
     siblings: str
-    nodes: int | None
-    drafts: int
-    lengths: str
+    tree_budget: int | None
+    num_chains: int
+    draft_length_policy: str
     text: str
-    typical: float
+    typical_epsilon: float
     heads: str
     eagle: str
-    exit: str
+    early_exit: str
     exit_layer: int | None
     engine: str
 
@@ -280,7 +280,7 @@ class Pair:
     def decode(
         self, prompt: str = "", *, on_progress: ProgressCallback = ignore_progress, **options: Unpack[Options]
     ) -> Decoding:
-        """Write one text, with the settings of ``Options``; 32 tokens without ``length``.
+        """Write one text, with the settings of ``Options``; 32 tokens without ``max_new_tokens``.
 
         prompt  text to continue; if it is empty, a start token is used
         on_progress  told after each round
@@ -304,17 +304,17 @@ class Pair:
         prompt: str = "",
         *,
         samples: int = SampleEffort().samples,
-        tv: float = SampleEffort().tv,
+        min_tv: float = SampleEffort().tv,
         mode: Literal["both", "shared-distributions", "engine"] = "both",
         seconds: float = SampleEffort().seconds,
         decoder: str = "speculative",
         on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
     ) -> Verification:
-        """Draw samples and test whether they follow the target's distribution. ``length`` is 1 to 4 tokens of a sample, 3 by default.
+        """Draw samples and test whether they follow the target's distribution. ``max_new_tokens`` is 1 to 4 tokens of a sample, 3 by default.
 
         samples  number on shared distributions, and most from the engine, 1 to 20,000,000
-        tv       total variation that the tests must detect, above 0 and at most 1
+        min_tv   total variation that the tests must detect, above 0 and at most 1
         mode     shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both
         seconds  time for samples from the engine
         decoder  speculative, target, assisted (of transformers), or the id of a published mistake, such as R5
@@ -323,14 +323,14 @@ class Pair:
         Raises SettingsError for a value out of range, EvidenceError where nothing can be tested.
         """
         whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
-        if not 0.0 < tv <= 1.0:
-            raise SettingsError("tv", tv, "above 0 and at most 1")
+        if not 0.0 < min_tv <= 1.0:
+            raise SettingsError("min-tv", min_tv, "above 0 and at most 1")
         if not seconds > 0:
             raise SettingsError("seconds", seconds, "above 0")
         if mode not in ("both", "shared-distributions", "engine"):
             raise SettingsError("mode", mode, "both, shared-distributions or engine")
-        settings = self._settings_of(prompt, {"length": VERIFIED, **options})
-        whole("length", settings.length, 1, 4)
+        settings = self._settings_of(prompt, {"max_new_tokens": VERIFIED, **options})
+        whole("max-new-tokens", settings.max_new_tokens, 1, 4)
         name = decoders.known(decoder)
         settings = decoders.under(name, settings)
         stages = 2 * len(decoders.modes(name, mode, settings))
@@ -342,7 +342,7 @@ class Pair:
             return lambda share, _="": on_progress(min(1.0, (before + share) / stages), doing)
 
         saved = SavedSamples.open(None, describe_run(name, self._pair, settings, samples, seconds))
-        effort = SampleEffort(mode, samples, tv, seconds)
+        effort = SampleEffort(mode, samples, min_tv, seconds)
         return Verification(sampled_and_tested(self._pair, settings, name, effort, saved, told))
 
     def plan(
@@ -364,7 +364,7 @@ class Pair:
         texts          one text or several, like those that will be written
         gammas         draft lengths to compare, each from 1 to 16
         continuations  texts that the target writes, from as many places, 2 to 4096
-        opening        tokens of your text before each, 1 to 4096; ``length`` tokens follow, 96 by default
+        opening        tokens of your text before each, 1 to 4096; ``max_new_tokens`` tokens follow, 96 by default
         probes         runs of the probes that time a round, 2 to 1000; 0: tokens only
         check, runs    whether to measure as well, under other seeds, and in how many runs of the clock
         name           of the texts, for the record
@@ -380,7 +380,7 @@ class Pair:
         whole("runs", runs, 2, 100)
         if probes:
             whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
-        settings = self._settings_of("", {"length": PLANNED, **options, "gamma": wanted[-1]})
+        settings = self._settings_of("", {"max_new_tokens": PLANNED, **options, "gamma": wanted[-1]})
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         effort = PlanEffort(continuations, opening, probes, check, runs)
         return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress))
@@ -398,7 +398,7 @@ class Pair:
         def told(round_: Any) -> None:
             nonlocal made
             made += len(round_.committed)
-            on_progress(min(1.0, made / settings.length), f"{made} of at most {settings.length} tokens")
+            on_progress(min(1.0, made / settings.max_new_tokens), f"{made} of at most {settings.max_new_tokens} tokens")
 
         return run(self._pair, settings, bars=bars, on_round=told)
 

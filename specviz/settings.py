@@ -9,11 +9,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
 
+T = TypeVar("T")
 LENGTH_MAX = 4096  # tokens of a run, and so positions of a random number
 NAMED = 5  # unusable random numbers of a link that get a sentence of their own
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
@@ -25,7 +26,7 @@ OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
 TREES = ("tree", "medusa")  # proposers of trees with any number of nodes
 CHAINS_OR_TREES = ("eagle",)  # of a chain, unless a tree's shape or number of nodes is given
-SIDE_BY_SIDE = ("several", "lookahead")  # of as many chains as ``drafts`` says
+SIDE_BY_SIDE = ("several", "lookahead")  # of as many chains as ``num_chains`` says
 SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
 PROPOSER_FIELDS = (
@@ -34,13 +35,13 @@ PROPOSER_FIELDS = (
         "rule",
         "tree",
         "siblings",
-        "nodes",
-        "drafts",
-        "lengths",
+        "tree_budget",
+        "num_chains",
+        "draft_length_policy",
         "text",
-        "typical",
+        "typical_epsilon",
         "heads",
-        "exit",
+        "early_exit",
         "exit_layer",
         "eagle",
     ),
@@ -55,14 +56,22 @@ WORDS = (
     "engine",
     "tree",
     "siblings",
-    "lengths",
+    "draft_length_policy",
     "text",
     "heads",
-    "exit",
+    "early_exit",
     "eagle",
 )
 ENGINES = ("auto", "reference", "device", "compiled")
 SIBLINGS = ("top", "independent", "distinct")
+OLD_NAMES = {  # of fields, in links and records written before 0.2.0
+    "length": "max_new_tokens",
+    "nodes": "tree_budget",
+    "drafts": "num_chains",
+    "lengths": "draft_length_policy",
+    "typical": "typical_epsilon",
+    "exit": "early_exit",
+}
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -78,23 +87,23 @@ class Settings:
     top_k        at least 1
     top_p, min_p above 0, at most 1
     seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every random number
-    length       most tokens to generate, 1 to 4096
+    max_new_tokens  most tokens to generate, 1 to 4096
     uniforms     random numbers chosen by a person: (position, purpose name) -> u in [0, 1)
     engine       what runs a round: reference, device (it stays on the models' device), compiled (the same through torch.compile),
                  or auto (decoding/device/choice.py)
 
     Only the proposers and rules that need the following settings read them:
 
-    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or a budget if ``nodes`` is
-                 given
+    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or a budget if ``tree_budget``
+                 is given
     siblings     how the children of a node are chosen: top (most likely, not drawn), independent draws, or distinct draws
-    nodes        budget of a tree that grows where the draft is sure, 1 to 64 nodes
-    drafts       chains drafted side by side, 1 to 8
-    lengths      how many tokens to draft: the name of a policy
+    tree_budget  nodes of a tree that grows where the draft is sure, 1 to 64 nodes
+    num_chains   chains drafted side by side, 1 to 8
+    draft_length_policy  how many tokens to draft: the name of a policy
     text         the text that retrieval reads, by name
-    typical      epsilon of typical acceptance, above 0 and at most 1
+    typical_epsilon  epsilon of typical acceptance, above 0 and at most 1
     heads        folder of Medusa heads, only from the command line; empty: the pair's own
-    exit         folder of a trained early exit, likewise
+    early_exit   folder of a trained early exit, likewise
     exit_layer   number of the target's layers that draft under early exit, 1 to 1024; None: those below the trained exit
     eagle        folder of an EAGLE head, likewise
     """
@@ -109,26 +118,26 @@ class Settings:
     top_p: float | None = None
     min_p: float | None = None
     seed: int = 7
-    length: int = 32
+    max_new_tokens: int = 32
     uniforms: Mapping[tuple[int, str], float] = field(default_factory=dict)
     device: str = "auto"
     dtype: str = "auto"
     engine: str = "auto"
     tree: str = ""
     siblings: str = "distinct"
-    nodes: int | None = None
-    drafts: int = 2
-    lengths: str = "fixed"
+    tree_budget: int | None = None
+    num_chains: int = 2
+    draft_length_policy: str = "fixed"
     text: str = ""
-    typical: float = 0.09
+    typical_epsilon: float = 0.09
     heads: str = ""
-    exit: str = ""
+    early_exit: str = ""
     exit_layer: int | None = None
     eagle: str = ""
 
     def __post_init__(self) -> None:
         whole("gamma", self.gamma, 0, GAMMA_MAX)
-        whole("length", self.length, 1, LENGTH_MAX)
+        whole("max-new-tokens", self.max_new_tokens, 1, LENGTH_MAX)
         whole("seed", self.seed, 0, 2**63 - 1)
         number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
         if self.top_k is not None:
@@ -136,12 +145,12 @@ class Settings:
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
                 number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
-        whole("drafts", self.drafts, 1, 8)
-        if self.nodes is not None:
-            whole("nodes", self.nodes, 1, NODES_MAX)
+        whole("num-chains", self.num_chains, 1, 8)
+        if self.tree_budget is not None:
+            whole("tree-budget", self.tree_budget, 1, NODES_MAX)
         if self.exit_layer is not None:
             whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
-        number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
+        number("typical-epsilon", self.typical_epsilon, 0.0, 1.0, "above 0 and at most 1", above=True)
         for name in WORDS:
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
@@ -185,6 +194,7 @@ class Settings:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
         """The inverse of ``to_record``. Raises SettingsError for values out of range and unknown names."""
+        record = update_names(record)
         if unknown := set(record) - {f.name for f in fields(cls)}:
             raise SettingsError("settings", sorted(unknown), f"among {', '.join(f.name for f in fields(cls))}")
         uniforms = record.get("uniforms", ())
@@ -201,6 +211,7 @@ class Settings:
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
         """The settings of a link, and a sentence for each value that could not be used, for which the default applies."""
+        query = update_names(query)
         settings, notices = cls(), []
         for name, read in _READERS.items():
             if name not in query:
@@ -212,6 +223,12 @@ class Settings:
                 notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
         uniforms, left_out = read_uniforms(query.get("uniforms", ""))
         return replace(settings, uniforms=uniforms), notices + left_out
+
+
+def update_names(values: Mapping[str, T]) -> dict[str, T]:
+    """The settings of a link or record under their present names. Values under a present name win over those under an old one."""
+    renamed = {OLD_NAMES[name]: value for name, value in values.items() if name in OLD_NAMES}
+    return renamed | {name: value for name, value in values.items() if name not in OLD_NAMES}
 
 
 def widths(tree: str) -> tuple[int, ...]:
@@ -250,19 +267,19 @@ _READERS: dict[str, Any] = {
     "top_p": float,
     "min_p": float,
     "seed": int,
-    "length": int,
+    "max_new_tokens": int,
     "device": str,
     "dtype": str,
     "engine": str,
     "tree": str,
     "siblings": str,
-    "nodes": int,
-    "drafts": int,
-    "lengths": str,
+    "tree_budget": int,
+    "num_chains": int,
+    "draft_length_policy": str,
     "text": str,
-    "typical": float,
+    "typical_epsilon": float,
     "heads": _command_line_only("heads"),
-    "exit": _command_line_only("exit"),
+    "early_exit": _command_line_only("early-exit"),
     "exit_layer": int,
     "eagle": _command_line_only("eagle"),
 }

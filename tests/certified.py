@@ -18,8 +18,17 @@ Record = dict[str, Any]
 
 def write_report(pair_folders: tuple[Path, Path], folder: Path) -> Path:
     """Shared distributions and engine, 3,000 draws of two tokens. What --out writes beside report.json takes longer than the draws."""
-    arguments = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--length", "2"]
-    asked = ["verify", *arguments, "--samples", "3000", "--tv", "0.3", "--seconds", "1", "--gamma", "2", "--format", "json"]
+    arguments = [
+        "--target",
+        str(pair_folders[0]),
+        "--draft",
+        str(pair_folders[1]),
+        "--prompt",
+        "Once upon",
+        "--max-new-tokens",
+        "2",
+    ]
+    asked = ["verify", *arguments, "--samples", "3000", "--min-tv", "0.3", "--seconds", "1", "--gamma", "2", "--format", "json"]
     with redirect_stdout(io.StringIO()) as said, remembered_permutations():
         main(asked)
     path = folder / "report.json"

@@ -37,7 +37,7 @@ from specviz.web.whole_text.package import whole_text
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
-SETTINGS = Settings(prompt="Once", length=1)
+SETTINGS = Settings(prompt="Once", max_new_tokens=1)
 PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 0.8", "bf16"
 WHAT_IF = (4, Spot(0.7, 0.1), Spot(0.61, 0.23))
 FILLING = CellShares(
@@ -87,7 +87,7 @@ def report() -> dict[str, Any]:
         answers.append(as_record(judged(plan, mode, joint_tests(plan, partition, counted), partition, counted)))
     return {
         "decoder": "speculative", **{key: value for key, value in answers[0].items() if key != "cells"}, "answers": answers, "seed": 7,
-        "settings": Settings(prompt="Once", length=2).to_record(), "pieces": {str(k): f" {k}".encode().hex() for k in range(1, 6)},
+        "settings": Settings(prompt="Once", max_new_tokens=2).to_record(), "pieces": {str(k): f" {k}".encode().hex() for k in range(1, 6)},
         "models": {"pair": "storybook", "device": "cpu", "dtype": "float32"}, "versions": {"specviz": "0"}, "digest": "0",
     }  # fmt: skip
 

@@ -44,8 +44,10 @@ def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, 
     """What it writes and what the target writes, exactly, under its own settings."""
     open_, settings = open_ or on_tables(*mutant.toy), settings or mutant.settings
     made = (build or mutant.build)(open_, settings)
-    written = output_distribution(made.target, made.proposer, made.rule, PROMPT, settings.length, randomness=made.randomness)
-    return written, target_distribution(open_(settings)[0], PROMPT, settings.length)
+    written = output_distribution(
+        made.target, made.proposer, made.rule, PROMPT, settings.max_new_tokens, randomness=made.randomness
+    )
+    return written, target_distribution(open_(settings)[0], PROMPT, settings.max_new_tokens)
 
 
 def first(probs: dict, tokens: int) -> dict:

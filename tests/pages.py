@@ -104,4 +104,4 @@ def look_at(app: AppTest, target: object, draft: object, rounded: bool = False, 
 
 def exact_exam(length: int = 2, source: str = "speculative", **options) -> Exam:
     """A question of Is it exact?, nothing drawn for it yet."""
-    return Exam(Question(replace(BASE, length=length, **options), source))
+    return Exam(Question(replace(BASE, max_new_tokens=length, **options), source))

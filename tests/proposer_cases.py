@@ -22,24 +22,24 @@ CHAINS: dict[str, dict] = {
     "early exit": {"proposer": "early-exit", "exit_layer": 1},
     "n-gram": {"proposer": "ngram"},
     "retrieval": {"proposer": "retrieval"},
-    "lookahead": {"proposer": "lookahead", "drafts": 1},
-    "heuristic": {"proposer": "draft", "lengths": "heuristic"},
-    "entropy": {"proposer": "draft", "lengths": "entropy"},
-    "gain": {"proposer": "draft", "lengths": "gain"},
-    "ceiling": {"proposer": "draft", "lengths": "ceiling"},
-    "uniform, heuristic": {"proposer": "uniform", "lengths": "heuristic"},
+    "lookahead": {"proposer": "lookahead", "num_chains": 1},
+    "heuristic": {"proposer": "draft", "draft_length_policy": "heuristic"},
+    "entropy": {"proposer": "draft", "draft_length_policy": "entropy"},
+    "gain": {"proposer": "draft", "draft_length_policy": "gain"},
+    "ceiling": {"proposer": "draft", "draft_length_policy": "ceiling"},
+    "uniform, heuristic": {"proposer": "uniform", "draft_length_policy": "heuristic"},
 }
 SAME_DISTRIBUTION: dict[str, dict] = {  # trees whose siblings are drawn from one distribution
-    "several": {"proposer": "several", "drafts": 2},
+    "several": {"proposer": "several", "num_chains": 2},
     "tree, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-1"},
-    "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 5},
+    "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "tree_budget": 5},
 }
 TREES: dict[str, dict] = SAME_DISTRIBUTION | {
-    "lookahead, two n-grams": {"proposer": "lookahead", "drafts": 2},
+    "lookahead, two n-grams": {"proposer": "lookahead", "num_chains": 2},
     "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
     "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
-    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 4},
-    "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "nodes": 5},
+    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "tree_budget": 4},
+    "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "tree_budget": 5},
 }
 CASES = CHAINS | TREES
 

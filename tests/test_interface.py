@@ -25,8 +25,8 @@ from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = {"samples": 1000, "tv": 0.4, "length": 1, "mode": "shared-distributions", "gamma": 2, "seed": 3}
-SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "length": 8, "probes": 0}
+SMALL = {"samples": 1000, "min_tv": 0.4, "max_new_tokens": 1, "mode": "shared-distributions", "gamma": 2, "seed": 3}
+SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "max_new_tokens": 8, "probes": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, p
     places = "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"
     words = "decode", *places, "--prompt", "Once upon", "--gamma", "3", "--max-new-tokens", "20", "--seed", "1"
     printed = specviz.Trace.from_json(told(capsys, *words, "--format", "json"))
-    options = {"gamma": 3, "length": 20, "seed": 1}
+    options = {"gamma": 3, "max_new_tokens": 20, "seed": 1}
     assert mine.trace("Once upon", **options) == printed
     made = mine.decode("Once upon", **options)
     assert (made.text, made.tokens, made.tokens_per_pass) == (printed.text, printed.output_ids, printed.tokens_per_pass)
@@ -65,7 +65,7 @@ def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, p
 
 
 def test_a_text_is_saved_whole_and_read_back(mine, tmp_path):
-    made = mine.decode("Once upon", length=8)
+    made = mine.decode("Once upon", max_new_tokens=8)
     place = made.save(tmp_path / "trace.json")
     assert specviz.Trace.from_json(place.read_text()) == made.trace
     with pytest.raises(SettingsError, match="path must be a file that can be written"):
@@ -83,7 +83,7 @@ def test_a_verification_is_a_certificate_that_check_redraws(mine, tmp_path, caps
 
 
 def test_a_published_mistake_is_rejected(mine):
-    found = mine.verify("Once upon", decoder="R5", samples=20_000, tv=0.05, mode="shared-distributions")
+    found = mine.verify("Once upon", decoder="R5", samples=20_000, min_tv=0.05, mode="shared-distributions")
     assert not found.consistent and found.verdict == "rejected"
 
 
@@ -98,7 +98,7 @@ def test_a_plan_counts_tokens_for_every_gamma_and_is_read_back(mine, tmp_path):
 def test_a_name_of_the_catalog_is_a_pair_and_tokenizers_may_differ(tmp_path):
     assert "10,688,768 parameters" in repr(specviz.Pair.from_pretrained("storybook"))
     foreign = specviz.Pair.from_pretrained(*write_foreign_pair(tmp_path))
-    assert "of the draft's 300 tokens" in repr(foreign) and foreign.decode("the river", length=4).tokens
+    assert "of the draft's 300 tokens" in repr(foreign) and foreign.decode("the river", max_new_tokens=4).tokens
     target, draft = (AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype=torch.float32) for name in ("target", "draft"))
     tokenizers = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("target", "draft"))
     lent = specviz.Pair.of(target, draft, *tokenizers)
@@ -127,10 +127,10 @@ def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folde
     ours = dict(lent._pair.target.named_parameters())
     assert all(ours[name].data_ptr() == one.data_ptr() for name, one in target.named_parameters()), "no weight is copied"
     assert target.lm_head.weight.requires_grad and not ours["lm_head.weight"].requires_grad
-    options = {"gamma": 3, "length": 12, "seed": 1}
+    options = {"gamma": 3, "max_new_tokens": 12, "seed": 1}
     text = lent.decode("Once upon", **options).text
     lent.verify("Once upon", **SMALL)
-    lent.verify("Once upon", decoder="assisted", samples=20, tv=1.0, length=1)
+    lent.verify("Once upon", decoder="assisted", samples=20, min_tv=1.0, max_new_tokens=1)
     lent.plan(TEXT[0] * 4, **SHORT)
     assert (state(target), state(draft)) == before
     assert text == mine.decode("Once upon", **options).text, "although one is in training mode"
@@ -174,7 +174,7 @@ def test_nothing_of_the_process_is_left_changed_by_importing_loading_or_decoding
 
 
 def test_two_threads_get_what_one_gets(mine):
-    options, found = {"length": 12, "seed": 5}, {}
+    options, found = {"max_new_tokens": 12, "seed": 5}, {}
     threads = [
         threading.Thread(target=lambda n=n: found.update({n: mine.decode("Once upon", **options).tokens})) for n in range(3)
     ]
@@ -193,8 +193,8 @@ class Stop(Exception):
 
 
 CALLS = {
-    "decode": lambda pair, on_progress: pair.decode("Once upon", length=12, on_progress=on_progress),
-    "trace": lambda pair, on_progress: pair.trace("Once upon", length=12, on_progress=on_progress),
+    "decode": lambda pair, on_progress: pair.decode("Once upon", max_new_tokens=12, on_progress=on_progress),
+    "trace": lambda pair, on_progress: pair.trace("Once upon", max_new_tokens=12, on_progress=on_progress),
     "verify": lambda pair, on_progress: pair.verify("Once upon", **SMALL, on_progress=on_progress),
     "plan": lambda pair, on_progress: pair.plan(TEXT[0] * 4, **SHORT, on_progress=on_progress),
 }
@@ -227,8 +227,11 @@ BAD = {
     "gamma": (lambda pair: pair.decode("a", gamma=17), "gamma must be a whole number from 0 to 16, got 17."),
     "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of none, draft"),
     "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of gamma, temperature"),
-    "length": (lambda pair: pair.verify("a", length=5), "length must be a whole number from 1 to 4, got 5."),
-    "tv": (lambda pair: pair.verify("a", tv=0.0), "tv must be above 0 and at most 1, got 0.0."),
+    "max_new_tokens": (
+        lambda pair: pair.verify("a", max_new_tokens=5),
+        "max-new-tokens must be a whole number from 1 to 4, got 5.",
+    ),
+    "min-tv": (lambda pair: pair.verify("a", min_tv=0.0), "min-tv must be above 0 and at most 1, got 0.0."),
     "samples": (lambda pair: pair.verify("a", samples=0), "samples must be a whole number from 1 to 20,000,000, got 0."),
     "mode": (lambda pair: pair.verify("a", mode="fast"), "mode must be both, shared-distributions or engine, got 'fast'."),
     "seconds": (lambda pair: pair.verify("a", seconds=0), "seconds must be above 0, got 0."),
@@ -236,7 +239,7 @@ BAD = {
     "chosen numbers": (lambda pair: pair.verify("a", uniforms={(0, "accept"): 0.5}), "left out: a run with random numbers"),
     "gammas": (lambda pair: pair.plan(TEXT[0], gammas=(0,)), "gammas must be whole numbers from 1 to 16, got 0."),
     "no gammas": (lambda pair: pair.plan(TEXT[0], gammas=()), "gammas must be whole numbers from 1 to 16"),
-    "a short text": (lambda pair: pair.plan("short", opening=8, length=8), "text must be at least 16 tokens long"),
+    "a short text": (lambda pair: pair.plan("short", opening=8, max_new_tokens=8), "text must be at least 16 tokens long"),
     "a tree": (lambda pair: pair.plan(TEXT[0] * 9, proposer="tree"), "proposer must be one of draft"),
     "bars": (lambda pair: pair.trace("a", bars=0), "bars must be a whole number from 1, got 0."),
     "a catalog name": (lambda pair: specviz.Pair.from_pretrained("nowhere"), "There is no pair 'nowhere'."),

@@ -105,14 +105,16 @@ def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / "yours.txt").write_text(TEXT[0] * 8)
     small = {
-        "samples=20_000, tv=0.05": "samples=2_000, tv=0.4, length=1, mode='shared-distributions'",
+        "samples=20_000, min_tv=0.05": "samples=2_000, min_tv=0.4, max_new_tokens=1, mode='shared-distributions'",
         "read()": "read(), **SMALL",
     }
     for shown, less in small.items():
         assert shown in example
         example = example.replace(shown, less)
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        exec(compile(example, "README.md", "exec"), {"SMALL": {"continuations": 3, "opening": 8, "length": 8, "probes": 2}})
+        exec(
+            compile(example, "README.md", "exec"), {"SMALL": {"continuations": 3, "opening": 8, "max_new_tokens": 8, "probes": 2}}
+        )
     *text, per_pass, verdict, plan = said.getvalue().splitlines()
     assert text and 1.0 <= float(per_pass.split(" tokens per target pass")[0]) <= 5.0
     assert verdict.startswith("Consistent with the target's distribution") and plan

@@ -19,7 +19,7 @@ FULL = Settings(
     top_p=0.95,
     min_p=1e-3,
     seed=2**63 - 1,
-    length=4096,
+    max_new_tokens=4096,
     uniforms={(3, "accept"): 0.1 + 0.2, (0, "draft"): 0.0, (3, "residual"): 1 - 2**-53, (12, "bonus"): 5e-324},
     device="cpu",
     dtype="float32",
@@ -69,7 +69,7 @@ BAD = [
     ({"min_p": 0.0}, "min-p must be above 0 and at most 1; leave it out to switch it off, got 0.0."),
     ({"seed": -1}, f"seed must be a whole number from 0 to {2**63 - 1}, got -1."),
     ({"seed": 2**63}, f"seed must be a whole number from 0 to {2**63 - 1}, got {2**63}."),
-    ({"length": 0}, "length must be a whole number from 1 to 4096, got 0."),
+    ({"max_new_tokens": 0}, "max-new-tokens must be a whole number from 1 to 4096, got 0."),
     (
         {"prompt": "a\x00b"},
         "prompt must be text without control characters (line breaks and tabs are fine), got 'U+0000 at character 2'.",
@@ -130,7 +130,7 @@ LINK = {
     "top_p": "1.5",
     "min_p": "nan",
     "seed": "9" * 400,
-    "length": "1e3",
+    "max_new_tokens": "1e3",
     "uniforms": "3=1.0",
     "prompt": "a\x07b",
 }
@@ -189,11 +189,25 @@ def test_a_record_with_values_of_another_type_is_refused_with_a_sentence(record)
         Settings.from_record(record)
 
 
-@pytest.mark.parametrize("name", ["heads", "exit"])
+@pytest.mark.parametrize("name", ["heads", "early_exit"])
 def test_a_link_names_no_folder(name):
     """Folders are named on the command line: what a link sends is hostile."""
+    shown = name.replace("_", "-")
     settings, notices = Settings.from_query({name: "/etc", "gamma": "3"})
     assert settings == Settings(gamma=3)
     assert notices == [
-        f"The link's {name} was left out: {name} must be given on the command line only: --{name} DIR, got '/etc'."
+        f"The link's {shown} was left out: {shown} must be given on the command line only: --{shown} DIR, got '/etc'."
     ]
+
+
+OLD = {"length": 5, "nodes": 4, "drafts": 3, "lengths": "gain", "typical": 0.5, "exit": ""}
+NEW = Settings(max_new_tokens=5, tree_budget=4, num_chains=3, draft_length_policy="gain", typical_epsilon=0.5)
+
+
+def test_a_record_and_a_link_of_an_earlier_version_are_read():
+    assert Settings.from_record(OLD) == NEW
+    assert Settings.from_query({name: str(value) for name, value in OLD.items() if value}) == (NEW, [])
+
+
+def test_a_present_name_wins_over_an_old_one():
+    assert Settings.from_query({"max_new_tokens": "6", "length": "5"})[0] == Settings(max_new_tokens=6)

@@ -17,7 +17,7 @@ def write_opening(folder: Path, rounds: int = 4) -> Path:
     from tests.pairs import write_pair
 
     target, draft = write_pair(folder)
-    settings = Settings(prompt=PROMPT, seed=SEED, length=64)
+    settings = Settings(prompt=PROMPT, seed=SEED, max_new_tokens=64)
     trace = run(load_pair(f"{target}|{draft}", device="cpu"), settings, rounds)
     assert isinstance(trace, Trace)
     (folder / "opening.json").write_text(trace.to_json(), encoding="utf-8")

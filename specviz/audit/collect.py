@@ -412,7 +412,7 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
     if count < manner.max_tokens and sample.stop == "length":
         raise EndpointError(
             f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
-            "its own limit, or its context, is smaller. Ask for a smaller --length."
+            "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
         )
 
 
@@ -428,7 +428,7 @@ def _refuse_short_together(answer: Answered, manner: Manner) -> None:
     if count < manner.max_tokens * whole_ones:
         raise EndpointError(
             f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
-            "its own limit, or its context, is smaller. Ask for a smaller --length."
+            "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
         )
 
 

@@ -129,7 +129,7 @@ def explained(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress:
     """How rejected samples are wrong."""
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
-    total = asked if isinstance(asked, int) and asked >= settings.length else settings.length
+    total = asked if isinstance(asked, int) and asked >= settings.max_new_tokens else settings.max_new_tokens
     places = places_of(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
     return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
@@ -162,7 +162,7 @@ def precisions(
     partition = answer.partition
     if not on.tokens:  # cells of texts are no tree of prefixes
         partition = exact_partition(
-            pair.open(settings)[0], ids, settings.length, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
+            pair.open(settings)[0], ids, settings.max_new_tokens, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
     found = apart(pair, other, settings, ids, partition)
     on_progress(0.5)

@@ -128,7 +128,7 @@ def known(reading: Reading, settings: Settings, soft: tuple[Tensor, Tensor], unc
             Known("R8", False, lambda reading: [dropping(reading.p, reading.q, LEAST)]),
             Known("R16", False, lambda reading: [judged(reading.p, halved(reading.q), reading.q)]),
             Known("R20", True, lambda reading: [per_path(reading.p, reading.q, SIBLINGS)]),
-            Known("R21", True, lambda reading: [typical(reading.p, reading.q, settings.typical)]),
+            Known("R21", True, lambda reading: [typical(reading.p, reading.q, settings.typical_epsilon)]),
         ]
         if cuts:
             found.append(Known("R2", False, lambda reading: [judged(reading.p, reading.q, uncut)]))

@@ -37,7 +37,7 @@ class Manner:
     written: str = ""
 
     def __post_init__(self) -> None:
-        whole("length", self.max_tokens, 1, TOKENS_MAX)
+        whole("max-new-tokens", self.max_tokens, 1, TOKENS_MAX)
         number("temperature", self.temperature, 0.0, HOTTEST, f"a number from 0 (greedy) to {HOTTEST:g}")
         if self.top_k is not None:
             whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")

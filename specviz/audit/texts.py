@@ -250,24 +250,26 @@ def against_texts(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
 
-    Texts cannot be cut to fewer tokens, so ``settings.length`` must be the length that the server was asked for.
+    Texts cannot be cut to fewer tokens, so ``settings.max_new_tokens`` must be the length that the server was asked for.
 
     Raises EvidenceError if the file cannot be tested, SettingsError if it was sampled from another distribution.
     """
     if len(file.samples) < FEWEST:
         raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
     refuse_other_settings(file, settings)
-    asked = file.settings.get("max_tokens", settings.length)
-    if asked != settings.length:
-        raise SettingsError("length", settings.length, f"{asked}, as '{file.name}' says: a text cannot be cut to fewer tokens")
+    asked = file.settings.get("max_tokens", settings.max_new_tokens)
+    if asked != settings.max_new_tokens:
+        raise SettingsError(
+            "max-new-tokens", settings.max_new_tokens, f"{asked}, as '{file.name}' says: a text cannot be cut to fewer tokens"
+        )
     texts = [str(text) for text in file.samples]
     said = refuse_repeats(file)
     ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], Tokens.of(pair)
-    plan = make_plan(len(texts), settings.length)
+    plan = make_plan(len(texts), settings.max_new_tokens)
     distribution = text_distribution(
         target,
         ids,
-        settings.length,
+        settings.max_new_tokens,
         EXPECTED / plan.n,
         (plan.cells or CELLS[0]) - 1,
         tokens,
@@ -275,7 +277,7 @@ def against_texts(
         lambda broken: leaves_half_out(texts, broken),
     )
     on_progress(0.6)
-    partition, counts = cells_of(distribution, Counter(texts), plan, settings.length)
+    partition, counts = cells_of(distribution, Counter(texts), plan, settings.max_new_tokens)
     reference = decoders.reference(pair, settings, ids, on_progress=scale_progress(on_progress, 0.6, 0.7))
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()

@@ -363,7 +363,7 @@ def long_enough(probe: Probe) -> Trap:
         return Trap(name, "safe", f"{plural(short, 'token')} drafted in {SHORT} requests of {probe.manner.max_tokens}.")
     if long := drafts(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=PATIENT)):
         sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {PATIENT}"
-        return Trap(name, "caught", f"{sentence}: ask for longer ones (--length, --max-tokens).", True)
+        return Trap(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
     return Trap(
         name,
         "unknown",

@@ -88,7 +88,7 @@ def raced(
     choices = sorted({(method, gamma) for _, method, gamma in asked})
     for done, (method, gamma) in enumerate(choices):
         students = [student for student, *choice in asked if tuple(choice) == (method, gamma)]
-        under = replace(settings, proposer=method, gamma=gamma, length=RACE_LENGTH)
+        under = replace(settings, proposer=method, gamma=gamma, max_new_tokens=RACE_LENGTH)
         try:
             texts = written(pair, under, ids, [one * SPAN for one in students])
         except SpecvizError as error:  # a pair need not have every method
@@ -111,7 +111,7 @@ def situation(pair: LoadedPair, settings: Settings, number: int, on_progress: Pr
     The first draft token of each round of one text, in order, except those with q below LEAST. Counted from the first one that may well be
     rejected, and from the start again where the text has fewer.
     """
-    longer = replace(settings, length=SITUATIONS)
+    longer = replace(settings, max_new_tokens=SITUATIONS)
     trace = run(pair, longer, SITUATIONS, bars=BARS)
     rounds = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= LEAST] or list(trace.rounds)
     real = next((place for place, one in enumerate(rounds) if one.proposals and one.proposals[0].threshold <= OPEN), 0)

@@ -106,16 +106,18 @@ def block(student: int, first: int, count: int) -> tuple[int, int]:
 
 def room_settings(settings: Settings) -> Settings:
     """Settings as a room decodes them. Raises SettingsError for those with which phones cannot draw samples."""
-    if settings.length not in LENGTHS:
-        raise SettingsError("length", settings.length, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} in a room")
+    if settings.max_new_tokens not in LENGTHS:
+        raise SettingsError(
+            "max-new-tokens", settings.max_new_tokens, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} in a room"
+        )
     if not 1 <= settings.gamma <= GAMMA:
         raise SettingsError("gamma", settings.gamma, f"a whole number from 1 to {GAMMA} in a room")
     if settings.temperature == 0.0:
         raise SettingsError("temperature", settings.temperature, "above 0 in a room: at 0 all samples are the same")
     if settings.edited:
         raise SettingsError("uniforms", sorted(settings.uniforms), "left out: chosen random numbers make no samples")
-    if (settings.proposer, settings.rule, settings.lengths) != ("draft", "token", "fixed"):
-        asked = f"{settings.proposer}, {settings.rule}, {settings.lengths}"
+    if (settings.proposer, settings.rule, settings.draft_length_policy) != ("draft", "token", "fixed"):
+        asked = f"{settings.proposer}, {settings.rule}, {settings.draft_length_policy}"
         raise SettingsError("drafting method", asked, "the draft model under the token rule with a fixed gamma in a room")
     return settings
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
-SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --tv
+SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --min-tv
 KEPT = "what was collected is kept in '{}'; the same command goes on from there"
 LENGTHS = (1, 4)  # tokens of a sample that are tested
 EPILOG = (
     "Exit codes: 0 consistent; 1 rejected; 2 bad arguments or input, a server that fails, or a trap that makes samples worthless; "
-    "3 too few samples to detect --tv."
+    "3 too few samples to detect --min-tv."
 )
 
 
@@ -40,15 +40,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask the chat endpoint; with --target the tokenizer's chat template is what the model reads",
     )
-    add("--length", type=int, default=4, metavar="N", help="tokens of a sample that are tested, 1 to 4 (default: 4)")
+    add("--max-new-tokens", type=int, default=4, metavar="N", help="tokens of a sample that are tested, 1 to 4 (default: 4)")
     add(
         "--max-tokens",
         type=int,
         metavar="N",
-        help="tokens that are asked for, where a server drafts only in longer requests (default: --length)",
+        help="tokens that are asked for, where a server drafts only in longer requests (default: --max-new-tokens)",
     )
     add("--samples", type=int, default=SAMPLES, metavar="N", help=f"samples of each server (default: {SAMPLES:,})")
-    add("--tv", type=float, default=TV, help=f"total variation that the tests must detect (default: {TV:g})")
+    add("--min-tv", type=float, default=TV, help=f"total variation that the tests must detect (default: {TV:g})")
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
     group("--target", metavar="T", help="folder or hub name of the model that the server runs")
@@ -80,7 +80,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="environment variable that holds the server's key; the key is never stored or shown",
     )
-    add("--go-on", action="store_true", help="collect even where a trap says that the samples will show nothing")
+    add("--ignore-checks", action="store_true", help="collect even where a trap says that the samples will show nothing")
     seed_option(parser)
     format_option(parser, "the report as JSON")
     add(
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
         settings=settings,
         pair=pair,
         against=files[1] if len(files) > 1 else None,
-        tv=options.tv,
+        tv=options.min_tv,
         seed=settings.seed,
         drafted=[record.drafted for record in records],
         command=command_line(options),
@@ -131,11 +131,11 @@ def run(options: argparse.Namespace) -> int:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
-    whole("length", options.length, *LENGTHS)
-    if options.max_tokens is not None and options.max_tokens < options.length:
-        raise SettingsError("max-tokens", options.max_tokens, f"at least --length, {options.length}")
-    if not 0.0 < options.tv <= 1.0:
-        raise SettingsError("tv", options.tv, "above 0 and at most 1")
+    whole("max-new-tokens", options.max_new_tokens, *LENGTHS)
+    if options.max_tokens is not None and options.max_tokens < options.max_new_tokens:
+        raise SettingsError("max-tokens", options.max_tokens, f"at least --max-new-tokens, {options.max_new_tokens}")
+    if not 0.0 < options.min_tv <= 1.0:
+        raise SettingsError("min-tv", options.min_tv, "above 0 and at most 1")
     if not 0.0 < options.timeout <= 3600.0:
         raise SettingsError("timeout", options.timeout, "above 0 and at most 3600 seconds")
     second = options.against is not None or options.against_body is not None
@@ -144,7 +144,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             "reference", "both" if second else "none",
             "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
         )  # fmt: skip
-    names = ("prompt", "temperature", "top_k", "top_p", "min_p", "seed", "length", "device", "dtype")
+    names = ("prompt", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "device", "dtype")
     return Settings(**{name: getattr(options, name) for name in names}, **({"pair": pair_of(options)} if local(options) else {}))
 
 
@@ -171,7 +171,12 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
         from specviz.models.pairs.chat import templated
 
         written = templated(pair.tokenizer, [{"role": "user", "content": options.prompt}])
-    asked = {"model": options.model, "chat": options.chat, "written": written, "max_tokens": options.max_tokens or options.length}
+    asked = {
+        "model": options.model,
+        "chat": options.chat,
+        "written": written,
+        "max_tokens": options.max_tokens or options.max_new_tokens,
+    }
     asked |= {name: getattr(options, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
     bodies = [fields(options.body, "body")]
     urls, names = [base(options.url)], ["samples"]
@@ -213,20 +218,20 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
     from specviz.audit.collect import collect
     from specviz.audit.planning import needed_in_words
 
-    told(needed_in_words(options.tv, options.length, pair is None))
+    told(needed_in_words(options.min_tv, options.max_new_tokens, pair is None))
     for arm in arms:
-        arm.ready = look(arm, folder, options.tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
+        arm.ready = look(arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
         told(arm.ready.words)
-        if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.length:
-            allowed = f"{options.length}, the --length: this server gives text without token ids, and texts are compared whole"
+        if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.max_new_tokens:
+            allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
     if len({arm.ready.ids for arm in arms if arm.ready}) > 1:
         first, second = ("token ids" if arm.ready and arm.ready.ids else "text" for arm in arms)
         raise EvidenceError(
             f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
         )
-    if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.go_on:
-        raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --go-on collects them all the same.")
+    if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.ignore_checks:
+        raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --ignore-checks collects them all the same.")
     try:
         return collect([arm.job(folder) for arm in arms], Progress("samples"))
     except KeyboardInterrupt as stop:

@@ -166,7 +166,7 @@ def gap(settings: Settings) -> dict[str, float]:
 
     pair, found = load(settings), []
     for prompt in PROMPTS.values():
-        asked = Settings(prompt=prompt, length=64)
+        asked = Settings(prompt=prompt, max_new_tokens=64)
         trace = decode_run(pair, asked, bars=0)
         found += measure_block_gap(pair, asked, trace.prompt_ids + trace.output_ids)
     return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}

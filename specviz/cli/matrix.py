@@ -13,13 +13,13 @@ from specviz.cli.common.output import in_color, show
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 
-TV = 0.02  # default of --tv: total variation that exact cells must detect
+TV = 0.02  # default of --min-tv: total variation that exact cells must detect
 LEAST_TV = 0.005  # a smaller one takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
 WORKERS = 2  # processes on a CPU
 OWN = {  # options that apply to a matrix
-    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format", "cluster"),
-    *("heads", "eagle", "exit", "exit_layer", "engine"),
+    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "min_tv", "all", "only", "format", "cluster"),
+    *("heads", "eagle", "early_exit", "exit_layer", "engine"),
 }
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
 COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
@@ -48,9 +48,9 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     for name, default in usual.items():
         if name not in OWN and (value := getattr(options, name)) != default:
             raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
-    tv = TV if options.tv is None else options.tv
+    tv = TV if options.min_tv is None else options.min_tv
     if not LEAST_TV <= tv <= 1.0:
-        raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
+        raise SettingsError("min-tv", tv, f"from {LEAST_TV} to 1 with --all")
     check_cluster(options)
     settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
     from specviz.evidence.matrix.table import chosen, examine

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         if (value := getattr(options, name.replace("-", "_"))) is not None:
             whole(name, value, least, most)
     settings = settings_from(
-        options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], length=options.max_new_tokens
+        options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], max_new_tokens=options.max_new_tokens
     )
     if (options.text is None) == (options.prompts is None):
         raise SettingsError(

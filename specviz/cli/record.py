@@ -53,7 +53,7 @@ class Recording:
     said: str
     record: Callable[[Settings, argparse.Namespace, Progress], Recorded]
     gamma: int = Settings().gamma
-    length: int = Settings().length
+    length: int = Settings().max_new_tokens
     texts: int = 24
     samples: int = 2000
     least: dict[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def passage(settings: Settings, options: argparse.Namespace, progress: Progress)
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
         told(f"{name}: {speed(one)}")
-    return Recorded(dump_passages(found), f"{len(found)} distributions, {base.length} tokens each way")
+    return Recorded(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
 
 def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
@@ -127,7 +127,7 @@ def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -
     text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
     effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
     for number, choice in enumerate(PLAN_CHOICES):
-        asked = replace(choice.under(settings), gamma=PLAN_GAMMAS[-1], length=LENGTH)
+        asked = replace(choice.under(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=LENGTH)
         on_progress = progress.part(number, len(PLAN_CHOICES))
         found[choice.key] = make_plan(load(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
         told(f"{choice.key}: {found[choice.key].in_words}")
@@ -141,7 +141,7 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
     from specviz.speed.prediction.study_run import TEXTS_FOLDER
 
     choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
-    asked = {choice.key: replace(choice.under(settings), length=LENGTH) for choice in choices}
+    asked = {choice.key: replace(choice.under(settings), max_new_tokens=LENGTH) for choice in choices}
     pairs = {key: (load(one), one) for key, one in asked.items()}
     text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
@@ -192,7 +192,7 @@ def samples(settings: Settings, options: argparse.Namespace, progress: Progress)
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load(asked)
-    exact = of_a_decoder(pair, replace(asked, length=SAMPLED), options.samples, progress.part(0, 2))
+    exact = of_a_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
     found = RecordedSamples(exact, of_a_mistake(pair, asked, progress.part(1, 2)))
     return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
 
@@ -205,7 +205,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
     "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
     "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=FASTEST_GAMMA, least={"texts": 2}),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
-    "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
+    "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", trees),
 }
 
 

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
-TV = 0.01  # default of --tv
+TV = 0.01  # default of --min-tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
 EPILOG = (
     "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
-    "3 too few samples to detect --tv."
+    "3 too few samples to detect --min-tv."
 )
 
 
@@ -59,7 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--prompt", default="", help="text to continue (default: empty, only the start token)")
     add(
-        "--length",
+        "--max-new-tokens",
         type=int,
         default=3,
         metavar="N",
@@ -80,7 +80,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="both",
         help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
-    add("--tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
+    add("--min-tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
     add("--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)")
     add(
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         parser = argparse.ArgumentParser()
         arguments(parser)
         return matrix.run(options, vars(parser.parse_args([])))
-    options.tv = TV if options.tv is None else options.tv
+    options.min_tv = TV if options.min_tv is None else options.min_tv
     settings, saved = settings_of(options), None
     if options.sample_file or options.against:
         record = from_files(settings, options)
@@ -126,10 +126,10 @@ def run(options: argparse.Namespace) -> int:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
-    whole("length", options.length, 1, 4)
+    whole("max-new-tokens", options.max_new_tokens, 1, 4)
     whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
-    if not 0.0 < options.tv <= 1.0:
-        raise SettingsError("tv", options.tv, "above 0 and at most 1")
+    if not 0.0 < options.min_tv <= 1.0:
+        raise SettingsError("min-tv", options.min_tv, "above 0 and at most 1")
     if not options.seconds > 0:
         raise SettingsError("seconds", options.seconds, "above 0")
     if options.decoder.lower() != "speculative":
@@ -149,7 +149,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         from specviz.export.folder import writable
 
         writable(options.out)
-    return settings_from(options, length=options.length, **proposer_fields(options))
+    return settings_from(options, max_new_tokens=options.max_new_tokens, **proposer_fields(options))
 
 
 def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
@@ -163,11 +163,11 @@ def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
     if options.against is not None:
-        return compare(file, read(options.against), options.tv, settings.seed, Progress("comparing"))
+        return compare(file, read(options.against), options.min_tv, settings.seed, Progress("comparing"))
     from specviz.evidence.sample_files.against_weights import against_distribution
     from specviz.evidence.tests import Plan
 
-    plan, pair = partial(Plan.of, tv=options.tv), load(settings)
+    plan, pair = partial(Plan.of, tv=options.min_tv), load(settings)
     return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
 
 
@@ -185,7 +185,7 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
     settings = decoders.under(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
     saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds))
-    effort = sampled.SampleEffort(options.mode, options.samples, options.tv, options.seconds)
+    effort = sampled.SampleEffort(options.mode, options.samples, options.min_tv, options.seconds)
     try:
         with open_pool(options.cluster, pair.target.device.type) as elsewhere:
             return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, elsewhere), saved

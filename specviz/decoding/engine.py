@@ -91,7 +91,7 @@ def decode(
     earlier: Sequence[Round] = (),
     steps: Callable[[Sequence[Prefix]], list[Round]] | None = None,
 ) -> Iterator[Round]:
-    """Rounds until an end-of-sequence token, ``settings.length`` generated tokens, or the end of the target's context.
+    """Rounds until an end-of-sequence token, ``settings.max_new_tokens`` generated tokens, or the end of the target's context.
 
     prompt   at least one id
     draw     number of this sample: it uses the draw-th number of every random stream
@@ -150,7 +150,7 @@ def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, 
     """
     if not prompt:
         raise SettingsError("prompt", "no tokens", "at least one token long; an empty text starts with the start token")
-    remaining = settings.length
+    remaining = settings.max_new_tokens
     if context is not None:
         if len(prompt) > context:
             raise SettingsError("prompt", f"{len(prompt)} tokens", f"at most {context} tokens, the context of this pair")

@@ -38,7 +38,9 @@ def run(
     prompt = pair.encode(settings.prompt)
     bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
     arguments = (target, proposer, rule, randomness_of(settings))
-    engine, steps = chosen(settings.engine, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.length, bars=bars)
+    engine, steps = chosen(
+        settings.engine, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.max_new_tokens, bars=bars
+    )
     stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=steps)
     recorded = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):

@@ -280,5 +280,5 @@ def next_tokens(
 
 def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
     """Number of draft tokens of a round, by the position at which it starts. It does not depend on the text before it."""
-    rows = [opening_row(prompt + (0,) * start, Settings(length=remaining - start), None) for start in range(remaining)]
+    rows = [opening_row(prompt + (0,) * start, Settings(max_new_tokens=remaining - start), None) for start in range(remaining)]
     return [proposer.levels(row) for row in rows]

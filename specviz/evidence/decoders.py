@@ -233,10 +233,13 @@ def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[i
 
     None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
     """
-    usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.lengths, settings.rule) == ("fixed", "token")
+    usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.draft_length_policy, settings.rule) == (
+        "fixed",
+        "token",
+    )
     if name != "speculative" or not usual or not settings.gamma or may_branch(settings):
         return None
-    longer = replace(settings, length=positions + 8)
+    longer = replace(settings, max_new_tokens=positions + 8)
     rounds = target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)
     text = [*ids, *(token for round_ in rounds for token in round_.committed)]
     return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None

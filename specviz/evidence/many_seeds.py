@@ -26,7 +26,7 @@ def p_values(
     Raises SpecvizError where the distribution has a single cell.
     """
     target, _ = pair.open(settings)
-    cells = exact_partition(target, ids, settings.length, CELLS, 5.0 / samples, pair.eos_token_ids)
+    cells = exact_partition(target, ids, settings.max_new_tokens, CELLS, 5.0 / samples, pair.eos_token_ids)
     if (cells.masses > 0).sum() < 2:
         raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
     probs = cells.masses / cells.masses.sum()

@@ -50,10 +50,10 @@ def partitions(pair: LoadedPair, settings: Settings, cells: int, least: float, o
     """At most ``cells`` cells of mass ``least`` or more, for a picture, and then the cells of every look."""
     target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
     known: Known = {}
-    made = [exact_partition(target, prompt, settings.length, cells, least, stops, known)]
+    made = [exact_partition(target, prompt, settings.max_new_tokens, cells, least, stops, known)]
     for look in range(LOOKS.looks):
         on_progress((1 + look) / (1 + LOOKS.looks))
-        made.append(partition(target, prompt, look, settings.length, stops, known))
+        made.append(partition(target, prompt, look, settings.max_new_tokens, stops, known))
     return made
 
 

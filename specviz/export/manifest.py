@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from specviz.models.pairs.names import as_options
 from specviz.records import versions
-from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
+from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings, update_names
 
 SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p")
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
@@ -41,6 +41,7 @@ def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
 
 def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
     """The same from a record of settings and models, which may lack any of its keys."""
+    settings = update_names(settings)
     values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) is not None} | proposing(settings)
     words = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in values.items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
@@ -51,7 +52,7 @@ def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     """The command line that decodes the same run."""
     plain, record = Settings().to_record(), settings.to_record()
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *as_options(settings.pair)]
-    words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.length, "--seed", settings.seed]
+    words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.max_new_tokens, "--seed", settings.seed]
     words += sampling_options({name: value for name, value in record.items() if value != plain[name]})
     words += proposer_options(record)
     words += [word for key in ("device", "dtype") if models.get(key) for word in (f"--{key}", models[key])]
@@ -66,13 +67,13 @@ def sampling_options(record: Mapping[str, Any]) -> list[Any]:
 
 def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from the default in a record's proposer and rule."""
-    plain = Settings().to_record()
+    plain, record = Settings().to_record(), update_names(record)
     return {name: record[name] for name in PROPOSER_FIELDS if record.get(name, plain[name]) != plain[name]}
 
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
     """The same as command-line options. A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size."""
     found = proposing(record)
-    if found.get("proposer") in TREES and not {"tree", "nodes"} & found.keys():
+    if found.get("proposer") in TREES and not {"tree", "tree_budget"} & found.keys():
         found["tree"] = SHAPE
     return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -16,7 +16,7 @@ from specviz.export.manifest import proposer_options, recorded_conditions, sampl
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import as_options
-from specviz.settings import Settings
+from specviz.settings import Settings, update_names
 from specviz.statistics.finding import POWER, p_in_words
 from specviz.statistics.total_variation import cell_band
 
@@ -100,11 +100,13 @@ def permalink(record: Mapping[str, Any]) -> str:
     decoder = record["decoder"]
     if decoder in MISTAKES:
         return "mistakes?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
-    plain = replace(settings, proposer="draft", rule="token", lengths="fixed")
+    plain = replace(settings, proposer="draft", rule="token", draft_length_policy="fixed")
     if settings != plain or decoder not in LINKED:
         return ""
     source = {} if decoder == LINKED[0] else {"source": decoder}
-    return "exactness?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "length": settings.length} | source)
+    return "exactness?" + urlencode(
+        settings.to_query() | {"prompt": settings.prompt, "max_new_tokens": settings.max_new_tokens} | source
+    )
 
 
 def commands(record: Mapping[str, Any]) -> list[str]:
@@ -125,9 +127,9 @@ def commands(record: Mapping[str, Any]) -> list[str]:
 
 
 def _verify(record: Mapping[str, Any], one: Mapping[str, Any], options: list[Any]) -> str:
-    settings, models = record["settings"], record["models"]
-    words = ["python", "-m", "specviz", "verify", *options, "--tv", one["plan"]["tv"], "--seed", settings["seed"]]
+    settings, models = update_names(record["settings"]), record["models"]
+    words = ["python", "-m", "specviz", "verify", *options, "--min-tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:
         words += [*as_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
-        words += ["--length", settings["length"], *sampling_options(settings), *proposer_options(settings)]
+        words += ["--max-new-tokens", settings["max_new_tokens"], *sampling_options(settings), *proposer_options(settings)]
     return shlex.join(map(str, words))

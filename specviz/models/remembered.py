@@ -211,7 +211,7 @@ class RememberingPair:
     def open_layered(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """The same target, and its early exit as the draft."""
         (lower,) = self._known(
-            settings, lambda: self._each(self._pair.open_layered(settings)[1:]), settings.exit, settings.exit_layer
+            settings, lambda: self._each(self._pair.open_layered(settings)[1:]), settings.early_exit, settings.exit_layer
         )
         return self.open(settings)[0], lower
 

@@ -24,13 +24,13 @@ def eagle(head: Callable[[bool], LanguageModel], settings: Settings) -> Proposer
     head  opens the head; True: at temperature 1 without cuts, for siblings that are ranked and not drawn
     """
     top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
-    if not shape and settings.nodes is None:
+    if not shape and settings.tree_budget is None:
         if not settings.gamma:
             return Nothing()
         return OnStates(NAME, Tree(head(top), (1,) * settings.gamma, "top" if top else "independent"))
-    if settings.nodes is None:
+    if settings.tree_budget is None:
         return OnStates(NAME, Tree(head(top), shape, "top" if top else settings.siblings))
     shape = shape or (WIDEST,) * min(settings.gamma, TREE_LEVELS)
     if top:
-        return OnStates(NAME, RankedTree(head(True), shape, settings.nodes))
-    return OnStates(NAME, BudgetTree(head(False), shape, settings.siblings, settings.nodes))
+        return OnStates(NAME, RankedTree(head(True), shape, settings.tree_budget))
+    return OnStates(NAME, BudgetTree(head(False), shape, settings.siblings, settings.tree_budget))

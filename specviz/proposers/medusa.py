@@ -70,14 +70,14 @@ def medusa(target: CachedModel, heads: Heads, settings: Settings) -> OnStates:
     if len(shape) > len(heads):
         raise SettingsError("tree", settings.tree, f"at most {len(heads)} level{'s' * (len(heads) > 1)} deep, one for each head")
     plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
-    usual = widths(SHAPE)[: len(heads)] if settings.nodes is None else (WIDEST,) * len(heads)
+    usual = widths(SHAPE)[: len(heads)] if settings.tree_budget is None else (WIDEST,) * len(heads)
     shape = shape or usual
     distributions = HeadDistributions(target, heads, plain if top else settings, len(shape))
-    if settings.nodes is None:
+    if settings.tree_budget is None:
         return OnStates("medusa", Tree(distributions, shape, "top" if top else settings.siblings))
     made = (
-        RankedTree(distributions, shape, settings.nodes)
+        RankedTree(distributions, shape, settings.tree_budget)
         if top
-        else BudgetTree(distributions, shape, settings.siblings, settings.nodes)
+        else BudgetTree(distributions, shape, settings.siblings, settings.tree_budget)
     )
     return OnStates("medusa", made)

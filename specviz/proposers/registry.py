@@ -72,7 +72,7 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "none": lambda request: Nothing(),
     "draft": lambda request: chain(request, request.draft),
     "tree": lambda request: tree(request),
-    "several": lambda request: SeveralDrafts(request.draft, request.settings.drafts, request.settings.gamma),
+    "several": lambda request: SeveralDrafts(request.draft, request.settings.num_chains, request.settings.gamma),
     "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
     EAGLE: lambda request: eagle(request.head, request.settings),
     EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
@@ -93,15 +93,15 @@ def uncut(settings: Settings) -> Settings:
 
 
 def chain(request: Request, source: LanguageModel, name: str = "draft") -> Proposer:
-    """A chain drawn from a language model, of the length that ``Settings.lengths`` decides. name: of the drafting method."""
-    settings, make = request.settings, named("lengths", request.settings.lengths, LENGTHS)
+    """A chain drawn from a language model, of the length that ``Settings.draft_length_policy`` decides. name: of the drafting method."""
+    settings, make = request.settings, named("draft-length-policy", request.settings.draft_length_policy, LENGTHS)
     if not settings.gamma:
         return Nothing()
     if make is None:
         return DraftModel(source, settings.gamma, name)
     models = request.pair.draft, request.pair.target
     policy = make(settings.gamma, models[0].num_parameters() / models[1].num_parameters(), lambda: request.again()[0])
-    if settings.lengths == "entropy" and settings.temperature == 0.0 and source is request.draft:
+    if settings.draft_length_policy == "entropy" and settings.temperature == 0.0 and source is request.draft:
         return AdaptiveDraft(request.plain(), policy, settings, name)
     return AdaptiveDraft(source, policy, name=name)
 
@@ -111,17 +111,21 @@ def tree(request: Request) -> Proposer:
     settings, shape = request.settings, widths(request.settings.tree)
     top = settings.siblings == "top" or settings.temperature == 0.0
     source = request.plain() if top else request.draft
-    if settings.nodes is None:
+    if settings.tree_budget is None:
         return Tree(source, shape or widths(SHAPE), "top" if top else settings.siblings)
     shape = shape or (WIDEST,) * min(settings.gamma, TREE_LEVELS)
-    return RankedTree(source, shape, settings.nodes) if top else BudgetTree(source, shape, settings.siblings, settings.nodes)
+    return (
+        RankedTree(source, shape, settings.tree_budget)
+        if top
+        else BudgetTree(source, shape, settings.siblings, settings.tree_budget)
+    )
 
 
 def lookahead(request: Request) -> Proposer:
     """N-grams from the target's own predictions: at most ``drafts`` of them, of gamma tokens."""
     if not request.settings.gamma:
         return Nothing()
-    return Lookahead(request.target, request.settings.gamma, request.settings.drafts, request.device)
+    return Lookahead(request.target, request.settings.gamma, request.settings.num_chains, request.device)
 
 
 def copied(request: Request, name: str, follow: Callable) -> Proposer:
@@ -142,7 +146,7 @@ def any_token(request: Request) -> LanguageModel:
 def opened(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, Proposer]:
     """Target and proposer of one request, with empty caches. Raises SettingsError for an unknown name."""
     make = named("proposer", settings.proposer, PROPOSERS)
-    named("lengths", settings.lengths, LENGTHS)
+    named("draft-length-policy", settings.draft_length_policy, LENGTHS)
     target, draft = sources(pair, settings)
     return target, make(Request(pair, settings, target, draft))
 
@@ -160,7 +164,7 @@ def sources(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, Langua
 
 def on_shared_distributions(settings: Settings) -> bool:
     """Whether ``sampler.shared_distributions`` supports the proposer: it drafts chains of a length fixed beforehand."""
-    return settings.proposer in CHAINS and settings.lengths == "fixed"
+    return settings.proposer in CHAINS and settings.draft_length_policy == "fixed"
 
 
 def named(kind: str, name: str, table: dict[str, T]) -> T:

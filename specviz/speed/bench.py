@@ -97,7 +97,7 @@ def run_bench(
     length  tokens after each prompt, the end-of-text token switched off for all; runs  interleaved runs that count
     base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
     """
-    settings = replace(base, gamma=gamma, length=length)
+    settings = replace(base, gamma=gamma, max_new_tokens=length)
     return [_bench_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, log) for t in temperatures]
 
 
@@ -140,7 +140,7 @@ def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int,
 
 def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> BenchResult:
     rounds = [round_ for made in clock.kept("speculative") for round_ in made]
-    tokens = settings.length * len(PROMPTS)
+    tokens = settings.max_new_tokens * len(PROMPTS)
     rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
     baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
     ratio = {"speculative / baseline": clock.ratio(baseline, "speculative")}
@@ -152,7 +152,11 @@ def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> B
     tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
     alpha = sum(d.accepted for d in tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
-    plain = (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
+    plain = (settings.proposer, settings.draft_length_policy, settings.rule) == (
+        PLAIN.proposer,
+        PLAIN.draft_length_policy,
+        PLAIN.rule,
+    )
     timed_whole = "round" in rounds[0].timing  # a round that stays on the device has no parts that the host could time
     if not plain and not timed_whole:
         costs = replace(costs, **{field: _average_part(rounds, part) for field, part in PARTS.items()})
@@ -189,7 +193,7 @@ def decode_speculatively(
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = opened(pair, settings)
     arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
-    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.length)
+    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
     rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
     yield from (replace(round_, full=None) for round_ in rounds)
 
@@ -213,7 +217,7 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
     try:
         text = given(model, ids, pair.encoder_ids(settings.prompt))
         with quiet():
-            return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
+            return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
     finally:
         model.generation_config.eos_token_id = before
 

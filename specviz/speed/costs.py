@@ -89,8 +89,8 @@ def time_parts(
 
 def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> RoundCosts:
     """Medians over ``repeats`` interleaved passes, after a prefix of the length that the runs have halfway."""
-    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
-    parts = build_round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.length)])
+    prefix = (ids * (1 + settings.max_new_tokens))[: len(ids) + settings.max_new_tokens // 2]
+    parts = build_round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.max_new_tokens)])
     clock = time_parts(parts, pair, repeats)
     return RoundCosts(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in parts})
 

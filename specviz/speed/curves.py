@@ -63,7 +63,7 @@ def measure_pass_curves(
 ) -> PassCostCurves:
     """All curves of a pair. length: tokens that are written after each prompt."""
     log("passes over chains, trees and rows")
-    plain = Settings(pair=pair.name, gamma=gamma, length=length)
+    plain = Settings(pair=pair.name, gamma=gamma, max_new_tokens=length)
     parts = {("chain", n): build_tree_pass(pair, plain, tuple(range(ROOT, n - 2))) for n in CHAIN_SIZES}
     parts |= {("tree", n): build_tree_pass(pair, plain, build_branching_parents(n)) for n in TREE_SIZES}
     for count in ROW_COUNTS:
@@ -109,7 +109,7 @@ def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
     found = {}
     for temperature in (0.0, 1.0):
         for name, fields in proposers.items():
-            fields = fields | {"temperature": temperature, "nodes": NODE_BUDGETS[0]}
+            fields = fields | {"temperature": temperature, "tree_budget": NODE_BUDGETS[0]}
             try:
                 opened(pair, Settings(pair=pair.name, **fields))
             except ModelError:  # no heads for this pair
@@ -119,7 +119,7 @@ def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
 
 
 def _measure_budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
-    tokens_per_pass, drafting = _count_rounds(pair, replace(settings, nodes=nodes))
+    tokens_per_pass, drafting = _count_rounds(pair, replace(settings, tree_budget=nodes))
     return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
 
 

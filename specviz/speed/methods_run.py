@@ -68,7 +68,7 @@ def compare_methods(
     for key, own in under.items():
         on_progress(0.0, f"{DRAFTING_METHODS[key].name}: how long it takes")
         paces.append(measure_pace(decode_speculatively(pair, own, ids)))
-    weights = estimate_stage_seconds(paces, settings.length, runs, draws)
+    weights = estimate_stage_seconds(paces, settings.max_new_tokens, runs, draws)
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
     for number, (key, own) in enumerate(under.items()):
@@ -92,7 +92,7 @@ def compare_methods(
 
         clock.run_until(number, timing)
         for key in under:
-            ms = clock.median(key, settings.length).times(1e3, MS)
+            ms = clock.median(key, settings.max_new_tokens).times(1e3, MS)
             rows[key] = replace(rows[key], **count_draft_tokens(clock.kept(key)), ms=ms)
         found = MethodComparison(settings, tuple(rows.values()), number, **where)
         if number < runs:
@@ -159,7 +159,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
     levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
     ids, found = whole.prompt_ids, []
     for one in whole.rounds:
-        remaining = settings.length - (len(ids) - len(whole.prompt_ids))
+        remaining = settings.max_new_tokens - (len(ids) - len(whole.prompt_ids))
         rejected = any(decision.accepted is False for decision in one.proposals)
         found.append((remaining > levels, rejected, ids, one))
         ids += one.committed
@@ -169,7 +169,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
 
 def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
     """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
-    ids, own = pair.encode(settings.prompt), replace(settings, length=SAMPLE_TOKENS)
+    ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
     target, proposer = opened(pair, own)
     row = Prefix(ids, 0, SAMPLE_TOKENS)
     probs = target.distributions([row], empty_tree(1))[0, 0]

@@ -65,11 +65,11 @@ def write_passage(
     settings = replace(settings, uniforms={})
     where = describe_measurement(pair)
     warming: list[TimedRound] = []
-    for one in stream_rounds(pair, replace(settings, length=min(WARM_TOKENS, settings.length))):
+    for one in stream_rounds(pair, replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))):
         warming.append(one)
         on_rounds(0.0, "Warming up", ())
     made: list[list[TimedRound]] = [[]]
-    both, reading = estimate_stage_seconds(warming, settings.length)
+    both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
     weights = {first: both, read: reading, again: both * (runs - 1)}
     expect(sum(weights.values()))
@@ -80,7 +80,7 @@ def write_passage(
         for one in stream_rounds(pair, settings):
             made[-1].append(one)
             done += len(one.round.committed)
-            told(min(1.0, done / (2 * settings.length)))
+            told(min(1.0, done / (2 * settings.max_new_tokens)))
 
     run(tell[first])
     passage = build_passage(pair, settings, made[0])
@@ -174,7 +174,7 @@ def survey_texts(
     found = []
     for number in range(texts):
         prompt = " ".join(paragraphs[number * len(paragraphs) // texts])
-        own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, uniforms={})
+        own = replace(settings, prompt=prompt, max_new_tokens=length, seed=settings.seed + number, uniforms={})
         ids = pair.encode(prompt)
         tokens = [token for round_ in decode_target_only(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
         found.append(replace(score_text(pair, own, ids, tokens), forks={}, pieces={}))

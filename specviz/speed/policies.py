@@ -80,18 +80,18 @@ def compare_policies(
 
     The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
     """
-    return [_compare_policies(pair, Settings(length=length, temperature=t), runs, log) for t in temperatures]
+    return [_compare_policies(pair, Settings(max_new_tokens=length, temperature=t), runs, log) for t in temperatures]
 
 
 def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> PolicyComparison:
     told = f"temperature {settings.temperature:g}: "
-    tokens = settings.length * len(PROMPTS)
+    tokens = settings.max_new_tokens * len(PROMPTS)
     lengths = time_settings(
         pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED_LENGTHS}, runs, lambda s: log(f"{told}fixed, {s}")
     )
     fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
     best = max(FIXED_LENGTHS, key=lambda gamma: fixed[gamma].value)
-    others = {name: replace(settings, lengths=name, gamma=MAX_DRAFT_TOKENS) for name in LENGTHS if name != "fixed"}
+    others = {name: replace(settings, draft_length_policy=name, gamma=MAX_DRAFT_TOKENS) for name in LENGTHS if name != "fixed"}
     others["heuristic"] = replace(others["heuristic"], gamma=best)
     contestants = {BEST_FIXED: replace(settings, gamma=best), BEST_FIXED_AGAIN: replace(settings, gamma=best), **others}
     clock = time_settings(pair, contestants, runs, lambda s: log(f"{told}policies, {s}"))
@@ -111,7 +111,7 @@ def time_settings(pair: LoadedPair, contestants: Mapping[Key, Settings], runs: i
 
 
 def _decode_prompt(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
-    if settings.lengths != CEILING:
+    if settings.draft_length_policy != CEILING:
         return list(decode_speculatively(pair, settings, ids))
     target, draft = pair.open(settings)
     proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))

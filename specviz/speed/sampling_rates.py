@@ -50,7 +50,7 @@ def measure_sampling_rates(
 
     draws  samples on shared distributions; length  tokens of each; runs  of the first two ways
     """
-    asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
+    asked = {name: Settings(prompt=prompt, max_new_tokens=length, gamma=gamma) for name, prompt in PROMPTS.items()}
     return [_measure_prompt(pair, name, draws, settings, runs, log) for name, settings in asked.items()]
 
 

@@ -161,7 +161,7 @@ def _comparison(choice: str, one: MethodComparison) -> str:
         )
         if (found := one.row(key)) is not None and found.first is not None
     )
-    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.length} tokens. {_machine(one.machine)}"
+    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_machine(one.machine)}"
     return (
         f'<section class="{_off(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
         f"<details><summary>The numbers behind the chart</summary>{table(methods_words.details(one), 'methods')}"
@@ -194,7 +194,7 @@ def evidence() -> Content:
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
-        f"<code>specviz verify --all --tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.html(cells)}\n"
+        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.html(cells)}\n"
         f"<p class=said>{escape(matrix.conclusion(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
         f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
         f"{table(setups_rows)}\n<p class=said>{escape(setups_words.conclusion(served))}</p>",

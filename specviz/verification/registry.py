@@ -27,7 +27,7 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
     "token": lambda settings: TokenRule(),
     "block": lambda settings: BlockRule(),
     "k-seq": lambda settings: SequentialRule(),
-    "typical": lambda settings: TypicalRule(settings.typical),
+    "typical": lambda settings: TypicalRule(settings.typical_epsilon),
 }
 
 
@@ -49,11 +49,11 @@ def rule_of(settings: Settings) -> Rule:
 def may_branch(settings: Settings) -> bool:
     """Whether a node of the draft tree may have two children."""
     if settings.proposer in SIDE_BY_SIDE:
-        return settings.drafts > 1
-    if settings.proposer in CHAINS_OR_TREES and not settings.tree and settings.nodes is None:
+        return settings.num_chains > 1
+    if settings.proposer in CHAINS_OR_TREES and not settings.tree and settings.tree_budget is None:
         return False
     trees = (*TREES, *CHAINS_OR_TREES)
-    return settings.proposer in trees and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
+    return settings.proposer in trees and settings.tree_budget != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
 
 
 def share_distribution(settings: Settings) -> bool:

@@ -26,7 +26,7 @@ PROMPT = "Once upon"
 
 
 def settings_of(pair: LoadedPair, **changes) -> Settings:
-    return replace(Settings(pair=pair.name, prompt=PROMPT, length=3, gamma=2, seed=SEED), **changes)
+    return replace(Settings(pair=pair.name, prompt=PROMPT, max_new_tokens=3, gamma=2, seed=SEED), **changes)
 
 
 def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
@@ -46,14 +46,16 @@ def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings
 
 def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a server that drafts from the second token on: the first is the target's, and the mutant continues it."""
-    alone = replace(settings, length=1)
+    alone = replace(settings, max_new_tokens=1)
     target = open_(settings)[0]
     first = shared_distributions(
         Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), alone, prompt, count=n)
     )
     rows = []
     for token, count in zip(*np.unique(first.tokens[:, 0], return_counts=True), strict=True):
-        rest = drawn_from(open_, name, False, (*prompt, int(token)), replace(settings, length=settings.length - 1), int(count))
+        rest = drawn_from(
+            open_, name, False, (*prompt, int(token)), replace(settings, max_new_tokens=settings.max_new_tokens - 1), int(count)
+        )
         rows.append(np.concatenate([np.full((int(count), 1), token, dtype=np.int32), rest.tokens], axis=1))
     return Samples(np.concatenate(rows), settings.to_record(), name)
 

@@ -18,7 +18,7 @@ from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 
-ASKED = ("--prompt", "Once upon", "--length", "2", "--samples", "500", "--tv", "0.5")
+ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "500", "--min-tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
@@ -40,7 +40,7 @@ def bent(probs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
 def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local, capsys, tmp_path):
     out = tmp_path / "audit"
-    length = ("--length", "1") if dialect == "transformers" else ("--max-tokens", "3")
+    length = ("--max-new-tokens", "1") if dialect == "transformers" else ("--max-tokens", "3")
     with serving(dialect=dialect, drafts=True, **of_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local, *length, "--format", "json", "--out", str(out)])
     said = capsys.readouterr()
@@ -57,8 +57,10 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
 
 def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(pair, local, capsys, tmp_path):
     with serving(dialect="transformers", **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--length", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")])
-    assert code == 2 and "max-tokens must be 2, the --length" in capsys.readouterr().err
+        code = main(
+            ["audit", server.url, *ASKED, *local, "--max-new-tokens", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")]
+        )
+    assert code == 2 and "max-tokens must be 2, the --max-new-tokens" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 
@@ -72,7 +74,7 @@ def test_a_wrong_server_is_rejected(pair, local, capsys, tmp_path):
 @pytest.mark.usefixtures("no_pictures")
 def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
     with serving(drafts=True, **of_pair(pair)) as on, serving(**of_pair(pair)) as off:
-        code = main(["audit", on.url, "--against", off.url, *ASKED, "--length", "3", "--out", str(tmp_path)])
+        code = main(["audit", on.url, "--against", off.url, *ASKED, "--max-new-tokens", "3", "--out", str(tmp_path)])
     assert code == 0 and "Speculation was seen at work" in capsys.readouterr().out
     seeds = [
         {json.loads(line)["settings"]["seed"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()}
@@ -83,7 +85,7 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
 
 def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
     with serving() as one, serving(dialect="generic") as two:
-        code = main(["audit", one.url, "--against", two.url, "--prompt", "a b", "--length", "2", "--samples", "9", "--out", str(tmp_path / "a")])  # fmt: skip
+        code = main(["audit", one.url, "--against", two.url, "--prompt", "a b", "--max-new-tokens", "2", "--samples", "9", "--out", str(tmp_path / "a")])  # fmt: skip
     assert code == 2 and "The first server gives token ids, the second text" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
@@ -103,7 +105,7 @@ def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(p
     with serving(greedy=True, **of_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local, "--out", str(tmp_path / "a")])
     said = capsys.readouterr()
-    assert code == 2 and "the server does not sample" in said.err and "--go-on" in said.err and not said.out
+    assert code == 2 and "the server does not sample" in said.err and "--ignore-checks" in said.err and not said.out
     assert not list(tmp_path.iterdir())
 
 
@@ -198,7 +200,7 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
 def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with serving(key="hunter2-hunter2", greedy=True, **of_pair(pair)) as server:
-        main(["audit", server.url, *ASKED, *local, "--api-key-variable", "SERVER_KEY", "--go-on", "--samples", "40", "--out", str(tmp_path / "a")])  # fmt: skip
+        main(["audit", server.url, *ASKED, *local, "--api-key-variable", "SERVER_KEY", "--ignore-checks", "--samples", "40", "--out", str(tmp_path / "a")])  # fmt: skip
     said = capsys.readouterr()
     written = "".join(
         path.read_text(errors="replace") for path in (tmp_path / "a").rglob("*") if path.is_file() and path.suffix != ".zip"
@@ -212,7 +214,7 @@ def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkey
 def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with serving() as first, serving() as second:
-        main(["audit", first.url, "--against", second.url, "--prompt", "a b", "--length", "3", "--samples", "30", "--api-key-variable", "SERVER_KEY",
+        main(["audit", first.url, "--against", second.url, "--prompt", "a b", "--max-new-tokens", "3", "--samples", "30", "--api-key-variable", "SERVER_KEY",
               "--out", str(tmp_path / "a")])  # fmt: skip
         assert all(headers["Authorization"] == "Bearer hunter2-hunter2" for headers in first.seen.headers)
         assert not any("Authorization" in headers for headers in second.seen.headers)
@@ -225,10 +227,10 @@ def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
         (("--pair", "storybook", "--against", "http://b"), "reference must be local weights"),
         (("--against", "http://HOST"), "another server, or the same one with other fields"),
         (("--against", "nowhere"), "URL must be an address"),
-        (("--against", "http://b", "--length", "5"), "length must be a whole number from 1 to 4"),
-        (("--against", "http://b", "--length", "3", "--max-tokens", "2"), "max-tokens must be at least --length"),
+        (("--against", "http://b", "--max-new-tokens", "5"), "max-new-tokens must be a whole number from 1 to 4"),
+        (("--against", "http://b", "--max-new-tokens", "3", "--max-tokens", "2"), "max-tokens must be at least --max-new-tokens"),
         (("--against", "http://b", "--samples", "0"), "samples must be"),
-        (("--against", "http://b", "--tv", "0"), "tv must be"),
+        (("--against", "http://b", "--min-tv", "0"), "min-tv must be"),
         (("--against", "http://b", "--timeout", "0"), "timeout must be"),
         (("--against", "http://b", "--rate", "-1"), "rate must be"),
         (("--against", "http://b", "--body", "[1]"), "body must be a JSON object"),

@@ -26,7 +26,7 @@ from tests import tables
 from tests.audit.served import PROMPT, after_one_token, drawn, drawn_from, settings_of
 from tests.chance import SEED
 
-SETTINGS, IDS = Settings(gamma=2, length=3), (0, 1)
+SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
 OPEN = on_tables(*tables.pair("random", 5, 6, 40))
 MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 
@@ -34,7 +34,7 @@ MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
     reading = read(target, draft, IDS, samples)
-    found = compared(reading, settings, (reading.p, reading.q), reading.q, total or settings.length)
+    found = compared(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
     return reading, found, told(reading, found, lambda ids: " ".join(map(str, ids)))
 
 
@@ -42,7 +42,7 @@ def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
 def test_a_mistake_on_two_networks_is_named(name, pair):
     """1,500 samples of three tokens."""
     settings = settings_of(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length)
+    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens)
     assert found.named == (name,)
     assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
     assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
@@ -53,7 +53,7 @@ def test_a_mistake_on_two_networks_is_named(name, pair):
 @pytest.mark.parametrize("name", ("target", "speculative"))
 def test_a_correct_decoder_is_named_as_nothing(name, pair):
     settings = settings_of(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length)
+    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens)
     assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
     assert found.parting is None
 
@@ -75,7 +75,7 @@ def test_a_server_that_drafts_from_the_second_token_on_parts_at_the_second_token
 
 def test_a_temperature_between_those_of_the_grid_is_found():
     """Drawn at the mutant's half temperature of 1.2, which is 0.6: between 0.5 and 0.75 of the temperature that the rule is asked for."""
-    settings = Settings(gamma=2, length=3, temperature=1.2)
+    settings = Settings(gamma=2, max_new_tokens=3, temperature=1.2)
     samples = drawn_from(OPEN, "pass-temperature", False, IDS, settings, 6000)
     _, _, found = on_table(samples, settings=settings)
     assert found.named[0] == "pass-temperature" and "temperature 0.6" in found.matches[0].words
@@ -91,14 +91,14 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
                 DraftModel(draft, 1),
                 OtherTemperature(factor),
                 PhiloxRandomness(SEED + k),
-                Settings(gamma=1, length=2),
+                Settings(gamma=1, max_new_tokens=2),
                 IDS,
                 count=4000,
             )
         ).tokens
         for k, factor in enumerate((0.1, 4.0))
     ]
-    settings = Settings(gamma=1, length=2)
+    settings = Settings(gamma=1, max_new_tokens=2)
     _, _, found = on_table(Samples(np.concatenate(arms), settings.to_record(), "mixed"), settings=settings)
     assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
 
@@ -126,7 +126,7 @@ def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
     target, draft = OPEN(SETTINGS)
     for _ in range(3000):
         ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
-        while len(ids) < SETTINGS.length - 1:
+        while len(ids) < SETTINGS.max_new_tokens - 1:
             hot = dice.random() < 0.05
             ids.append(int(dice.integers(6)) if hot else int(draft.probs((*IDS, *ids)).argmax()))
         ids.append(int(dice.choice(6, p=target.probs((*IDS, *ids)).numpy())))
@@ -137,7 +137,7 @@ def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
 
 
 def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
-    cooler = drawn_from(OPEN, "no-bonus", False, IDS, Settings(gamma=2, length=3, temperature=0.5), 4000)
+    cooler = drawn_from(OPEN, "no-bonus", False, IDS, Settings(gamma=2, max_new_tokens=3, temperature=0.5), 4000)
     _, _, found = on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
     assert found.named[0] == "settings" and "plain sampling under other settings (temperature 0.5)" in found.sentence
 
@@ -146,7 +146,7 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
     """A target that stands for its own draft would make R18 exact."""
     settings, alone = settings_of(pair), replace(pair, draft=pair.target)
     for name, named in (("pass-temperature", ("pass-temperature",)), ("R18", ())):
-        found = diagnose(alone, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length, drafting=False)
+        found = diagnose(alone, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens, drafting=False)
         assert found.named == named and "--draft gives it" in found.sentence
 
 

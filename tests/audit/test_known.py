@@ -55,7 +55,9 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
     """To 1e-9; R7 only to the width of the cells of its one random number."""
     mutant = MUTANTS[name]
     gamma = 1 if name == "R20" else 2
-    settings = Settings(temperature=mutant.settings.temperature, top_k=mutant.settings.top_k and 3, gamma=gamma, length=LENGTH)
+    settings = Settings(
+        temperature=mutant.settings.temperature, top_k=mutant.settings.top_k and 3, gamma=gamma, max_new_tokens=LENGTH
+    )
     vocabulary = 4 if settings.top_k else 3
     for seed in range(3):
         open_ = on_tables(*tables.pair("random", seed, vocabulary, 12))
@@ -72,7 +74,7 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
     """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
     for seed in range(3):
         p, q = tables.pair("random", seed, 3, 12)
-        reading, ways = everything(on_tables(p, q), Settings(gamma=2, length=LENGTH), 3, oracle.PROMPT)
+        reading, ways = everything(on_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
         one = next(one for one in ways if one.mistake == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
@@ -86,7 +88,7 @@ def test_every_mutant_is_compared_or_named_as_left_out():
 
 @pytest.mark.parametrize("temperature", (1.0, 0.5))
 def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
-    settings = Settings(temperature=temperature, top_p=0.9, gamma=2, length=LENGTH)
+    settings = Settings(temperature=temperature, top_p=0.9, gamma=2, max_new_tokens=LENGTH)
     reading, ways = everything(on_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
     assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:

@@ -103,7 +103,7 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = looked(server, length=2), looked(server, length=3)
     assert [trap.name for trap in short.stopping] == ["requests too short to draft"]
-    assert "ask for longer ones (--length, --max-tokens)" in caught(short)["requests too short to draft"]
+    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in caught(short)["requests too short to draft"]
     assert not long.stopping and long.drafted > 0
 
 

@@ -242,12 +242,12 @@ def test_no_two_students_and_no_two_tasks_share_a_random_number():
 
 @pytest.mark.parametrize(
     ("changed", "name"),
-    [({"length": 5}, "length"), ({"gamma": 0}, "gamma"), ({"gamma": 9}, "gamma"), ({"temperature": 0.0}, "temperature"),
+    [({"max_new_tokens": 5}, "max_new_tokens"), ({"gamma": 0}, "gamma"), ({"gamma": 9}, "gamma"), ({"temperature": 0.0}, "temperature"),
      ({"uniforms": {(0, "accept"): 0.5}}, "uniforms"), ({"rule": "block"}, "drafting method"), ({"proposer": "tree"}, "drafting method")],
 )  # fmt: skip
 def test_a_room_decodes_only_what_phones_can_sample(changed, name):
     with pytest.raises(SettingsError) as refused:
-        room_settings(Settings(**{"gamma": 2, "length": 2} | changed))
+        room_settings(Settings(**{"gamma": 2, "max_new_tokens": 2} | changed))
     assert refused.value.name == name
 
 

@@ -130,9 +130,9 @@ def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, cap
         *places,
         "--prompt",
         "the old bear",
-        "--length",
+        "--max-new-tokens",
         "1",
-        "--tv",
+        "--min-tv",
         "0.2",
         "--format",
         "json",
@@ -146,7 +146,7 @@ def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, cap
 
 
 def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decoders):
-    pair, settings = encoder_decoders["t5 v1.1"], Settings(prompt="the river", length=3, gamma=2)
+    pair, settings = encoder_decoders["t5 v1.1"], Settings(prompt="the river", max_new_tokens=3, gamma=2)
     drawn = [
         decoders.draw("speculative", mode, pair, settings, pair.encode("the river"), 0, 60)
         for mode in (decoders.SHARED, decoders.ENGINE)
@@ -155,7 +155,7 @@ def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decode
 
 
 def test_the_librarys_assisted_generation_is_a_source_too(encoder_decoders):
-    pair, settings = encoder_decoders["t5"], Settings(prompt="the river", temperature=0.0, length=9, gamma=3)
+    pair, settings = encoder_decoders["t5"], Settings(prompt="the river", temperature=0.0, max_new_tokens=9, gamma=3)
     drawn = decoders.draw("assisted", "transformers", pair, settings, pair.encode("the river"), 0, 1)
     written = list(run(pair, settings, bars=0).output_ids)
     assert drawn.tokens[0, : len(written)].tolist() == written
@@ -163,7 +163,7 @@ def test_the_librarys_assisted_generation_is_a_source_too(encoder_decoders):
 
 def test_every_contestant_of_the_bench_writes_the_same_greedy_text(encoder_decoders):
     pair = encoder_decoders["t5"]
-    settings = Settings(prompt="the river", gamma=3, length=17, temperature=0.0)
+    settings = Settings(prompt="the river", gamma=3, max_new_tokens=17, temperature=0.0)
     ids = pair.encode("the river")
     greedy = bench_module._generate(pair, settings, ids)[0, 1:].tolist()
     assert len(greedy) == 17

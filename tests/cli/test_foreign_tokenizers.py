@@ -51,7 +51,7 @@ def test_bench_times_all_but_assisted_generation(places, capsys):
 
 
 def test_verify_finds_the_samples_consistent(places, capsys):
-    small = "--samples", "4000", "--length", "2", "--tv", "0.2", "--mode", "shared-distributions"
+    small = "--samples", "4000", "--max-new-tokens", "2", "--min-tv", "0.2", "--mode", "shared-distributions"
     shown = told(capsys, "verify", *places, "--prompt", "the river", *small)
     assert "Consistent with the target's distribution" in shown and "of the draft's 300 tokens" in shown
 

@@ -30,8 +30,8 @@ from tests.proposer_cases import CASES
 CHOICES = {
     "tree": ["--proposer", "tree", "--tree", "2-1"],
     "tree, top": ["--proposer", "tree", "--siblings", "top"],
-    "budget": ["--proposer", "tree", "--nodes", "6", "--siblings", "independent"],
-    "several": ["--proposer", "several", "--drafts", "3", "--rule", "k-seq"],
+    "budget": ["--proposer", "tree", "--tree-budget", "6", "--siblings", "independent"],
+    "several": ["--proposer", "several", "--num-chains", "3", "--rule", "k-seq"],
     "ngram": ["--proposer", "ngram"],
     "retrieval": ["--proposer", "retrieval", "--text", "dorothy"],
     "unigram": ["--proposer", "unigram"],
@@ -40,8 +40,8 @@ CHOICES = {
     "oracle": ["--proposer", "oracle", "--rule", "block"],
     "early exit": ["--proposer", "early-exit", "--exit-layer", "1"],
     "none": ["--proposer", "none"],
-    "lengths": ["--lengths", "gain", "--rule", "block"],
-    "typical": ["--rule", "typical", "--typical", "0.3"],
+    "draft_length_policy": ["--draft-length-policy", "gain", "--rule", "block"],
+    "typical": ["--rule", "typical", "--typical-epsilon", "0.3"],
 }
 
 
@@ -80,8 +80,8 @@ def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, f
     ("chosen", "said"),
     (
         (["--proposer", "tree", "--tree", "2-1"], "proposer tree; rule token by token\n"),
-        (["--proposer", "tree", "--nodes", "5"], "proposer tree, at most 5 nodes; rule token by token\n"),
-        (["--rule", "block", "--lengths", "entropy"], "proposer draft, lengths entropy; rule block verification\n"),
+        (["--proposer", "tree", "--tree-budget", "5"], "proposer tree, at most 5 nodes; rule token by token\n"),
+        (["--rule", "block", "--draft-length-policy", "entropy"], "proposer draft, lengths entropy; rule block verification\n"),
         (["--rule", "typical"], "proposer draft; rule typical acceptance (lossy)\n"),
     ),
 )
@@ -105,17 +105,20 @@ def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
     (
         (["--proposer", "magic"], "proposer must be one of none, draft, "),
         (["--rule", "magic"], "rule must be one of token, block, k-seq, typical, got 'magic'."),
-        (["--lengths", "magic"], "lengths must be one of fixed, heuristic, entropy, gain, ceiling, got 'magic'."),
+        (
+            ["--draft-length-policy", "magic"],
+            "draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'magic'.",
+        ),
         (["--tree", "0"], "with at least one child each and 64 nodes at most, got '0'."),
         (["--tree", "10000"], "64 nodes at most, got '10000'."),
         (["--tree", "wide"], "tree must be children per level, such as 3-2-1, got 'wide'."),
         (["--siblings", "twins"], "siblings must be one of top, independent, distinct, got 'twins'."),
-        (["--nodes", "0"], "nodes must be a whole number from 1 to 64, got 0."),
+        (["--tree-budget", "0"], "tree-budget must be a whole number from 1 to 64, got 0."),
         (["--exit-layer", "0"], "exit-layer must be a whole number from 1 to 1024, got 0."),
-        (["--drafts", "0"], "drafts must be a whole number from 1 to 8, got 0."),
-        (["--typical", "0"], "typical must be above 0 and at most 1, got 0.0."),
+        (["--num-chains", "0"], "num-chains must be a whole number from 1 to 8, got 0."),
+        (["--typical-epsilon", "0"], "typical-epsilon must be above 0 and at most 1, got 0.0."),
         (["--text", "/nowhere.txt"], "text must be one of dorothy, or on the command line the path of a text file, got"),
-        (["--nodes", "many"], "invalid int value: 'many'; --help lists the options."),
+        (["--tree-budget", "many"], "invalid int value: 'many'; --help lists the options."),
     ),
 )
 def test_bad_input_is_one_sentence_before_anything_is_loaded(wrong, said, folders, capsys, monkeypatch):
@@ -146,7 +149,7 @@ def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, caps
 def verify(folders, *more: str) -> int:
     """1,000 samples on shared distributions, 200 through the engine however long they take: enough to detect any distance of 0.9."""
     count = "1000" if "shared-distributions" in more else "200"
-    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", count]
+    plain = ["--prompt", "Once upon", "--max-new-tokens", "2", "--min-tv", "0.9", "--seconds", "1000", "--samples", count]
     return main(["verify", *folders, *plain, *more])
 
 

@@ -28,7 +28,7 @@ def verify(folders, *more: str) -> int:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, capsys, tmp_path):
-    code = verify(folders, "--length", "2", "--samples", "20000", "--tv", "0.1", "--seconds", "1", "--format", "json",
+    code = verify(folders, "--max-new-tokens", "2", "--samples", "20000", "--min-tv", "0.1", "--seconds", "1", "--format", "json",
                   "--out", str(tmp_path / "new"))  # fmt: skip
     report = json.loads(capsys.readouterr().out)
     assert code == 0 and report["verdict"] == "consistent"
@@ -41,7 +41,7 @@ def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, 
 
 
 def test_too_few_samples_are_said_with_the_number_that_is_needed(folders, capsys):
-    assert verify(folders, "--samples", "300", "--tv", "0.01", "--mode", "shared-distributions") == 3
+    assert verify(folders, "--samples", "300", "--min-tv", "0.01", "--mode", "shared-distributions") == 3
     said = capsys.readouterr().out
     assert "Too few samples" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
 
@@ -59,7 +59,7 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
             folders,
             "--temperature",
             "0",
-            "--length",
+            "--max-new-tokens",
             "2",
             "--samples",
             "2000",
@@ -77,7 +77,7 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
 def test_in_words_too_and_with_the_samples_that_equality_needs(folders, capsys):
     """One outcome has probability 1. A distribution 0.01 away shows in 459 samples 99 times in 100, since 0.99^459 < 0.01. Shared
     distributions alone say what was not sampled."""
-    greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-distributions")
+    greedy = ("--temperature", "0", "--max-new-tokens", "2", "--mode", "shared-distributions")
     assert verify(folders, *greedy, "--samples", "458") == 3
     said = capsys.readouterr().out
     assert "0.01 needs 459." in said and "the test is equality. Every draw is that outcome." in said
@@ -92,13 +92,13 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
     flat = (
         "--temperature",
         "5",
-        "--length",
+        "--max-new-tokens",
         "1",
         "--samples",
         "40",
         "--mode",
         "shared-distributions",
-        "--tv",
+        "--min-tv",
         tv,
         "--out",
         str(tmp_path / "out"),
@@ -115,7 +115,7 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
 def test_an_engine_that_is_asked_for_less_says_so(folders, capsys, monkeypatch):
     """The engine has at least 64 samples; after shared distributions it is only asked to detect what these can."""
     monkeypatch.setattr(decoders, "analytic_tv", lambda *_: None)  # takes longer than all samples, and says nothing of them
-    assert verify(folders, "--length", "1", "--samples", "64", "--tv", "0.001", "--seconds", "0.001") == 3
+    assert verify(folders, "--max-new-tokens", "1", "--samples", "64", "--min-tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
     assert shared.endswith(".") and "it was only asked to detect 0." in engine
 
@@ -129,19 +129,19 @@ def test_options_for_drawing_are_refused_with_a_sample_file(option, folders, cap
 
 def test_transformers_own_speculation_is_a_source_too(folders, capsys):
     """67 samples detect a distance of 0.5; a minute is time for many more."""
-    assert verify(folders, "--decoder", "assisted", "--length", "2", "--samples", "80", "--tv", "0.5") == 0
+    assert verify(folders, "--decoder", "assisted", "--max-new-tokens", "2", "--samples", "80", "--min-tv", "0.5") == 0
     assert "transformers: Consistent" in capsys.readouterr().out
 
 
 def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, capsys):
     """R5 draws replacements from p. Enumerated on the pair, its distance is far above 0.1. The id may be in lower case."""
     code = verify(
-        folders, "--decoder", "r5", "--samples", "20000", "--tv", "0.1", "--mode", "shared-distributions", "--format", "json"
+        folders, "--decoder", "r5", "--samples", "20000", "--min-tv", "0.1", "--mode", "shared-distributions", "--format", "json"
     )
     record = json.loads(capsys.readouterr().out)
     wanted = MUTANTS["R5"].settings
     assert code == 1 and record["verdict"] == "rejected" and record["decoder"] == "R5"
-    assert (record["settings"]["gamma"], record["settings"]["length"]) == (wanted.gamma, wanted.length)
+    assert (record["settings"]["gamma"], record["settings"]["max_new_tokens"]) == (wanted.gamma, wanted.max_new_tokens)
 
 
 def test_a_mistake_that_shared_distributions_cannot_draw_is_drawn_by_the_engine(folders, capsys):
@@ -160,9 +160,9 @@ def test_a_run_with_chosen_random_numbers_is_refused(pair):
         ("--samples", "0", "from 1 to 20,000,000"),
         ("--samples", "-5", "from 1 to 20,000,000"),
         ("--samples", "99999999999", "from 1 to 20,000,000"),
-        ("--length", "9", "from 1 to 4"),
-        ("--tv", "0", "above 0 and at most 1"),
-        ("--tv", "nan", "above 0 and at most 1"),
+        ("--max-new-tokens", "9", "from 1 to 4"),
+        ("--min-tv", "0", "above 0 and at most 1"),
+        ("--min-tv", "nan", "above 0 and at most 1"),
         ("--seconds", "0", "above 0"),
         ("--seed", "-1", "from 0 to"),
         ("--decoder", "magic", "one of speculative, target, assisted"),

@@ -97,19 +97,19 @@ def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
 def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(kind):
     """Other lengths, other prompts, draws far apart; one row ends in nearly every round. Random numbers settle every token alike."""
-    settings = Settings(gamma=3, length=14)
+    settings = Settings(gamma=3, max_new_tokens=14)
     starts = {draw: (tuple(range(1, 2 + draw % 3)), 1 + 3 * place) for place, draw in enumerate((9, 0, 2**40, 4, 2**62))}
 
     def alone(draw):
         prompt, length = starts[draw]
         world, _ = world_of(kind, settings, 3)
         rounds = decode(
-            world.target, world.proposer, TokenRule(), PhiloxRandomness(1), Settings(length=length), prompt, draw=draw
+            world.target, world.proposer, TokenRule(), PhiloxRandomness(1), Settings(max_new_tokens=length), prompt, draw=draw
         )
         return [token for round_ in rounds for token in round_.committed]
 
     world, _ = world_of(kind, settings, 3)
-    rows = [opening_row(prompt, Settings(length=length), None, draw) for draw, (prompt, length) in starts.items()]
+    rows = [opening_row(prompt, Settings(max_new_tokens=length), None, draw) for draw, (prompt, length) in starts.items()]
     written = {draw: [] for draw in starts}
     while rows:
         rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))
@@ -122,7 +122,7 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
 @pytest.mark.parametrize("edited", (False, True))
 def test_a_run_taken_up_with_cold_caches_goes_on_as_if_never_left(edited):
     """``earlier`` rounds with chosen random numbers: the pair is opened anew and has read nothing yet."""
-    settings = Settings(gamma=3, length=16, uniforms={(5, "accept"): 0.999, (9, "draft"): 0.0} if edited else {})
+    settings = Settings(gamma=3, max_new_tokens=16, uniforms={(5, "accept"): 0.999, (9, "draft"): 0.0} if edited else {})
 
     def rest(earlier):
         world, _ = world_of("mistral", settings, 3)

@@ -56,7 +56,7 @@ def scaled(masses) -> list[float]:
 
 def texts(world: World, prompt, row: Prefix | None = None, written=(), **limits) -> dict:
     """Distribution of complete texts, each round with the remaining tokens that the engine gives it."""
-    row = row or opening_row(prompt, Settings(length=limits["length"]), limits.get("context"))
+    row = row or opening_row(prompt, Settings(max_new_tokens=limits["length"]), limits.get("context"))
     result: dict = {}
     for text, mass in round_distribution(world, row, by_interval).items():
         assert 1 <= len(text) <= row.remaining and not world.eos_token_ids & set(text[:-1])
@@ -157,7 +157,7 @@ def test_rows_that_leave_a_batch_use_no_random_number_twice_and_keep_their_own()
     p, q = pair("random", 7, V, 20)
     randomness = RecordingRandomness(PhiloxRandomness(3))
     target, proposer = model(p, V), DraftModel(model(q, V), 3)
-    rows = [opening_row((0,), Settings(length=n), None, draw) for n, draw in ((2, 0), (9, 3), (5, 2**40), (9, 2**62 + 1))]
+    rows = [opening_row((0,), Settings(max_new_tokens=n), None, draw) for n, draw in ((2, 0), (9, 3), (5, 2**40), (9, 2**62 + 1))]
     numbers: list[float] = []
     while rows:
         rounds = step(rows, target, proposer, TokenRule(), randomness, bars=2)

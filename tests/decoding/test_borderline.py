@@ -24,7 +24,7 @@ P, Q = (
     pair("random", 5, V, 30)[0],
     pair("random", 5, V, 31)[1],
 )  # nowhere equal but at 0: an edge that rounding makes has no place
-SETTINGS = Settings(length=LENGTH, gamma=2)
+SETTINGS = Settings(max_new_tokens=LENGTH, gamma=2)
 
 
 class Rounded:

@@ -56,7 +56,7 @@ def test_what_is_asked_for_is_had_or_refused_in_a_sentence(monkeypatch) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"rule": "block"}, {"proposer": "tree", "tree": "2-1"}, {"temperature": 0.0}])
 def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: dict) -> None:
-    settings = Settings(prompt="Once upon a time", length=24, **changes)
+    settings = Settings(prompt="Once upon a time", max_new_tokens=24, **changes)
     one, other = (run(pair, replace(settings, engine=engine), bars=0) for engine in ("reference", "device"))
     assert one.output_ids == other.output_ids
     assert [round_.accepted_path for round_ in one.rounds] == [round_.accepted_path for round_ in other.rounds]
@@ -65,7 +65,7 @@ def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: di
 
 def test_samples_in_batches_are_the_same_by_both(pair) -> None:
     def samples(engine: str):
-        settings = Settings(length=5, gamma=3, engine=engine)
+        settings = Settings(max_new_tokens=5, gamma=3, engine=engine)
         target, proposer = opened(pair, settings)
         ids = pair.encode("Once upon a time")
         shard = Shard(target, proposer, rule_of(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=40)

@@ -90,7 +90,7 @@ def openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_p": 0.95}, {"temperature": 0.0}, {"top_k": 8, "min_p": 0.01}])
 def test_networks_in_float64_give_the_references_rounds(name: str, changes: dict) -> None:
-    settings = Settings(length=36, **changes)
+    settings = Settings(max_new_tokens=36, **changes)
     reference, device = steps_of(close_pair(), settings, name)
     for prompt in ((7,), (3, 4, 9)):
         for _, one, other in runs(reference, device, openings(settings, prompt)):
@@ -101,7 +101,7 @@ def test_a_thousand_random_rounds_are_the_references() -> None:
     count = 0
     models = close_pair(seed=11)
     for seed, name in enumerate(SHAPES):
-        settings = Settings(length=60)
+        settings = Settings(max_new_tokens=60)
         reference, device = steps_of(models, settings, name, rows=8, seed=seed)
         for _, one, other in runs(reference, device, openings(settings, rows=8)):
             assert_same(one, other, 1e-11)
@@ -126,7 +126,7 @@ class Nearest:
 @pytest.mark.parametrize("name", SHAPES)
 def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str) -> None:
     """The passes round in the seventh digit, which moves the edges of a draw or a test by less than 1e-4."""
-    settings = Settings(length=60)
+    settings = Settings(max_new_tokens=60)
     single, double = close_pair(kind=torch.float32), close_pair()
     reference, device = steps_of(single, settings, name, rows=10)
     exact, _ = steps_of(double, settings, name, rows=10)
@@ -200,7 +200,7 @@ def bigram_model(seed: int, vocabulary: int, zeros: float) -> BigramModel:
 def test_tables_give_the_references_rounds_to_the_last_bit(name: str, zeros: float) -> None:
     """Also where half the tokens are impossible, and where a tree cannot be filled: that round is the reference's own."""
     made, rule = SHAPES[name]
-    settings, vocabulary = Settings(length=40), 5
+    settings, vocabulary = Settings(max_new_tokens=40), 5
     target, draft = bigram_model(1, vocabulary, zeros), bigram_model(2, vocabulary, zeros)
     rest = (made(draft), rule, PhiloxRandomness(3), EOS)
     device = DeviceSteps(target, *rest, 4, 64)
@@ -210,7 +210,7 @@ def test_tables_give_the_references_rounds_to_the_last_bit(name: str, zeros: flo
 
 
 def test_equal_models_accept_every_token() -> None:
-    settings = Settings(length=30)
+    settings = Settings(max_new_tokens=30)
     target = bigram_model(1, 6, 0.3)
     device = DeviceSteps(target, DraftModel(target, 3), TokenRule(), PhiloxRandomness(1), rows=2, columns=64)
     for found in (round_ for rows in [openings(settings, (2, 1), rows=2)] for round_ in device(rows)):
@@ -219,7 +219,7 @@ def test_equal_models_accept_every_token() -> None:
 
 
 def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
-    settings = Settings(length=8)
+    settings = Settings(max_new_tokens=8)
     target, draft = bigram_model(1, 6, 0.0), bigram_model(2, 6, 0.0)
     numbers = EditedRandomness(
         PhiloxRandomness(1), {(0, Purpose.ACCEPT): 0.999999, (0, Purpose.RESIDUAL): 0.5, (1, Purpose.DRAFT): 0.1}
@@ -233,7 +233,7 @@ def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
 
 def test_a_row_may_be_replaced_cut_or_left_out() -> None:
     """What a call returns depends only on its rows: not on what the slots held before."""
-    settings = Settings(length=30)
+    settings = Settings(max_new_tokens=30)
     reference, device = steps_of(close_pair(), settings, "tree, distinct")
     first = openings(settings, rows=3)
     later = [advance(row, round_) for row, round_ in zip(first, device(first), strict=True)]
@@ -253,7 +253,7 @@ def test_a_window_of_attention_is_kept() -> None:
         sliding_window=6, max_position_embeddings=128,
     )  # fmt: skip
     models = tuple(MistralForCausalLM(config).eval().double() for _ in range(2))
-    settings = Settings(length=30)
+    settings = Settings(max_new_tokens=30)
     for name in ("chain, token", "tree, distinct"):
         reference, device = steps_of(models, settings, name)
         for _, one, other in runs(reference, device, openings(settings)):
@@ -286,7 +286,7 @@ class Watched(TorchDispatchMode):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_inside_the_round_looks_at_a_number(name: str) -> None:
-    settings = Settings(length=36, top_k=20, top_p=0.9, min_p=0.01)
+    settings = Settings(max_new_tokens=36, top_k=20, top_p=0.9, min_p=0.01)
     _, device = steps_of(close_pair(), settings, name)
     device(openings(settings))
     packet = torch.zeros(3, 3 + 3 * len(device.shape.parents), dtype=torch.float64)
@@ -303,7 +303,7 @@ def test_the_watch_refuses_a_look() -> None:
 
 @pytest.mark.parametrize("name", ["chain, token", "chain, block", "tree, distinct"])
 def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
-    settings = Settings(length=24)
+    settings = Settings(max_new_tokens=24)
     models = close_pair(kind=torch.float32)
     reference, _ = steps_of(models, settings, name)
     expected = [round_.committed for _, _, round_ in runs(reference, lambda rows: step(rows, *reference), openings(settings))]
@@ -325,7 +325,7 @@ def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_round_runs_on_tensors_without_numbers(name: str) -> None:
     """On torch's meta device every tensor made elsewhere, and every look at a number, is an error."""
-    settings = Settings(length=24)
+    settings = Settings(max_new_tokens=24)
     with torch.device("meta"):
         models = (tiny_model(50), tiny_model(50))
     _, device = steps_of(models, settings, name)
@@ -345,7 +345,7 @@ def test_the_round_is_captured_whole_and_once(name: str) -> None:
         asked.append(len(inputs))
         return graph
 
-    settings = Settings(length=36)
+    settings = Settings(max_new_tokens=36)
     reference, device = steps_of(close_pair(), settings, name, compiler={"backend": backend})
     for _, one, other in runs(reference, device, openings(settings)):
         assert_same(one, other, 1e-11)
@@ -353,7 +353,7 @@ def test_the_round_is_captured_whole_and_once(name: str) -> None:
 
 
 def test_memory_is_known_beforehand_and_does_not_grow() -> None:
-    settings = Settings(length=60)
+    settings = Settings(max_new_tokens=60)
     models = close_pair()
     _, device = steps_of(models, settings, "tree, distinct")
     columns = 64 + len(device.shape.parents) + 2
@@ -372,7 +372,7 @@ def test_memory_is_known_beforehand_and_does_not_grow() -> None:
 
 
 def test_logits_that_are_no_distribution_are_refused() -> None:
-    settings = Settings(length=24)
+    settings = Settings(max_new_tokens=24)
     models = close_pair(kind=torch.float32)
     with torch.no_grad():
         models[0].lm_head.weight[3] = float("nan")
@@ -398,7 +398,7 @@ def test_what_cannot_stay_on_the_device_is_said() -> None:
 
 
 def test_nodes_are_numbered_as_the_proposers_number_them() -> None:
-    settings = Settings(length=20)
+    settings = Settings(max_new_tokens=20)
     draft = CachedModel(close_pair()[1], settings)
     for siblings, widths in (("top", (3, 2, 1)), ("distinct", (3, 2, 2)), ("distinct", (1, 3))):
         tree = Tree(draft, widths, siblings).propose(openings(settings, rows=1), PhiloxRandomness(1))

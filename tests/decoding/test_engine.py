@@ -22,7 +22,7 @@ P, Q = pair("random", 0, V, 60)
 
 
 def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids=frozenset(), context=None, **more):
-    settings = Settings(gamma=gamma, length=length, seed=seed)
+    settings = Settings(gamma=gamma, max_new_tokens=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
     proposer = DraftModel(draft, gamma) if gamma else Nothing()
     randomness = more.pop("randomness", None) or PhiloxRandomness(seed)
@@ -66,7 +66,7 @@ def test_a_path_through_a_tree_goes_from_parent_to_child():
 @pytest.mark.parametrize("seed", range(5))
 def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
     """Row R28: with the target-only random numbers in the place of its bonus random numbers, token by token and record by record."""
-    settings = Settings(gamma=0, length=20, seed=seed)
+    settings = Settings(gamma=0, max_new_tokens=20, seed=seed)
     randomness = PhiloxRandomness(seed)
     alone = list(target_only(model(P, V), randomness, settings, (0,)))
     assert run(gamma=0, length=20, seed=seed, randomness=TargetOnlyRandomness(randomness)) == alone
@@ -74,7 +74,7 @@ def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
 
 
 def test_target_only_sampling_has_random_numbers_of_its_own():
-    settings = Settings(length=10)
+    settings = Settings(max_new_tokens=10)
     randomness = RecordingRandomness(PhiloxRandomness(0))
     list(target_only(model(P, V), randomness, settings, (0,)))
     assert {address[0] for address in randomness.addresses} == {Purpose.TARGET_ONLY}
@@ -109,7 +109,7 @@ def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentenc
 
 def test_a_smaller_context_of_the_draft_costs_speed_only():
     """Beyond its context the draft model drafts nothing, and each target pass gives one token."""
-    settings = Settings(gamma=3, length=12)
+    settings = Settings(gamma=3, max_new_tokens=12)
     proposer = DraftModel(model(Q, V, context=5), 3)
     rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxRandomness(0), settings, (0,)))
     assert len(text(rounds)) == 12
@@ -135,7 +135,7 @@ def test_the_first_of_several_eos_tokens_ends_the_text_inside_a_draft(eos_token_
     """Rows R12 and R13: whatever the order of the ids; nothing comes after it, and no bonus is added."""
     script = {(0,): 1, (0, 1): 3, (0, 1, 3): 2, (0, 1, 3, 2): 1}
     target = model(lambda ids: [float(i == script.get(ids, 0)) for i in range(V)], V)
-    settings = Settings(length=4)
+    settings = Settings(max_new_tokens=4)
     rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxRandomness(0), settings, (0,), frozenset(eos_token_ids)))
     assert text(rounds) == kept
     assert rounds[0].ending.kind == ("bonus" if eos_token_ids == {0} else "eos")
@@ -198,7 +198,7 @@ def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
 def test_a_rows_records_do_not_depend_on_its_neighbors():
     """Rows R25 and R26: by itself, in a batch, in another order, between rows that end earlier."""
     target, proposer, randomness = model(P, V), DraftModel(model(Q, V), 3), PhiloxRandomness(0)
-    settings = Settings(gamma=3, length=15)
+    settings = Settings(gamma=3, max_new_tokens=15)
     alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
     for order in ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1)):
         rows = {draw: opening_row((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
@@ -225,7 +225,7 @@ def test_an_edited_uniform_leaves_earlier_rounds_identical(purpose):
     plain = run(length=20)
     for _ in range(40):
         position, u = dice.randrange(20), dice.random()
-        settings = Settings(length=20, seed=0).with_uniform(position, purpose, u)
+        settings = Settings(max_new_tokens=20, seed=0).with_uniform(position, purpose, u)
         edited = run(length=20, randomness=randomness_of(settings))
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         assert edited[:before] == plain[:before]
@@ -245,7 +245,9 @@ def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
     plain = run(length=20, gamma=8)
     for position in range(20):
         edited = run(
-            length=20, gamma=8, randomness=randomness_of(Settings(length=20, seed=0).with_uniform(position, "draft", 0.999))
+            length=20,
+            gamma=8,
+            randomness=randomness_of(Settings(max_new_tokens=20, seed=0).with_uniform(position, "draft", 0.999)),
         )
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         for one, other in zip(edited[:before], plain[:before], strict=True):

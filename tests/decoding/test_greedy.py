@@ -28,7 +28,7 @@ def differing(pair, count: int, length: int) -> list[tuple[str, float]]:
     """Prompts on which speculative greedy decoding and generate() part, and by how much there the target's first logit leads."""
     wrong = []
     for number, prompt in enumerate(prompts(count)):
-        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, length=length)
+        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=length)
         ids = pair.encode(prompt)
         theirs = pair.target.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=length, pad_token_id=0)[0].tolist()
         ours = [*ids, *run(pair, settings, bars=0).output_ids]
@@ -70,5 +70,5 @@ def test_greedy_on_a_gpu_in_fp32_is_token_identical_to_generate():
     for prompt in prompts(50):
         ids = pair.encode(prompt)
         out = pair.target.generate(torch.tensor([ids], device="cuda"), do_sample=False, max_new_tokens=32, pad_token_id=0)
-        trace = run(pair, Settings(prompt=prompt, temperature=0.0, length=32), bars=0)
+        trace = run(pair, Settings(prompt=prompt, temperature=0.0, max_new_tokens=32), bars=0)
         assert trace.output_ids == tuple(out[0, len(ids) :].tolist())

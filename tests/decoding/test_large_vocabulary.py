@@ -22,7 +22,7 @@ DISTRIBUTION = VOCABULARY * 8  # bytes of one distribution in float64
 @pytest.mark.parametrize("last", [20, pytest.param(100, marks=pytest.mark.slow)], ids="{} rounds".format)
 def test_memory_is_flat_over_many_rounds(last):
     """Live tensors are counted, not the allocator's pages: after the last round no more distributions are alive than after round 8."""
-    settings = Settings(gamma=2, length=400, temperature=0.9, top_p=0.9)
+    settings = Settings(gamma=2, max_new_tokens=400, temperature=0.9, top_p=0.9)
     model = tiny_model(VOCABULARY, layers=1, context=1024)
     rounds = decode(
         CachedModel(model, settings), DraftModel(CachedModel(model, settings), 2), TokenRule(), PhiloxRandomness(1), settings, [1]

@@ -58,7 +58,7 @@ from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
 PROMPT = "Once upon a time. Once upon"
-BASE = Settings(prompt=PROMPT, length=10, gamma=3, exit_layer=1)
+BASE = Settings(prompt=PROMPT, max_new_tokens=10, gamma=3, exit_layer=1)
 TEXT = (
     "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
     * 4
@@ -162,7 +162,7 @@ def test_warpers_and_target_only_sampling(both, warper):
 @pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
 def test_samples_on_shared_distributions(both, proposer):
     def work(pair):
-        settings, ids = replace(BASE, proposer=proposer, length=3), pair.encode(PROMPT)
+        settings, ids = replace(BASE, proposer=proposer, max_new_tokens=3), pair.encode(PROMPT)
         ours = (*opened(pair, settings), rule_of(settings), PhiloxRandomness(3))
         return shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
 
@@ -187,7 +187,7 @@ def test_every_mistake_is_drawn_alike(both, mutant):
 @pytest.mark.parametrize("name", ("speculative", "target"))
 def test_evidence_gives_the_same_verdict(both, name):
     def work(pair):
-        settings, ids, plan = replace(BASE, length=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
+        settings, ids, plan = replace(BASE, max_new_tokens=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
         target, draft = pair.open(settings)
         cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
         drawn = decoders.draw(name, decoders.SHARED, pair, settings, ids, 0, plan.n)
@@ -214,7 +214,7 @@ def test_the_analytic_check(both, changes):
 def test_assisted_generation(both):
     def work(pair):
         return decoders.draw(
-            "assisted", "", pair, replace(BASE, length=4, temperature=0.0), pair.encode(PROMPT), 0, 2
+            "assisted", "", pair, replace(BASE, max_new_tokens=4, temperature=0.0), pair.encode(PROMPT), 0, 2
         ).tokens.tolist()
 
     here, there = both(work)
@@ -309,7 +309,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
 )
 def test_plan(both, changes, check):
     def work(pair):
-        settings, effort = replace(BASE, length=8, **changes), replace(SHORT, check=check, runs=1, timed=2)
+        settings, effort = replace(BASE, max_new_tokens=8, **changes), replace(SHORT, check=check, runs=1, timed=2)
         found = plan_run.make_plan(pair, settings, TEXT, (1, 2), effort)
         return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
 
@@ -327,7 +327,7 @@ def test_study_and_batches(both, tmp_path):
 
     def work(pair):
         study = run_study(size, 7, ("kind",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, tmp_path)
-        batches = measure_batches({"tiny": (pair, replace(BASE, length=8))}, TEXT, 2, 8, 1, rows=(1, 2), gammas=(1, 2))
+        batches = measure_batches({"tiny": (pair, replace(BASE, max_new_tokens=8))}, TEXT, 2, 8, 1, rows=(1, 2), gammas=(1, 2))
         return [(cell.kind, cell.share) for cell in study.cells], batches.rounds
 
     here, there = both(work)
@@ -371,7 +371,7 @@ def test_a_trained_exit(both, tmp_path):
     layer = exits.EXITS.admit(str(random_exit(tmp_path / "exit")))
 
     def work(pair):
-        settings = replace(BASE, proposer="early-exit", exit=layer, exit_layer=None)
+        settings = replace(BASE, proposer="early-exit", early_exit=layer, exit_layer=None)
         return text_of(pair, settings, pair.encode(PROMPT))
 
     here, there = both(work)
@@ -383,7 +383,7 @@ def test_a_draft_in_8_bits(pair_folders):
     with fake_device():
         pair = load_pair("|".join((*map(str, pair_folders), "8bit")), "cuda", "float32")
         rounds = text_of(pair, BASE, pair.encode(PROMPT))
-    assert sum(len(one[0]) for one in rounds) == BASE.length
+    assert sum(len(one[0]) for one in rounds) == BASE.max_new_tokens
 
 
 @pytest.mark.slow
@@ -449,7 +449,7 @@ def test_break_it(page_on_device, mistake, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoder_decoders(encoder_decoder_folders, encoder_decoders, kind):
-    settings = replace(BASE, proposer="draft", length=6)
+    settings = replace(BASE, proposer="draft", max_new_tokens=6)
     here = text_of(encoder_decoders[kind], settings, encoder_decoders[kind].encode(PROMPT))
     with fake_device():
         pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cuda", "float64")

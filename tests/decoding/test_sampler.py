@@ -40,7 +40,7 @@ def written(rounds, remaining: int) -> list[int]:
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("gamma", range(5))
 def test_every_draw_is_the_engines_own(kind, gamma):
-    settings = Settings(gamma=gamma, length=4, seed=gamma)
+    settings = Settings(gamma=gamma, max_new_tokens=4, seed=gamma)
     target, proposer = world(kind, settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = shared_distributions(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N))
@@ -51,7 +51,7 @@ def test_every_draw_is_the_engines_own(kind, gamma):
 
 def test_rows_of_a_batch_end_at_their_eos_token():
     """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
-    settings = Settings(gamma=3, length=8)
+    settings = Settings(gamma=3, max_new_tokens=8)
     target, proposer = world("random", settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = decoded(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7).tokens
@@ -63,7 +63,7 @@ def test_rows_of_a_batch_end_at_their_eos_token():
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_every_warper_reaches_the_sampler(warper):
-    settings = Settings(gamma=2, length=3, **warper)
+    settings = Settings(gamma=2, max_new_tokens=3, **warper)
     target, proposer = world("random", settings)
     drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
     for number in range(N):
@@ -72,7 +72,7 @@ def test_every_warper_reaches_the_sampler(warper):
 
 
 def test_target_only_samples_are_those_of_the_engine_too():
-    settings = Settings(length=3)
+    settings = Settings(max_new_tokens=3)
     target, _ = world("random", settings)
     drawn = shared_distributions(
         Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
@@ -83,7 +83,7 @@ def test_target_only_samples_are_those_of_the_engine_too():
 
 @pytest.mark.parametrize("context", [3, 4, 5])
 def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
-    settings = Settings(gamma=4, length=9)
+    settings = Settings(gamma=4, max_new_tokens=9)
     target, proposer = world("random", settings, context=context)
     drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
     assert drawn.tokens.shape[1] == context + 1 - 2
@@ -95,7 +95,7 @@ def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
 @pytest.mark.parametrize("cuts", [(50, 70), (1, 2, 3, 114), (113, 7)])
 def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     """However the draws are split, in whatever order the shards come, they are the same draws."""
-    settings = Settings(gamma=3, length=3)
+    settings = Settings(gamma=3, max_new_tokens=3)
     target, proposer = world("random", settings)
     decoder = (target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), frozenset())
     drawn = lambda first, count: shared_distributions(Shard(*decoder, first, count))  # noqa: E731
@@ -110,7 +110,7 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
 
 def test_on_a_network_trees_of_continuations_give_the_engines_samples():
     """Float64: the distributions of a tree's pass and of a chain's agree to 1e-10, and no random number of these draws lies that close."""
-    settings = Settings(gamma=3, length=4, temperature=0.7)
+    settings = Settings(gamma=3, max_new_tokens=4, temperature=0.7)
     target, draft = network("Llama").double(), network("GPT2").double()
     opened = lambda: (CachedModel(target, settings), DraftModel(CachedModel(draft, settings), 3))  # noqa: E731
     drawn = shared_distributions(
@@ -153,7 +153,7 @@ def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes
 
 
 def test_progress_grows_to_one_and_the_watcher_can_stop_it():
-    settings = Settings(gamma=2, length=3)
+    settings = Settings(gamma=2, max_new_tokens=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
     shared_distributions(
@@ -178,7 +178,7 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_
     most here.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
-    settings = Settings(prompt="The old man said", length=3, gamma=2)
+    settings = Settings(prompt="The old man said", max_new_tokens=3, gamma=2)
     ids = shipped.encode(settings.prompt)
 
     def drawn(batch: int):

@@ -28,7 +28,7 @@ def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1"
 def recorded_link(server: str) -> str:
     """The question with which the page opens where nothing else was run before."""
     asked = recorded_samples().exactness.settings
-    return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'length': asked.length})}"
+    return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'max_new_tokens': asked.max_new_tokens})}"
 
 
 def draw(page: Page, name: str, so_far: str) -> None:
@@ -189,7 +189,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     temperature.press("Enter")
     page.wait_for_url(re.compile("temperature=0"))
     page.keyboard.press("Escape")
-    assert (query(page)["prompt"], query(page)["length"]) == (NASTY, "4")
+    assert (query(page)["prompt"], query(page)["max_new_tokens"]) == (NASTY, "4")
     other = laptop(browser)
     other.goto(page.url)
     other.get_by_role("button", name="Settings").click()

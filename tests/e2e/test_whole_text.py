@@ -83,7 +83,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
-    assert query(page)["length"] == "192"
+    assert query(page)["max_new_tokens"] == "192"
     write = page.get_by_role("button", name="Write it both ways")
     stop = page.locator(".st-key-whole_text-stop button")
     stop_in_time(write, stop)

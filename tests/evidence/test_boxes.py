@@ -67,7 +67,7 @@ DECODERS = {  # name -> (arguments of step, room of the round)
     "best-drawn": (lambda: mutated("best-drawn"), 2),
     "two of three": (lambda: best_of(3, 2), 2),
     **{
-        name: (lambda name=name: mutated(name), MUTANTS[name].settings.length)
+        name: (lambda name=name: mutated(name), MUTANTS[name].settings.max_new_tokens)
         for name in ("R6", "R7", "R8", "R20", "R35", "kept-rest")
     },
 }

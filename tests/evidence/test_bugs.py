@@ -49,7 +49,11 @@ def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(
     assert mutant.wrong.endswith(".") and mutant.wrong.count(". ") == 0, "one sentence"
     wanted = mutant.under(Settings(seed=3, prompt="x"))
     assert (wanted.seed, wanted.prompt) == (3, "x")
-    assert (wanted.gamma, wanted.length, wanted.top_k) == (mutant.settings.gamma, mutant.settings.length, mutant.settings.top_k)
+    assert (wanted.gamma, wanted.max_new_tokens, wanted.top_k) == (
+        mutant.settings.gamma,
+        mutant.settings.max_new_tokens,
+        mutant.settings.top_k,
+    )
 
 
 # Distances -----------------------------------------------------------------------------------------------------------------
@@ -72,7 +76,7 @@ def test_the_distance_of_the_text_is_the_documented_one(name):
 
 def test_r7_leaves_one_token_alone_and_bends_three_by_099():
     """.099 where two draft tokens of one token each meet the same random number; the mutant's own gamma of 2 makes it twice that."""
-    written, exact = distributions(MUTANTS["R7"], settings=Settings(gamma=1, length=3))
+    written, exact = distributions(MUTANTS["R7"], settings=Settings(gamma=1, max_new_tokens=3))
     assert total_variation(first(written, 1), first(exact, 1)) < 1e-12
     assert total_variation(written, exact) == pytest.approx(0.0991, abs=5e-5)
     assert MUTANTS["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
@@ -133,17 +137,17 @@ def test_what_was_drawn_is_dropped_without_harm_where_the_draft_draws_nothing(na
     """At temperature 0 a draft token is certain, and a set of certain draft tokens may be cut as one likes: budgets re-rank only there."""
     for seed in range(3):
         open_ = on_tables(*tables.pair("random", seed, 3, 12))
-        assert MUTANTS[name].enumerated_tv(open_, Settings(temperature=0.0, gamma=1, length=2)) < 1e-12
+        assert MUTANTS[name].enumerated_tv(open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
 
 
 def test_typical_acceptance_at_temperature_0_is_the_target():
     """So it must be looked for at another temperature."""
-    assert MUTANTS["R21"].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, length=2)) == 0
+    assert MUTANTS["R21"].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, max_new_tokens=2)) == 0
 
 
 @pytest.mark.parametrize("name", ("R2", "R9"))
 def test_without_cuts_there_is_nothing_to_see_of_mistakes_about_cuts(name):
-    assert MUTANTS[name].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(gamma=1, length=2)) < 1e-12
+    assert MUTANTS[name].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)

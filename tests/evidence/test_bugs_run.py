@@ -26,7 +26,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     """Random numbers taken as slices, distributions drawn from and distributions claimed, rules on tensors: 200 draws of four tokens, number by number."""
     mutant = MUTANTS[name]
     settings = mutant.under(Settings(seed=11))
-    settings = Settings(**{**settings.to_record(), "uniforms": {}, "length": 4, "gamma": 2})
+    settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 4, "gamma": 2})
     open_ = on_tables(*tables.pair("random", 3, 4, 100))
     drawn = []
     for draw in (shared_distributions, decoded):
@@ -41,7 +41,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
 def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
     """24 tokens after a prompt of three; what the rule was handed is distribution-shaped, and the length is met."""
     settings = mutant.under(Settings(seed=5))
-    settings = Settings(**{**settings.to_record(), "uniforms": {}, "length": 24})
+    settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 24})
     made = mutant.arguments(pair.open, settings)
     rounds = list(decode(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(5)), settings, (1, 2, 3)))
     assert sum(len(round_.committed) for round_ in rounds) == 24

@@ -22,7 +22,7 @@ def test_draws_of_a_mistake_are_rejected(mistake, capsys):
     mode = "shared-distributions" if mistake.shared else "engine"
     codes = []
     for prompt in PROMPTS.values():
-        asked = ["--prompt", prompt, "--samples", "100000", "--mode", mode, "--seconds", "60", "--tv", "0.5"]
+        asked = ["--prompt", prompt, "--samples", "100000", "--mode", mode, "--seconds", "60", "--min-tv", "0.5"]
         codes.append(main(["verify", "--decoder", mistake.id, *asked]))
         if codes[-1] == 1:
             break
@@ -33,5 +33,5 @@ def test_draws_of_a_mistake_are_rejected(mistake, capsys):
 @pytest.mark.timeout(1800)
 def test_uniforms_by_position_alone_are_seen_by_many_draws_of_the_engine(capsys):
     """R35 must fall by enumeration (.065 on its table). On the shipped pair it bends the distribution little, and 10,000 draws do not show it; 60,000 do."""
-    asked = ["--prompt", PROMPTS["opening"], "--samples", "60000", "--mode", "engine", "--seconds", "1500", "--tv", "0.5"]
+    asked = ["--prompt", PROMPTS["opening"], "--samples", "60000", "--mode", "engine", "--seconds", "1500", "--min-tv", "0.5"]
     assert main(["verify", "--decoder", "R35", *asked]) == 1, capsys.readouterr().out

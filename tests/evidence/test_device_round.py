@@ -76,7 +76,7 @@ LINES = {
 @pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_p": 0.9}, {"temperature": 0.0}])
 def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dict) -> None:
     """So its verdict is the same; ``verify --all --engine device`` tests them against the distribution."""
-    settings = Settings(prompt="Once upon a time", gamma=2, length=4, **LINES[line], **changes)
+    settings = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=4, **LINES[line], **changes)
     ids = pair.encode(settings.prompt)
     remembering = RememberingPair(pair, longest=len(ids) + 1)
     found = []
@@ -124,13 +124,13 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
     pair, rule, changes
 ) -> None:
     """What the device's caches give the rule is the library's own forward pass over the same text; its decisions are the reference's."""
-    settings = Settings(prompt="Once upon a time", rule=rule, gamma=3, length=40, **changes)
+    settings = Settings(prompt="Once upon a time", rule=rule, gamma=3, max_new_tokens=40, **changes)
     target, proposer = opened(pair, settings)
     numbers, chosen = Led(3), rule_of(settings)
     device = DeviceSteps(target, proposer, chosen, numbers, rows=1, columns=64)
     device.kernel.target, device.kernel.draft = Recorded(device.kernel.target), Recorded(device.kernel.draft)
     fresh, drafting = Fresh(pair.target, settings, pair.vocabulary), fresh_draft(pair, settings)
-    row, lengths = Prefix(tuple(pair.encode(settings.prompt)), 0, settings.length), set()
+    row, lengths = Prefix(tuple(pair.encode(settings.prompt)), 0, settings.max_new_tokens), set()
     while row.remaining > settings.gamma:
         device.kernel.target.kept, device.kernel.draft.kept = [], []
         (found,) = device([row])

@@ -205,7 +205,7 @@ def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
     """3,000 continuations of ``decode`` with real random numbers against the enumerated distribution, chi-square at 1e-4 with cells below 5 expected
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
     target, draft = worlds(9)
-    proposer, settings, n = DraftModel(draft, 2), Settings(length=3), 3000
+    proposer, settings, n = DraftModel(draft, 2), Settings(max_new_tokens=3), 3000
     probs = output_distribution(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
     assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
     drawn = Counter()

@@ -159,13 +159,13 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_folders, line, rule):
     """In float64, number by number. No distribution after the second token affects either token, so none is needed."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
-    settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
+    settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
     tokens = draw_tokens(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
     target, proposer = opened(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
-        shorter = replace(settings, length=settings.length - draw % 2)
+        shorter = replace(settings, max_new_tokens=settings.max_new_tokens - draw % 2)
         rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(5), shorter, ids, pair.eos_token_ids, draw=draw)
         written = [token for round_ in rounds for token in round_.committed]
         assert text == [*written, *[-1] * LENGTH][:LENGTH]
@@ -209,7 +209,7 @@ def verify(folders, *more: str) -> int:
 
 def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
-    assert verify(pair_folders, "--only", "several", "k-seq", "--tv", "0.4", "--format", "json") == 0
+    assert verify(pair_folders, "--only", "several", "k-seq", "--min-tv", "0.4", "--format", "json") == 0
     record, alone = json.loads(capsys.readouterr().out), examine(pair, QUESTION, 0.4, ("several", "k-seq"))
     assert record["cells"] == json.loads(json.dumps(alone.to_record()["cells"])) and len(record["cells"]) == 3
     assert record["schema"] == "specviz-matrix-2" and record["right"] and record["models"]["pair"] == pair.name
@@ -218,7 +218,7 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
 def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
     monkeypatch.setattr(stored.HEADS, "admitted", set())
-    assert verify(pair_folders, "--only", "medusa-tree", "token", "--tv", "0.4", "--heads", heads, "--format", "json") == 0
+    assert verify(pair_folders, "--only", "medusa-tree", "token", "--min-tv", "0.4", "--heads", heads, "--format", "json") == 0
     assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
 
 
@@ -265,7 +265,7 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
 
 def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pair_folders, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
-    assert verify(pair_folders, "--only", "draft,ngram", "--tv", "0.4") == 0
+    assert verify(pair_folders, "--only", "draft,ngram", "--min-tv", "0.4") == 0
     shown = capsys.readouterr()
     head, rules, *body = shown.out.splitlines()
     assert [head.index(title) for title in ("T = 0", "T = 1", "top-p 0.9")] and rules.split() == [*RULES] * 3
@@ -273,7 +273,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
     assert "\x1b" not in shown.out, "no colors where the output is no terminal"
     monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
-    assert verify(pair_folders, "--only", "draft,token", "--tv", "0.2") == 1
+    assert verify(pair_folders, "--only", "draft,token", "--min-tv", "0.2") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 
 
@@ -287,7 +287,7 @@ def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
     ("more", "said"),
     [
         (("--only", "magic"), "only must be among none"),
-        (("--tv", "0.001"), "tv must be from 0.005 to 1 with --all, got 0.001"),
+        (("--min-tv", "0.001"), "min-tv must be from 0.005 to 1 with --all, got 0.001"),
         (("--samples", "5"), "samples must be left out with --all, which brings its own, got 5"),
         (("--temperature", "0"), "temperature must be left out with --all"),
         (("--out", "somewhere"), "out must be left out with --all"),

@@ -100,7 +100,7 @@ def test_r35_by_the_length_of_the_run(length, distance):
     by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
     exact = of_target(lambda ids: THIRDS[0], 3)
     assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
-    written, _ = distributions(mutant, settings=Settings(gamma=2, length=length))
+    written, _ = distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
     assert total_variation(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
 
 

@@ -52,7 +52,7 @@ def joint_tv(world: World, length: int) -> float:
 def test_r1_q_is_the_very_distribution_that_the_token_was_drawn_from(warper):
     """R1: token argmax, ratio softmax (huggingface/transformers#32867, jaymody/speculative-sampling#3). Drawing again from the
     recorded q with the recorded number gives the recorded token, in every node of every round."""
-    settings = Settings(length=12, **warper)
+    settings = Settings(max_new_tokens=12, **warper)
     for seed in range(5):
         proposer = DraftModel(model(Q, V, settings), 3)
         for round_ in decode(model(P, V, settings), proposer, TokenRule(), PhiloxRandomness(seed), settings, (0,)):
@@ -106,7 +106,7 @@ def test_r2_a_raw_q_beside_a_warped_draw_is_seen():
 def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
     """R3: argmax inside softmax accept/reject (romsto/Speculative-Decoding). At T = 0 both distributions are one-hot, every random number is
     irrelevant, and tables and networks alike write what the target alone writes."""
-    settings = Settings(temperature=0.0, length=20, seed=seed)
+    settings = Settings(temperature=0.0, max_new_tokens=20, seed=seed)
     for target, draft in ((model(P, V, settings), model(Q, V, settings)), two_networks(settings)):
         randomness = PhiloxRandomness(seed)
         fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
@@ -143,7 +143,7 @@ def test_r8_a_drawn_token_is_never_dropped():
     for seed in range(10):
         written = 0
         for round_ in decode(
-            model(P, V), DraftModel(model(Q, V), 4), TokenRule(), PhiloxRandomness(seed), Settings(length=30), (0,)
+            model(P, V), DraftModel(model(Q, V), 4), TokenRule(), PhiloxRandomness(seed), Settings(max_new_tokens=30), (0,)
         ):
             assert len(round_.proposals) == min(4, 30 - written - 1)
             written += len(round_.committed)
@@ -171,7 +171,7 @@ def test_r10_an_impossible_token_is_refused_even_by_a_uniform_of_zero():
 def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
     """R11: cache one row off (vllm#9730, #3951, romsto#4). R14: sliding windows not rolled back (vllm#39273,
     transformers#47447). Every distribution that the engine handed to the rule is that of a fresh pass, to 5e-6 in total variation."""
-    settings = Settings(length=24, temperature=0.9, top_k=40)
+    settings = Settings(max_new_tokens=24, temperature=0.9, top_k=40)
     source, draft = network(kind), network("OPT")
     for seed in range(2):
         written = (5, 6, 7)
@@ -237,7 +237,7 @@ def test_r15_distributions_that_agree_up_to_rounding_never_give_nan():
 def test_r16_half_precision_logits_give_one_float64_distribution_for_draw_and_ratio(dtype):
     """R16: draft drawn in bf16, ratio in fp32 (deepseek-ai/DeepSpec#31, gpt-fast). Whatever the logits' dtype: distributions, recorded
     probabilities and random numbers are float64, and the token is drawn from the distribution that the ratio uses."""
-    settings = Settings(length=6)
+    settings = Settings(max_new_tokens=6)
     source = CachedModel(network("Llama", dtype), settings)
     draft = CachedModel(network("GPT2", dtype), settings)
     for round_ in decode(source, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(0), settings, (1, 2)):
@@ -261,7 +261,7 @@ def test_r28_length_is_met_exactly_and_rates_of_nothing_are_no_error():
     """R28: overshoot, drafts of length zero, 0/0. With room for one token no draft token is made, and the record says so."""
     for gamma in (1, 4, 16):
         (round_,) = decode(
-            model(P, V), DraftModel(model(Q, V), gamma), TokenRule(), PhiloxRandomness(0), Settings(length=1), (0,)
+            model(P, V), DraftModel(model(Q, V), gamma), TokenRule(), PhiloxRandomness(0), Settings(max_new_tokens=1), (0,)
         )
         assert round_.proposals == () and round_.accepted_path == () and len(round_.committed) == 1
 
@@ -271,7 +271,7 @@ def test_r29_token_zero_is_a_token():
     roles = set()
     for seed in range(40):
         for round_ in decode(
-            model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(seed), Settings(length=10), (0,)
+            model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(seed), Settings(max_new_tokens=10), (0,)
         ):
             roles |= {"kept" if one.accepted else "refused" for one in round_.proposals if one.token == 0 and one.u is not None}
             roles |= {round_.ending.kind} if round_.ending.token == 0 else set()

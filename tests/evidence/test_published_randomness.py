@@ -19,7 +19,7 @@ from tests.tables import RecordingRandomness, Siblings, World, model
 def addresses(gamma: int, length: int, seed: int, proposer=None) -> RecordingRandomness:
     randomness = RecordingRandomness(PhiloxRandomness(seed))
     proposer = proposer or DraftModel(model(Q, V), gamma)
-    list(decode(model(P, V), proposer, TokenRule(), randomness, Settings(length=length), (0,)))
+    list(decode(model(P, V), proposer, TokenRule(), randomness, Settings(max_new_tokens=length), (0,)))
     return randomness
 
 
@@ -58,7 +58,7 @@ def test_r7_r35_a_uniform_that_is_met_twice_is_noticed(mistake):
     found = 0
     for seed in range(10):
         randomness = mistake(PhiloxRandomness(seed))
-        list(decode(model(P, V), DraftModel(model(Q, V), 4), TokenRule(), randomness, Settings(length=20), (0,)))
+        list(decode(model(P, V), DraftModel(model(Q, V), 4), TokenRule(), randomness, Settings(max_new_tokens=20), (0,)))
         found += bool(randomness.reused)
     assert found == 10
 
@@ -92,7 +92,7 @@ def test_r18_uniforms_stuck_at_zero_are_caught():
 
 def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing():
     """R25: a request's seed ignored, or a stream shared (vllm#6038, #13196). Two networks with caches, alone and in a batch."""
-    settings = Settings(length=10, seed=11)
+    settings = Settings(max_new_tokens=10, seed=11)
 
     def alone(draw: int) -> list[Round]:
         source, draft = two_networks(settings)

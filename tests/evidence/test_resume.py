@@ -28,7 +28,7 @@ from specviz.settings import Settings
 @pytest.fixture(scope="module")
 def asked(pair_folders):
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    return ["verify", *folders, "--prompt", "Once upon", "--length", "3", "--gamma", "2", "--samples", "300", "--tv", "0.95",
+    return ["verify", *folders, "--prompt", "Once upon", "--max-new-tokens", "3", "--gamma", "2", "--samples", "300", "--min-tv", "0.95",
             "--format", "json"]  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
     monkeypatch.setattr("specviz.models.paths.distributions_after.__defaults__", (64,))
-    settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
+    settings = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)
     ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
     def attempt(path, on_progress):

@@ -27,7 +27,7 @@ def drawn(pair):
     """1,500 samples of two tokens at temperature 1, and as many at 0.7, as a server would return them."""
 
     def draw(**changes) -> list[list[int]]:
-        settings = replace(Settings(pair="tiny", prompt=PROMPT, length=2, seed=11), **changes)
+        settings = replace(Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, seed=11), **changes)
         tokens = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1500).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
@@ -51,7 +51,7 @@ def written(tmp_path):
 @pytest.fixture
 def verify(pair_folders, capsys):
     def call(*more: str):
-        code = main(["verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--length", "2", *more])
+        code = main(["verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--max-new-tokens", "2", *more])
         return code, *capsys.readouterr()
 
     return call
@@ -62,7 +62,7 @@ def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_
     written, verify, drawn, tmp_path, capsys
 ):
     path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
-    code, out, _ = verify("--sample-file", path, "--tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
+    code, out, _ = verify("--sample-file", path, "--min-tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
     record = json.loads(out)
     assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "samples.jsonl"
     assert record["files"][0]["draws"] == 1500 and record["settings"]["prompt"] == PROMPT
@@ -73,7 +73,7 @@ def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_
 
 
 def test_samples_at_another_temperature_are_rejected(written, verify, drawn):
-    code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--tv", "0.2")
+    code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--min-tv", "0.2")
     assert code == 1 and "Rejected: 1,500 samples do not follow the target's distribution" in out
 
 
@@ -85,10 +85,10 @@ def test_a_file_that_names_its_temperature_is_not_compared_with_another(written,
 
 def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(written, drawn, capsys):
     one, two, three = (written(lines(drawn[name]), f"{name}.jsonl") for name in drawn)
-    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.3"]) == 0
+    assert main(["verify", "--sample-file", one, "--against", two, "--min-tv", "0.3"]) == 0
     assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
-    assert main(["verify", "--sample-file", one, "--against", three, "--tv", "0.3"]) == 1
-    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.01"]) == 3
+    assert main(["verify", "--sample-file", one, "--against", three, "--min-tv", "0.3"]) == 1
+    assert main(["verify", "--sample-file", one, "--against", two, "--min-tv", "0.01"]) == 3
     assert "in each file" in capsys.readouterr().out
 
 
@@ -97,8 +97,8 @@ def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     texts = {name: [pair.decode(draw) for draw in draws] for name, draws in drawn.items()}
     one, two, three = (written(lines(texts[name], "text"), f"{name}.jsonl") for name in drawn)
     out = tmp_path / "out"
-    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.3", "--out", str(out)]) == 0
-    assert main(["verify", "--sample-file", one, "--against", three, "--tv", "0.3"]) == 1
+    assert main(["verify", "--sample-file", one, "--against", two, "--min-tv", "0.3", "--out", str(out)]) == 0
+    assert main(["verify", "--sample-file", one, "--against", three, "--min-tv", "0.3"]) == 1
     capsys.readouterr()
     assert main(["check", str(out / "report.json")]) == 4
     assert "tests-1-two-files.svg" in json.loads((out / "manifest.json").read_text())["files"]
@@ -153,9 +153,11 @@ def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(w
 
 
 def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
-    settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
+    settings = Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, temperature=0.0)
     (row,) = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
-    code, out, _ = verify("--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
+    code, out, _ = verify(
+        "--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
+    )
     assert code == 0 and "are the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 
 
@@ -207,13 +209,13 @@ def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, s
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
     found = reading.parse("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
-        reading.as_samples(found, Settings(length=2), pair.vocabulary, pair.eos_token_ids)
+        reading.as_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
 
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
     found = reading.as_samples(
-        reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.eos_token_ids
+        reading.parse("\n".join(rows).encode(), "f"), Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids
     )
     assert found.tokens[-1].tolist() == [3, *pair.eos_token_ids]
 

@@ -21,7 +21,7 @@ from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
 V, L = 5, 3
-SETTINGS = Settings(length=L, gamma=2)
+SETTINGS = Settings(max_new_tokens=L, gamma=2)
 P, Q = pair("random", 5, V, 20)
 
 

@@ -209,7 +209,7 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
     """Moving the logits by .02 changes the choice at length 4 alone, where the margin is .01; draft tokens, right or wrong, change nothing."""
     ahead = (1.0, 0.5, 0.75, 0.25, 0.01, 2.0, 1.0, 1.0, 1.0)
     moved = tuple(margin - 0.02 for margin in ahead)
-    settings = replace(SETTINGS, temperature=0.0, length=5)
+    settings = replace(SETTINGS, temperature=0.0, max_new_tokens=5)
     one, other = (written(HandMade(values), Nothing(), settings, (0,)) for values in (ahead, moved))
     assert one.tokens == (1, 2, 3, 4, 5) and one.margins == pytest.approx(ahead[1:6], abs=1e-5)
     assert parting(one, other) == 3 and other.tokens[3] == 5
@@ -222,7 +222,7 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.near_ties.seen("fp32-blocks")
     assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.near_ties.comparisons) == set(COMPARISONS)
-    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
+    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, max_new_tokens=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
@@ -257,5 +257,5 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
     places = cut_openings(pair, BOOK, 6, 5, 2)
-    *_, (_, fields, spread) = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
+    *_, (_, fields, spread) = timing(pair, ways, replace(SETTINGS, max_new_tokens=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

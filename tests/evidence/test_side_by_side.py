@@ -15,7 +15,7 @@ from specviz.evidence.bugs.side_by_side import Side, samples, written
 from specviz.models import paths
 from specviz.settings import Settings
 
-SETTINGS = Settings(prompt="a", length=3, gamma=2, seed=7)
+SETTINGS = Settings(prompt="a", max_new_tokens=3, gamma=2, seed=7)
 
 
 def quiet(share: float) -> None:
@@ -33,7 +33,7 @@ def test_texts_and_samples_of_a_side_are_the_engines(pair, makes):
         return tuple(token for round_ in rounds for token in round_.committed)
 
     found = written(pair, side, ids, 5, 9, quiet)
-    assert found.texts == tuple(texts(replace(side.settings, length=9), draw) for draw in range(5))
+    assert found.texts == tuple(texts(replace(side.settings, max_new_tokens=9), draw) for draw in range(5))
     assert found.tokens == sum(map(len, found.texts)) and 0 <= found.accepted <= found.checked and found.passes > 0
     for shared in (True, False):
         drawn = samples(pair, side, shared, ids, 2, 6, quiet)

@@ -42,7 +42,7 @@ def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", p
     )
     plan, counts = Plan.of(sum(counts), 2, 0.2), np.array(counts)
     one = as_record(judged(plan, mode, joint_tests(plan, partition, counts), partition, counts))
-    settings = Settings(prompt=prompt, length=2, temperature=0.8, top_k=50)
+    settings = Settings(prompt=prompt, max_new_tokens=2, temperature=0.8, top_k=50)
     return sealed(
         {"schema": "specviz-verify-2", "decoder": "speculative"}
         | {name: value for name, value in one.items() if name != "cells"}
@@ -151,15 +151,15 @@ def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
 @pytest.mark.parametrize(
     ("decoder", "changed", "link"),
     [
-        ("speculative", {}, "exactness?prompt=a%26b&length=2"),
-        ("target", {}, "exactness?prompt=a%26b&length=2&source=target"),
+        ("speculative", {}, "exactness?prompt=a%26b&max_new_tokens=2"),
+        ("target", {}, "exactness?prompt=a%26b&max_new_tokens=2&source=target"),
         ("R5", {}, "mistakes?mistake=R5&prompt=a%26b&seed=7"),
         ("speculative", {"proposer": "ngram"}, ""),
         ("speculative", {"temperature": 9.0}, ""),
     ],
 )
 def test_the_link_opens_the_page_that_asks_the_same_of_the_same_decoder(decoder, changed, link):
-    settings = Settings(prompt="a&b", length=2).to_record() | changed
+    settings = Settings(prompt="a&b", max_new_tokens=2).to_record() | changed
     assert bundle.permalink({"decoder": decoder, "settings": settings, "files": []}) == link
 
 

@@ -21,7 +21,7 @@ from specviz.settings import Settings
 from specviz.speed.prediction.study_run import StudySize, run_study
 from tests.jobs.seats import Plan, PretendSeat
 
-SETTINGS = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
+SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)
 SAMPLES = 200
 
 
@@ -243,7 +243,7 @@ def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair
 @pytest.mark.usefixtures("small")
 def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_back_as_it_is(pair, crew, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
-    settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), length=3)
+    settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), max_new_tokens=3)
     work = SamplingSpec("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
     with pytest.raises(SettingsError, match="text must be one of") as caught:
         RemoteCaller(crew(Plan()), lambda settings: pair).do(shards.draw_shard, settings, (work, ShardRange(0, 4)))

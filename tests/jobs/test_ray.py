@@ -72,7 +72,20 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     import psutil
 
     asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
+    asked += [
+        "--max-new-tokens",
+        "2",
+        "--gamma",
+        "2",
+        "--mode",
+        "engine",
+        "--samples",
+        "3000",
+        "--seconds",
+        "10000",
+        "--min-tv",
+        "0.9",
+    ]
     asked += ["--device", "cpu", "--format", "json"]
     here = subprocess.run(asked, capture_output=True, text=True, timeout=300)
     tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
@@ -122,7 +135,7 @@ def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no
 
 def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
     monkeypatch.setitem(shards.SHARD, decoders.SHARED, SHARD)
-    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     killed = []
     with open_pool(address, "cpu") as elsewhere:
         assert elsewhere.width == 2
@@ -172,7 +185,7 @@ class Left(Exception):
 
 
 def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stops_without_its_worker(pair, address):
-    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     ids = tuple(pair.encode(settings.prompt))
     works = [SamplingSpec(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
     with open_pool(address, "cpu") as elsewhere:

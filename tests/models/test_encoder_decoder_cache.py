@@ -195,7 +195,7 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone():
 
     def written(draws):
         world, _ = world_of("t5 v1.1", Settings(), 3)
-        rows = [opening_row((0,), Settings(length=lengths[draw]), None, draw) for draw in draws]
+        rows = [opening_row((0,), Settings(max_new_tokens=lengths[draw]), None, draw) for draw in draws]
         result = {draw: [] for draw in draws}
         while rows:
             rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))

@@ -158,7 +158,7 @@ def test_a_chain_ends_where_nothing_can_be_drafted():
 
 
 def test_shared_distributions_give_the_engines_samples_also_where_chains_end_early():
-    settings = Settings(length=4, gamma=3)
+    settings = Settings(max_new_tokens=4, gamma=3)
     target, draft = tables(2, settings)
     shard = Shard(target, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(5), settings, PROMPT, frozenset(), 0, 400)
     np.testing.assert_array_equal(shared_distributions(shard).tokens, decoded(shard).tokens)
@@ -211,7 +211,7 @@ def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, 
 
 
 def test_samples_of_the_engine_are_those_on_shared_distributions(foreign):
-    settings = Settings(prompt="the river", length=3, gamma=2, seed=9)
+    settings = Settings(prompt="the river", max_new_tokens=3, gamma=2, seed=9)
     ids = foreign.encode(settings.prompt)
     drawn = [draw("speculative", mode, foreign, settings, ids, 0, 300).tokens for mode in ("shared distributions", "engine")]
     np.testing.assert_array_equal(*drawn)
@@ -236,8 +236,10 @@ ALL = {
 @pytest.mark.parametrize("lengths", ("fixed", "heuristic", "entropy", "gain", "ceiling"))
 @pytest.mark.parametrize("name", [name for name, more in ALL.items() if more is not None])
 def test_every_drafting_method_writes_the_targets_greedy_text(foreign, name, lengths):
-    settings = Settings(prompt="the old bear", temperature=0.0, length=12, proposer=name, lengths=lengths, **ALL[name])
-    alone = run(foreign, replace(settings, proposer="none", lengths="fixed"))
+    settings = Settings(
+        prompt="the old bear", temperature=0.0, max_new_tokens=12, proposer=name, draft_length_policy=lengths, **ALL[name]
+    )
+    alone = run(foreign, replace(settings, proposer="none", draft_length_policy="fixed"))
     assert run(foreign, settings).output_ids == alone.output_ids
 
 
@@ -247,11 +249,11 @@ def test_medusa_has_no_heads_for_such_a_pair_and_says_so(foreign):
 
 
 def test_the_trace_says_what_share_of_the_drafts_mass_could_be_proposed(foreign, pair):
-    trace = run(foreign, Settings(prompt="the river", length=16))
+    trace = run(foreign, Settings(prompt="the river", max_new_tokens=16))
     tokens = trace.models["draft"]["tokens"]
     assert 0.0 < tokens["draftable"] < 1.0
     assert f"{tokens['draftable']:.1%} of the draft's probability could be proposed" in draftable_in_words(trace.models)
-    assert draftable_in_words(run(pair, Settings(length=4)).models) == ""
+    assert draftable_in_words(run(pair, Settings(max_new_tokens=4)).models) == ""
 
 
 def test_a_draft_is_never_asked_for_more_than_its_context_holds():
@@ -283,7 +285,7 @@ def test_models_that_share_too_little_are_refused_before_weights_are_read_and_me
 def test_the_methods_that_are_named_then_work(folders):
     pair = load_pair(f"{folders[0]}|{folders[0]}", "cpu", "float64")
     for name in ("ngram", "retrieval", "lookahead", "early-exit"):
-        assert run(pair, Settings(prompt="the river", proposer=name, exit_layer=1, length=8)).output_ids
+        assert run(pair, Settings(prompt="the river", proposer=name, exit_layer=1, max_new_tokens=8)).output_ids
 
 
 # The shipped target ------------------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def test_the_shipped_target_with_a_draft_of_other_tokens_keeps_its_greedy_text_a
     foreign = renumbered(storybook)
     tokens = foreign.describe()["draft"]["tokens"]
     assert 0.4 < tokens["shared"] / tokens["of_draft"] < 0.6
-    settings = Settings(prompt="The old man and the little dog", temperature=0.0, length=24)
+    settings = Settings(prompt="The old man and the little dog", temperature=0.0, max_new_tokens=24)
     drafted, alone = run(foreign, settings), run(storybook, replace(settings, proposer="none"))
     assert drafted.output_ids == alone.output_ids
     assert drafted.tokens_per_pass > 1.2, "half of the tokens are shared, and they are the frequent ones"

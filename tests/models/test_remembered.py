@@ -82,7 +82,7 @@ def test_states_for_heads_are_those_of_the_cached_model():
     ),
 )
 def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, eagle, proposer, rule, warper):
-    settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, eagle=eagle, **warper)
+    settings = Settings(proposer=proposer, rule=rule, gamma=2, max_new_tokens=4, exit_layer=1, eagle=eagle, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
         target, made = opened(some, settings)

@@ -65,7 +65,7 @@ def test_a_policy_that_never_stops_is_the_draft_model_number_by_number():
 
 def test_a_round_is_remembered_as_its_longest_path_and_its_accepted_draft_tokens():
     """Of a tree of three levels and nine nodes: three draft tokens one below the other."""
-    settings, target = Settings(length=30), model(P, V)
+    settings, target = Settings(max_new_tokens=30), model(P, V)
     for proposer, levels in ((DraftModel(model(Q, V), 4), 4), (FixedTree(lambda ids, i: i, (3, 2, 1), V), 3)):
         at = row(remaining=30)
         for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, PROMPT):
@@ -229,5 +229,7 @@ def test_a_policy_that_knew_the_random_numbers_would_change_the_distribution():
 
 
 def test_an_unknown_policy_is_a_sentence():
-    with pytest.raises(SettingsError, match="lengths must be one of fixed, heuristic, entropy, gain, ceiling, got 'oracle'"):
+    with pytest.raises(
+        SettingsError, match="draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'oracle'"
+    ):
         world("draft", 1, lengths="oracle")

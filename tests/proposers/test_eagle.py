@@ -139,14 +139,14 @@ def test_a_chain_keeps_the_distribution_under_block_verification_too():
 def test_one_round_of_a_tree_under_a_budget_has_the_targets_distribution(siblings, rule, shape, nodes):
     length = len(shape) // 2 + 2
     for seed in range(3):
-        target, proposer = world(seed, 3, Settings(tree=shape, nodes=nodes, siblings=siblings))
+        target, proposer = world(seed, 3, Settings(tree=shape, tree_budget=nodes, siblings=siblings))
         probs = written(target, proposer, rule, (0, 1), length)
         assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
 
 
 def test_without_a_shape_it_is_a_chain_for_every_rule():
     assert not may_branch(Settings(proposer="eagle")) and rule_of(Settings(proposer="eagle", rule="block"))
-    assert may_branch(Settings(proposer="eagle", tree="2-1")) and may_branch(Settings(proposer="eagle", nodes=4))
+    assert may_branch(Settings(proposer="eagle", tree="2-1")) and may_branch(Settings(proposer="eagle", tree_budget=4))
     with pytest.raises(SettingsError, match="block judges chains"):
         rule_of(Settings(proposer="eagle", tree="2-1", rule="block"))
 
@@ -163,11 +163,11 @@ def paths(round_) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(
-    "more", ({"gamma": 4}, {"tree": "2-2-1"}, {"tree": "3-2", "siblings": "independent"}, {"nodes": 9}), ids=str
+    "more", ({"gamma": 4}, {"tree": "2-2-1"}, {"tree": "3-2", "siblings": "independent"}, {"tree_budget": 9}), ids=str
 )
 def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double, admitted, more):
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
-    settings = Settings(proposer="eagle", eagle=admitted, length=50, **more)
+    settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=50, **more)
     target, proposer = opened(double, settings)
     fresh = FreshHead(double.target, eagle_of(double.name, double.target, admitted), settings, double.vocabulary)
     ids, accepted = double.encode(PROMPT), set()
@@ -197,13 +197,13 @@ def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, adm
 
 
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
-@pytest.mark.parametrize("more", ({}, {"tree": "3-2"}, {"tree": "3-2", "nodes": 5}), ids=str)
+@pytest.mark.parametrize("more", ({}, {"tree": "3-2"}, {"tree": "3-2", "tree_budget": 5}), ids=str)
 def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, more):
     settings = Settings(proposer="eagle", eagle=admitted, siblings=siblings, **more)
     _, proposer = opened(pair, settings)
     rows = [Prefix(pair.encode(PROMPT), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
-    count = settings.nodes or (9 if settings.tree else settings.gamma)
+    count = settings.tree_budget or (9 if settings.tree else settings.gamma)
     assert block.source == "eagle" and all(len(tokens) == count for tokens in block.tokens)
     for tokens, distributions, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
         for token, probs, u in zip(tokens, distributions, numbers, strict=True):
@@ -213,10 +213,10 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
                 assert int(draw(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
-@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"nodes": 5}), ids=str)
+@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 5}), ids=str)
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted, more):
     for temperature in (0.0, 1.0):
-        settings = Settings(proposer="eagle", eagle=admitted, temperature=temperature, length=40, **more)
+        settings = Settings(proposer="eagle", eagle=admitted, temperature=temperature, max_new_tokens=40, **more)
         target, proposer = opened(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
@@ -227,7 +227,7 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted
 
 
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, length=40)
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, max_new_tokens=40)
     target, proposer = opened(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
@@ -235,7 +235,7 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
     assert len(passes) == len(rounds) + 1
 
 
-@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"nodes": 4}), ids=str)
+@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 4}), ids=str)
 def test_a_row_of_a_batch_is_what_it_is_by_itself(double, admitted, more):
     """Three rows of different texts and lengths, one of them a single token, three rounds: the same draft tokens, verdicts and tokens."""
     settings, ids = Settings(proposer="eagle", eagle=admitted, **more), double.encode(PROMPT)
@@ -282,7 +282,7 @@ def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, a
 
 
 def test_verify_states_the_distance_of_a_chains_own_distribution(pair, admitted):
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=2, prompt=PROMPT, length=4)
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=2, prompt=PROMPT, max_new_tokens=4)
     assert 0.0 <= analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 8) < 5e-6
     assert analytic_tv("speculative", pair, replace(settings, tree="2-1"), pair.encode(settings.prompt), 8) is None
 
@@ -291,7 +291,7 @@ def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_pas
     """At its held-out acceptance of 0.67 a chain of two gives 2.1 tokens per pass, give or take 0.85; below 1.4 in the mean of 28 comes
     once in 80,000 seeds."""
     pair = load_pair("storybook", device="cpu")
-    settings = Settings(proposer="eagle", gamma=2, length=60)
+    settings = Settings(proposer="eagle", gamma=2, max_new_tokens=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.accepted}) > 1
     target, proposer = opened(pair, settings)
@@ -403,7 +403,7 @@ def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     config = replace_config(target)
     monkeypatch.setattr(stored.EAGLES, "admitted", set())
     save_eagle(TrainableEagle(config, seed=3).weights(), config, tmp_path)
-    settings = Settings(proposer="eagle", eagle=stored.EAGLES.admit(str(tmp_path)), gamma=2, length=12, temperature=0.0)
+    settings = Settings(proposer="eagle", eagle=stored.EAGLES.admit(str(tmp_path)), gamma=2, max_new_tokens=12, temperature=0.0)
     other = replace(pair, target=target, draft=target)
     ids = (3, 5, 8)
     target_, proposer = opened(other, settings)

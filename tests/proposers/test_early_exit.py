@@ -59,7 +59,7 @@ def admitted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, warper):
     """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
-    settings = replace(EARLY, exit=admitted, **warper)
+    settings = replace(EARLY, early_exit=admitted, **warper)
     found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 50)
     assert found.passed() and len({*found.accepted}) > 2 and found.prefixes >= 50
     assert sum(place.asked for place in found.places) > 40
@@ -74,7 +74,7 @@ def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, mo
 @pytest.mark.parametrize("lengths", ("fixed", "entropy"))
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths):
     for temperature in (0.0, 1.0):
-        settings = replace(EARLY, temperature=temperature, length=50, lengths=lengths)
+        settings = replace(EARLY, temperature=temperature, max_new_tokens=50, draft_length_policy=lengths)
         target, proposer = opened(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         rounds = list(decode(target, proposer, TokenRule(), randomness, settings, ids))
@@ -87,7 +87,7 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths)
 
 def test_verify_states_the_distance_of_its_own_distribution(pair):
     """What a certificate of the engine's draws says besides its tests."""
-    settings = replace(EARLY, prompt="Once upon a time", length=4)
+    settings = replace(EARLY, prompt="Once upon a time", max_new_tokens=4)
     assert 0.0 <= decoders.analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 12) < 5e-6
     assert decoders.analytic_tv("speculative", pair, replace(settings, rule="block"), pair.encode(settings.prompt), 12) is None
 
@@ -96,7 +96,7 @@ def test_verify_states_the_distance_of_its_own_distribution(pair):
 
 
 def test_a_stored_exit_is_norm_blocks_and_the_targets_own_output_matrix(pair, admitted):
-    made, states = exit_of(pair.name, pair.target, replace(EARLY, exit=admitted)), torch.randn(2, 3, 32)
+    made, states = exit_of(pair.name, pair.target, replace(EARLY, early_exit=admitted)), torch.randn(2, 3, 32)
     x = torch.nn.functional.rms_norm(states, (32,), made.norm, pair.target.model.norm.variance_epsilon)
     for block in made.blocks:
         x = x + torch.nn.functional.silu(x @ block.weight.plain.T + block.bias)
@@ -148,7 +148,7 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
         with pytest.raises(
             ModelError, match=rf"made for another target: .* width {width} after layer {layer}; .* 2 layers of width 32"
         ):
-            opened(pair, Settings(proposer="early-exit", exit=folder))
+            opened(pair, Settings(proposer="early-exit", early_exit=folder))
         assert folder not in stored.EXITS.read.get(pair.target, {})
     folder = tmp_path / "1"
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
@@ -166,14 +166,17 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
 
 
 def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, admitted, tmp_path):
-    with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line with --exit DIR"):
-        opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
+    with pytest.raises(
+        SettingsError, match=r"early-exit must be left out .* or a folder named on the command line with --early-exit DIR"
+    ):
+        opened(pair, replace(EARLY, early_exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
     with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
-        opened(three, replace(EARLY, exit=admitted, exit_layer=2))
-    settings, said = Settings.from_query({"exit": admitted, "exit_layer": "3"})
+        opened(three, replace(EARLY, early_exit=admitted, exit_layer=2))
+    settings, said = Settings.from_query({"early_exit": admitted, "exit_layer": "3"})
     assert (
-        settings == Settings(exit_layer=3) and "The link's exit was left out: exit must be given on the command line" in said[0]
+        settings == Settings(exit_layer=3)
+        and "The link's early-exit was left out: early-exit must be given on the command line" in said[0]
     )
 
 
@@ -184,17 +187,17 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
     """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of 0.9."""
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
     texts = []
-    for more in ([], ["--proposer", "early-exit", "--exit-layer", "1"], ["--proposer", "early-exit", "--exit", admitted]):
+    for more in ([], ["--proposer", "early-exit", "--exit-layer", "1"], ["--proposer", "early-exit", "--early-exit", admitted]):
         assert main(["decode", *places, "--temperature", "0", "--max-new-tokens", "12", *more]) == 0
         texts.append(capsys.readouterr().out)
     assert len({text.split("\n\n")[0] for text in texts}) == 1 and "proposer early-exit; rule token by token" in texts[1]
-    few = ["--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", "200"]
+    few = ["--max-new-tokens", "2", "--min-tv", "0.9", "--seconds", "1000", "--samples", "200"]
     assert main(["verify", *places, "--proposer", "early-exit", "--exit-layer", "1", *few, "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert {one["mode"] for one in record["answers"]} == {"shared distributions", "engine"} and record["analytic_tv"] < 5e-6
     assert main(["decode", *places, "--proposer", "early-exit", "--exit-layer", "7"]) == 2
     assert "exit-layer must be from 1 to 1: the target has 2 layers, got 7." in capsys.readouterr().err
-    assert main(["decode", *places, "--proposer", "early-exit", "--exit", str(tmp_path)]) == 2
+    assert main(["decode", *places, "--proposer", "early-exit", "--early-exit", str(tmp_path)]) == 2
     assert "holds no early exit" in capsys.readouterr().err
 
 
@@ -204,7 +207,7 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
 def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():
     """At its held-out acceptance of 0.46 a pass writes 1.67 tokens, give or take 0.8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
     pair = load_pair("storybook", device="cpu")
-    settings = Settings(proposer="early-exit", gamma=2, length=60)
+    settings = Settings(proposer="early-exit", gamma=2, max_new_tokens=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.accepted}) > 1
     target, proposer = opened(pair, settings)

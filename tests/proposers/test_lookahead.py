@@ -23,7 +23,7 @@ from specviz.verification.draft_tree import empty_tree
 from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 
-SETTINGS = Settings(proposer="lookahead", gamma=3, drafts=2, length=30)
+SETTINGS = Settings(proposer="lookahead", gamma=3, num_chains=2, max_new_tokens=30)
 PROMPT = "Once upon a time there was a"
 
 
@@ -73,7 +73,9 @@ def test_only_the_latest_ngrams_are_kept_each_once(four):
 def test_once_the_predictions_have_converged_every_draft_token_is_accepted():
     """The target is certain, so its predictions are right one by one from the first on; then each pass gives gamma + 1 tokens."""
     target = alphabet()
-    rounds = list(decode(target, Lookahead(target, 3, 2), TokenRule(), PhiloxRandomness(0), Settings(length=80), (4, 8, 8)))
+    rounds = list(
+        decode(target, Lookahead(target, 3, 2), TokenRule(), PhiloxRandomness(0), Settings(max_new_tokens=80), (4, 8, 8))
+    )
     text = [token for round_ in rounds for token in round_.committed]
     assert text == [number % 9 for number in range(80)]
     assert [len(round_.committed) for round_ in rounds[-8:-1]] == [4] * 7 and len(rounds[0].committed) == 1
@@ -131,7 +133,7 @@ def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_co
 
 
 def test_rules_that_need_a_chain_or_one_distribution_refuse_several_ngrams():
-    assert rule_of(replace(SETTINGS, drafts=1, rule="block"))
+    assert rule_of(replace(SETTINGS, num_chains=1, rule="block"))
     with pytest.raises(SettingsError, match="block judges chains"):
         rule_of(replace(SETTINGS, rule="block"))
     with pytest.raises(SettingsError, match="independent drafts from one distribution"):

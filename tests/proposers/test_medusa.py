@@ -106,7 +106,11 @@ def test_a_chain_of_heads_keeps_the_distribution_under_block_verification_too():
 )
 def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distribution(siblings, rule, shape, nodes):
     """Every outcome, tables of three tokens. The heads are less sure than random ones would be, so that the budget has a choice."""
-    settings, heads, length = Settings(tree=shape, nodes=nodes, siblings=siblings), random_heads(WIDTH, V), len(shape) // 2 + 2
+    settings, heads, length = (
+        Settings(tree=shape, tree_budget=nodes, siblings=siblings),
+        random_heads(WIDTH, V),
+        len(shape) // 2 + 2,
+    )
     unsure = replace(heads, outputs=tuple(output / 20 for output in heads.outputs))
     for seed in range(4):
         target, _ = world(seed, V, settings)
@@ -135,7 +139,7 @@ def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
 @pytest.mark.parametrize("nodes", (None, 5))
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
 def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, nodes):
-    settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", nodes=nodes)
+    settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", tree_budget=nodes)
     _, proposer = opened(pair, settings)
     rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
@@ -151,7 +155,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
 def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
     """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""
-    settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, length=60)
+    settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, max_new_tokens=60)
     target, proposer = opened(pair, settings)
     heads, ids, kept = heads_of(pair, admitted), pair.encode("Once upon a time"), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
@@ -169,7 +173,7 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, s
 
 
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
-    settings = Settings(proposer="medusa", heads=admitted, tree="2-2", length=40)
+    settings = Settings(proposer="medusa", heads=admitted, tree="2-2", max_new_tokens=40)
     target, proposer = opened(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
@@ -179,7 +183,7 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
 
 def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pair, admitted):
     for temperature in (0.0, 1.0):
-        settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, length=50)
+        settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, max_new_tokens=50)
         target, proposer = opened(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]

@@ -38,14 +38,14 @@ def curve(monkeypatch):
     ("proposer", "temperature", "nodes"), (("tree", 0.0, 6), ("tree", 0.3, 2), ("tree", 1.0, 2), ("medusa", 0.0, 2))
 )
 def test_a_tree_without_a_size_gets_the_nodes_that_were_fastest(curve, proposer, temperature, nodes):
-    assert with_paying_nodes(Settings(proposer=proposer, temperature=temperature)).nodes == nodes
+    assert with_paying_nodes(Settings(proposer=proposer, temperature=temperature)).tree_budget == nodes
 
 
 def test_what_was_asked_for_stays_and_where_nothing_was_measured_the_usual_shape_does(curve):
     for asked in (
         Settings(),
         Settings(proposer="tree", tree="2-1"),
-        Settings(proposer="tree", nodes=9),
+        Settings(proposer="tree", tree_budget=9),
         Settings(proposer="medusa"),
     ):
         assert with_paying_nodes(asked) == asked
@@ -83,13 +83,13 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
 def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
     """On a command line a tree without a size would have another one."""
     assert f"--tree {SHAPE}" in decode_command(Settings(proposer="tree"), {})
-    assert "--tree" not in decode_command(Settings(proposer="tree", nodes=4), {}) + decode_command(Settings(), {})
+    assert "--tree" not in decode_command(Settings(proposer="tree", tree_budget=4), {}) + decode_command(Settings(), {})
 
 
 def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):
     for key, entry in DRAFTING_METHODS.items():
         under = entry.under(Settings(temperature=0.0))
-        assert (under.nodes is not None) == entry.size_from_curve, key
+        assert (under.tree_budget is not None) == entry.size_from_curve, key
     assert {key for key, entry in DRAFTING_METHODS.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
     assert {DRAFTING_METHODS[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
 

@@ -186,5 +186,5 @@ def test_no_address_is_met_twice_in_a_long_run():
     for name in CASES:
         target, proposer = world(name, 11)
         randomness = RecordingRandomness(PhiloxRandomness(4))
-        list(decode(target, proposer, TokenRule(), randomness, Settings(length=30), PROMPT))
+        list(decode(target, proposer, TokenRule(), randomness, Settings(max_new_tokens=30), PROMPT))
         assert not randomness.reused, name

@@ -24,9 +24,9 @@ from tests.tables import RecordingRandomness
 
 LARGER = {
     "tree, its own shape": {"proposer": "tree"},
-    "budget, its own shape": {"proposer": "tree", "nodes": 12},
-    "ranked, its own shape": {"proposer": "tree", "siblings": "top", "nodes": 12},
-    "three drafts": {"proposer": "several", "drafts": 3},
+    "budget, its own shape": {"proposer": "tree", "tree_budget": 12},
+    "ranked, its own shape": {"proposer": "tree", "siblings": "top", "tree_budget": 12},
+    "three drafts": {"proposer": "several", "num_chains": 3},
 }
 ALL = CASES | LARGER
 PROMPT = "Once upon a time there was a"
@@ -45,7 +45,7 @@ def runs(double):
 
     def one(name: str):
         if name not in made:
-            settings = Settings(**{"gamma": 3, "length": 20, **ALL[name]})
+            settings = Settings(**{"gamma": 3, "max_new_tokens": 20, **ALL[name]})
             target, proposer = opened(double, settings)
             randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double.encode(PROMPT)
             made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
@@ -146,7 +146,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
-    settings, ids = Settings(**{"gamma": 3, "length": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
+    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = opened(double, settings)
     alone = target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
     assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)
@@ -156,7 +156,7 @@ def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, doubl
 def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
     """A distribution at temperature 0 holds one token; siblings are then the most likely tokens of the distribution at temperature 1."""
     for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
-        settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, nodes=nodes)
+        settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, tree_budget=nodes)
         block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
         assert len(block.tokens[0]) == count and set(block.u_draft[0]) == {None}
 
@@ -164,7 +164,7 @@ def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
 def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(double, monkeypatch):
     """A bound that no distribution of a network reaches and every certain distribution does: each round makes its first draft token and no other."""
     monkeypatch.setattr(policies, "LEAST", 0.9999)
-    settings, ids = Settings(temperature=0.0, lengths="entropy", length=12), double.encode(PROMPT)
+    settings, ids = Settings(temperature=0.0, draft_length_policy="entropy", max_new_tokens=12), double.encode(PROMPT)
     rounds = list(decode(*opened(double, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
     assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
@@ -177,7 +177,7 @@ def test_an_oracle_is_never_rejected(runs):
 def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
     """A prompt that fills the context but for four tokens: the text fills the rest, whatever the proposer."""
     for name in ("tree, its own shape", "budget, its own shape", "several", "entropy", "ranked, its own shape"):
-        settings = Settings(**{"gamma": 3, "length": 30, **ALL[name]})
+        settings = Settings(**{"gamma": 3, "max_new_tokens": 30, **ALL[name]})
         target, proposer = opened(double, settings)
         rounds = list(
             decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, tuple(range(5, 5 + target.context - 4)))
@@ -193,8 +193,11 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
     (
         ({"proposer": "magic"}, "proposer must be one of none, draft, "),
         ({"rule": "magic"}, "rule must be one of token, block, k-seq, typical, got 'magic'"),
-        ({"lengths": "magic"}, "lengths must be one of fixed, heuristic, entropy, gain, ceiling, got 'magic'"),
-        ({"proposer": "tree", "lengths": "magic"}, "lengths must be one of"),
+        (
+            {"draft_length_policy": "magic"},
+            "draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'magic'",
+        ),
+        ({"proposer": "tree", "draft_length_policy": "magic"}, "draft-length-policy must be one of"),
         ({"proposer": "retrieval", "text": "/etc/hostname"}, "text must be one of dorothy"),
         ({"proposer": "unigram", "text": "../secret"}, "text must be one of dorothy"),
     ),
@@ -210,9 +213,9 @@ def test_an_unknown_name_is_a_sentence(wrong, said, pair):
         ({"tree": "0"}, "at least one child each and 64 nodes at most, got '0'"),
         ({"tree": "10000"}, "64 nodes at most, got '10000'"),
         ({"tree": "1-1-1-1-1-1-1-1-1"}, "1 to 8 levels"),
-        ({"nodes": 0}, "nodes must be a whole number from 1 to 64, got 0"),
-        ({"nodes": 10_000}, "nodes must be a whole number from 1 to 64, got 10000"),
-        ({"drafts": 0}, "drafts must be a whole number from 1 to 8, got 0"),
+        ({"tree_budget": 0}, "tree-budget must be a whole number from 1 to 64, got 0"),
+        ({"tree_budget": 10_000}, "tree-budget must be a whole number from 1 to 64, got 10000"),
+        ({"num_chains": 0}, "num-chains must be a whole number from 1 to 8, got 0"),
         ({"siblings": "identical"}, "siblings must be one of top, independent, distinct, got 'identical'"),
     ),
 )
@@ -223,7 +226,7 @@ def test_a_tree_or_a_number_beyond_reason_is_a_sentence(wrong, said):
 
 @pytest.mark.parametrize("name", ALL)
 def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_others(name, pair):
-    settings = Settings(**{"gamma": 2, "length": 2, **ALL[name]})
+    settings = Settings(**{"gamma": 2, "max_new_tokens": 2, **ALL[name]})
     target, proposer = opened(pair, settings)
     arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
     if on_shared_distributions(settings):

@@ -26,7 +26,7 @@ from specviz.speed.methods import (
 )
 from specviz.speed.methods_run import compare_methods, count_draft_tokens, sample_first_token
 
-BASE = Settings(prompt="Once upon a time", length=12, gamma=3)
+BASE = Settings(prompt="Once upon a time", max_new_tokens=12, gamma=3)
 DRAWS = 250
 
 
@@ -47,7 +47,7 @@ def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(s
 def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(shown):
     for row in shown.rows:
         if not row.reason:
-            assert row.tokens == 2 * BASE.length
+            assert row.tokens == 2 * BASE.max_new_tokens
             assert 0.0 < row.ms.low <= row.ms.value <= row.ms.high and (row.ms.n, row.ms.unit) == (2, "ms/token")
 
 
@@ -65,7 +65,7 @@ def test_counts_are_those_of_the_rounds(pair):
 def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
     """In rounds with all their draft tokens, the token rule checks a draft token as often as the one before it was accepted."""
     for rule in ("token", "block"):
-        trace = run(pair, replace(choose_distribution(BASE, "1"), rule=rule, length=40), bars=0)
+        trace = run(pair, replace(choose_distribution(BASE, "1"), rule=rule, max_new_tokens=40), bars=0)
         rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
         found = count_draft_tokens(rounds)
         lengths = [len(one.accepted_path) for one in rounds]
@@ -169,6 +169,6 @@ def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders):
         found = compare_methods(
             pair, choose_distribution(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
         )
-        assert found.row("draft").tokens == BASE.length and not found.row("draft").reason
+        assert found.row("draft").tokens == BASE.max_new_tokens and not found.row("draft").reason
         assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
         assert found.row("tree").reason or found.row("tree").trace is not None

@@ -20,7 +20,7 @@ from specviz.web.one_round.stage import read_cursor
 from specviz.web.whole_text import divergence as figures
 from specviz.web.whole_text import lanes as words
 
-SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, length=24, gamma=3)
+SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=24, gamma=3)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
 
 
 def test_the_first_lane_is_the_target_alone(one):
-    assert one.target.counts == {"target": SETTINGS.length} and len(one.target.trace.rounds) == SETTINGS.length
+    assert one.target.counts == {"target": SETTINGS.max_new_tokens} and len(one.target.trace.rounds) == SETTINGS.max_new_tokens
     assert one.read.tokens == one.target.trace.output_ids
 
 
@@ -78,7 +78,7 @@ def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pa
         mine = [event.at for event in events if event.lane == lane]
         assert mine == sorted(mine)
     alone = [event for event in events if event.lane == TARGET_ONLY]
-    assert alone[-1].at < 10 * SETTINGS.length, "fifty ticks between any two rounds would make more than a thousand"
+    assert alone[-1].at < 10 * SETTINGS.max_new_tokens, "fifty ticks between any two rounds would make more than a thousand"
     spent, both = (
         {TARGET_ONLY: 0.0, SPECULATIVE: 0.0},
         min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (TARGET_ONLY, SPECULATIVE)),
@@ -219,19 +219,19 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     half = passage_run.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
     payload = words.lanes_payload(half, done=False)
-    assert payload["end"] >= half.target.seconds * SETTINGS.length / tokens > half.target.seconds
+    assert payload["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
     assert half.read is None and words.forks_payload(half) is None
 
 
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
     counts, said = one.speculative.counts, words.conclusion(one)
-    drawn = SETTINGS.length - counts.get("accepted", 0)
+    drawn = SETTINGS.max_new_tokens - counts.get("accepted", 0)
     suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     rejected = counts.get("residual", 0)
     unchecked = suggested - counts.get("accepted", 0) - rejected
     assert f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested ({rejected} were rejected, {unchecked} were not checked" in said  # fmt: skip
     assert f"The other {drawn} were drawn, one at the end of a round" in said
-    assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.length}." in said
+    assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.max_new_tokens}." in said
 
 
 def test_a_text_that_ends_early_is_said_with_its_reason(one):
@@ -243,7 +243,7 @@ def test_a_text_that_ends_early_is_said_with_its_reason(one):
     said = words.ended(replace(one, target=short))
     assert (
         said
-        == f"The text of target-only sampling ends after 1 of {SETTINGS.length} tokens, with <|endoftext|>, which ends a text."
+        == f"The text of target-only sampling ends after 1 of {SETTINGS.max_new_tokens} tokens, with <|endoftext|>, which ends a text."
     )
     assert words.ended(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
     cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
@@ -266,7 +266,9 @@ def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(one):
 
 def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
     plain, forks = figures.along(one.read).data
-    assert len(plain.x) + len(forks.x) == SETTINGS.length and sorted(place - 1 for place in forks.x) == sorted(one.read.forks)
+    assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
+        one.read.forks
+    )
     assert list(forks.y) == [one.read.apart[place] for place in sorted(one.read.forks)]
     curves = figures.curves_of(one.read, {"temperature 1": (one.read,) * 2})
     drawn = figures.lorenz(curves, "dark")

@@ -61,8 +61,10 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
         lambda self, rows, block: self.lap.exclude(1000.0) or self.source.distributions(rows, block),
     )
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
-    settings = Settings(lengths=CEILING, length=4)
-    clock = policies.time_settings(pair, {CEILING: settings, "none": replace(settings, lengths="fixed")}, 1, lambda _: None)
+    settings = Settings(draft_length_policy=CEILING, max_new_tokens=4)
+    clock = policies.time_settings(
+        pair, {CEILING: settings, "none": replace(settings, draft_length_policy="fixed")}, 1, lambda _: None
+    )
     assert clock.seconds(CEILING)[0] < 0.0 < clock.seconds("none")[0]
 
 

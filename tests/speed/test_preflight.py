@@ -336,7 +336,7 @@ def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(st
     expected, real = [], []
     for _ in range(3):
         expected.append(measure_pass_times(*configs, CPU, torch.float32, layer_bytes=layer_bytes))
-        real.append(measure_costs(storybook, Settings(gamma=4, length=64), ids, 25))
+        real.append(measure_costs(storybook, Settings(gamma=4, max_new_tokens=64), ids, 25))
     for name in ("one", "block", "draft"):
         ours, theirs = (min(getattr(one, name).value for one in many) for many in (expected, real))
         assert 0.5 < ours / theirs < 2.0, name

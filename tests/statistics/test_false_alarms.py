@@ -31,7 +31,7 @@ P, Q = pair("random", 11, V, 24)
 @pytest.fixture(scope="module", params=[100, pytest.param(1000, marks=pytest.mark.slow)], ids="{} seeds".format)
 def p_values(request) -> dict[str, list[float]]:
     target, draft = model(P, V), model(Q, V)
-    settings = Settings(length=LENGTH, gamma=2)
+    settings = Settings(max_new_tokens=LENGTH, gamma=2)
     partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N)
     probs = partition.masses / partition.masses.sum()
     found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}

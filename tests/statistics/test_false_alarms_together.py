@@ -46,7 +46,7 @@ def answers():
     partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N, EOS_TOKEN_IDS)
 
     def examined(seed: int):
-        settings = Settings(length=LENGTH, gamma=2, seed=seed)
+        settings = Settings(max_new_tokens=LENGTH, gamma=2, seed=seed)
         given = settings, (0,), EOS_TOKEN_IDS
         samples = shared_distributions(Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N))
         alone = shared_distributions(

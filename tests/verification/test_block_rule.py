@@ -192,7 +192,7 @@ def test_where_equal_distributions_differ_by_rounding_a_rejection_with_an_empty_
 def test_no_address_is_used_twice_in_a_run_and_rows_do_not_affect_each_other():
     p, q = pair("random", 5, 3, 7)
     target, proposer, randomness = model(p, 3), DraftModel(model(q, 3), 3), RecordingRandomness(PhiloxRandomness(2))
-    list(decode(target, proposer, BlockRule(), randomness, Settings(length=20), PROMPT))
+    list(decode(target, proposer, BlockRule(), randomness, Settings(max_new_tokens=20), PROMPT))
     assert not randomness.reused
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(8)]
     together = step(rows, target, proposer, BlockRule(), PhiloxRandomness(2))
@@ -202,13 +202,13 @@ def test_no_address_is_used_twice_in_a_run_and_rows_do_not_affect_each_other():
 @pytest.mark.parametrize(
     ("rule", "fields", "fits"),
     (
-        ("block", {"proposer": "tree", "nodes": 2}, False),
+        ("block", {"proposer": "tree", "tree_budget": 2}, False),
         ("block", {"proposer": "medusa"}, False),
         ("block", {"proposer": "several"}, False),
-        ("block", {"proposer": "several", "drafts": 1}, True),
+        ("block", {"proposer": "several", "num_chains": 1}, True),
         ("block", {"proposer": "tree", "tree": "1-1-1"}, True),
-        ("block", {"proposer": "tree", "nodes": 1}, True),
-        ("k-seq", {"proposer": "tree", "nodes": 4}, False),
+        ("block", {"proposer": "tree", "tree_budget": 1}, True),
+        ("k-seq", {"proposer": "tree", "tree_budget": 4}, False),
         ("k-seq", {"proposer": "tree", "siblings": "independent", "temperature": 0.0}, False),
         ("k-seq", {"proposer": "tree", "siblings": "independent"}, True),
         ("k-seq", {"proposer": "several", "temperature": 0.0}, True),

@@ -219,23 +219,25 @@ def test_heads_pass_on_what_their_tree_says():
 ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
     "`draft`, `early-exit`": [{"proposer": name} for name in CHAINS if name != "none"],
     "`draft` with a tokenizer": [{"proposer": "draft"}],
-    "with `--lengths heuristic`": [{"lengths": "heuristic"}, {"lengths": "gain"}],
-    "with `--lengths entropy`": [{"lengths": "entropy"}, {"lengths": "ceiling"}],
+    "with `--draft-length-policy heuristic`": [{"draft_length_policy": "heuristic"}, {"draft_length_policy": "gain"}],
+    "with `--draft-length-policy entropy`": [{"draft_length_policy": "entropy"}, {"draft_length_policy": "ceiling"}],
     "`ngram`, `retrieval`": [{"proposer": "ngram"}, {"proposer": "retrieval"}],
-    "`lookahead`, one": [{"proposer": "lookahead", "drafts": 1}],
-    "`lookahead`, more": [{"proposer": "lookahead", "drafts": drafts} for drafts in (2, 4)],
-    "`several`": [{"proposer": "several", "drafts": 2}, {"proposer": "several", "drafts": 3}],
+    "`lookahead`, one": [{"proposer": "lookahead", "num_chains": 1}],
+    "`lookahead`, more": [{"proposer": "lookahead", "num_chains": drafts} for drafts in (2, 4)],
+    "`several`": [{"proposer": "several", "num_chains": 2}, {"proposer": "several", "num_chains": 3}],
     "`tree`, independent": [{"proposer": "tree", "siblings": "independent"}],
-    "`tree --nodes`, independent": [{"proposer": "tree", "siblings": "independent", "nodes": 5}],
+    "`tree --tree-budget`, independent": [{"proposer": "tree", "siblings": "independent", "tree_budget": 5}],
     "`tree`, distinct": [{"proposer": "tree", "siblings": "distinct"}],
-    "`tree --nodes`, distinct": [{"proposer": "tree", "siblings": "distinct", "nodes": 5}],
-    "`tree`, `tree --nodes`, top": [{"proposer": "tree", "siblings": "top", "nodes": nodes} for nodes in (None, 5)],
+    "`tree --tree-budget`, distinct": [{"proposer": "tree", "siblings": "distinct", "tree_budget": 5}],
+    "`tree`, `tree --tree-budget`, top": [{"proposer": "tree", "siblings": "top", "tree_budget": nodes} for nodes in (None, 5)],
     "`medusa`, a shape of ones": [{"proposer": "medusa", "siblings": "independent", "tree": "1-1"}],
     "`medusa`, other shapes": [
-        {"proposer": "medusa", "siblings": kind, "nodes": 5} for kind in ("independent", "distinct", "top")
+        {"proposer": "medusa", "siblings": kind, "tree_budget": 5} for kind in ("independent", "distinct", "top")
     ],
     "`eagle`": [{"proposer": "eagle"}],
-    "`eagle`, with a shape": [{"proposer": "eagle", "siblings": kind, "nodes": 5} for kind in ("independent", "distinct", "top")],
+    "`eagle`, with a shape": [
+        {"proposer": "eagle", "siblings": kind, "tree_budget": 5} for kind in ("independent", "distinct", "top")
+    ],
 }
 
 

@@ -243,7 +243,7 @@ def test_rho_star_accepts_most_and_of_k_drafts_more_is_accepted_than_of_one():
 def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_met_twice():
     p, q = pair("random", 9, 3, 7)
     target, proposer, randomness = model(p, 3), Siblings(model(q, 3), (3, 2)), RecordingRandomness(PhiloxRandomness(4))
-    for round_ in decode(target, proposer, SequentialRule(), randomness, Settings(length=30), PROMPT, bars=3):
+    for round_ in decode(target, proposer, SequentialRule(), randomness, Settings(max_new_tokens=30), PROMPT, bars=3):
         for one in round_.proposals:
             if one.accepted is not None:
                 family = [other for other in round_.proposals if other.parent == one.parent]

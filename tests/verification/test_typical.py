@@ -124,11 +124,11 @@ def test_every_rule_that_is_not_exact_says_lossy_in_its_title():
 
 @pytest.mark.parametrize("epsilon", (0.0, -0.1, 1.5, float("nan"), "much"))
 def test_an_epsilon_out_of_range_is_a_sentence(epsilon):
-    with pytest.raises(SettingsError, match="typical must be above 0 and at most 1, got"):
-        Settings(typical=epsilon)
+    with pytest.raises(SettingsError, match="typical-epsilon must be above 0 and at most 1, got"):
+        Settings(typical_epsilon=epsilon)
 
 
 def test_settings_give_epsilon_and_an_unknown_rule_is_refused_with_the_known_names():
-    assert rule_of(Settings(rule="typical", typical=0.3)).epsilon == 0.3
+    assert rule_of(Settings(rule="typical", typical_epsilon=0.3)).epsilon == 0.3
     with pytest.raises(SettingsError, match="rule must be one of token, block, k-seq, typical, got 'magic'"):
         rule_of(replace(Settings(), rule="magic"))

@@ -31,7 +31,7 @@ def chatting(tiny, tmp_path):  # noqa: F811
 @pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
 def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, prompt):
     cache.weights(chatting, "auto", "auto")
-    app = start(pair=chatting, prompt="Once upon", **({"length": "64"} if page == "whole_text" else {}))
+    app = start(pair=chatting, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
     if page == "whole_text":
         app.switch_page("pages/whole_text.py").run()
     turn = app.session_state[page].turn

@@ -121,7 +121,7 @@ def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
 def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(shown):
     plans = recorded_plans().values()
     said, larger = figures.few(shown, plans), recorded_plans()["storybook 1"]
-    assert said.startswith(f"{shown.runs} runs of {shown.settings.length} tokens at gamma {shown.settings.gamma} are few")
+    assert said.startswith(f"{shown.runs} runs of {shown.settings.max_new_tokens} tokens at gamma {shown.settings.gamma} are few")
     for gamma in (shown.settings.gamma, int(larger.best.value)):
         factor = next(row.factor for row in larger.checked if row.gamma == gamma)
         assert f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) with gamma {gamma}" in said
@@ -327,7 +327,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     recorded.cache_clear()
     try:
         state = MethodsState(MethodsQuestion.of_link({}, BASE)[0])
-        assert recorded() == {} and state.shown is None and state.question.settings.length == web.LENGTH
+        assert recorded() == {} and state.shown is None and state.question.settings.max_new_tokens == web.LENGTH
     finally:
         recorded.cache_clear()
 

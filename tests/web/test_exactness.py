@@ -31,7 +31,7 @@ from tests.pages import exact_exam as exam
 
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
-    seen = first_paint("exactness", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
+    seen = first_paint("exactness", {"max_new_tokens": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"100", "10,000", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -40,14 +40,14 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
 
 
 def test_a_link_leads_to_the_question_it_was_made_from():
-    question = Question(replace(BASE, length=3, temperature=0.7, top_k=5), "target")
+    question = Question(replace(BASE, max_new_tokens=3, temperature=0.7, top_k=5), "target")
     assert Question.of_link(question.link(), Settings()) == (question, [])
 
 
 def test_an_edited_run_cannot_come_in():
     edited = BASE.with_uniform(0, "accept", 0.9)
     with pytest.raises(SettingsError, match="not a random sample"):
-        Question(replace(edited, length=2))
+        Question(replace(edited, max_new_tokens=2))
     question, said = Question.of_link({}, edited)
     assert (question.settings.edited, "not a random sample" in said[0]) == (False, True)
     assert Question.of_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
@@ -56,10 +56,19 @@ def test_an_edited_run_cannot_come_in():
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     (
-        ({"length": 9, "source": "speculative"}, "length must be a whole number from 1 to 4 on this page, got 9."),
-        ({"length": 2, "source": "magic"}, "source must be one of speculative, target, assisted, file, server, got 'magic'."),
-        ({"length": 2, "source": "assisted", "gamma": 0}, "gamma must be at least 1 for assisted generation, got 0."),
-        ({"length": 2, "source": "target", "temperature": "-1"}, "temperature must be a number from 0 (greedy) to 5, got -1.0."),
+        (
+            {"max_new_tokens": 9, "source": "speculative"},
+            "max-new-tokens must be a whole number from 1 to 4 on this page, got 9.",
+        ),
+        (
+            {"max_new_tokens": 2, "source": "magic"},
+            "source must be one of speculative, target, assisted, file, server, got 'magic'.",
+        ),
+        ({"max_new_tokens": 2, "source": "assisted", "gamma": 0}, "gamma must be at least 1 for assisted generation, got 0."),
+        (
+            {"max_new_tokens": 2, "source": "target", "temperature": "-1"},
+            "temperature must be a number from 0 (greedy) to 5, got -1.0.",
+        ),
     ),
 )
 def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
@@ -154,7 +163,7 @@ def test_what_many_runs_say_waits_for_all_of_them():
 
 
 def test_what_a_server_is_asked_is_said_before_it_is_asked():
-    said = words.server_hint(replace(BASE, length=2))
+    said = words.server_hint(replace(BASE, max_new_tokens=2))
     assert (
         "2,000 times to continue the text, by 2 tokens each, 8 requests at a time: about 25 s if an answer takes 0.1 s." in said
     )
@@ -178,7 +187,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook '--prompt=a '\"'\"'b'\"'\"'' --decoder speculative --seed 7 --length 3 --samples 10000 "
+        "python -m specviz verify --pair storybook '--prompt=a '\"'\"'b'\"'\"'' --decoder speculative --seed 7 --max-new-tokens 3 --samples 10000 "
         "--gamma 2 --temperature 0.5"
     )
 
@@ -211,9 +220,9 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):
     settle(app.button(key="exactness-draw-100").click().run(), "exactness")
-    app.selectbox(key="exactness-length-0").set_value(1).run()
+    app.selectbox(key="exactness-max_new_tokens-0").set_value(1).run()
     settle(app, "exactness")
-    assert (app.session_state["exactness"].result.n, app.query_params["length"]) == (0, "1")
+    assert (app.session_state["exactness"].result.n, app.query_params["max_new_tokens"]) == (0, "1")
     app.text_input(key="exactness-temperature-0").set_value("-1").run()
     assert any("temperature must be a number" in one.value for one in app.text)
     assert app.session_state["exactness"].question.settings.temperature == 1.0

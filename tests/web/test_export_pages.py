@@ -36,7 +36,7 @@ from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
-SETTINGS = Settings(prompt='=1+1 "猫" $x$', length=1)
+SETTINGS = Settings(prompt='=1+1 "猫" $x$', max_new_tokens=1)
 FILLING = CellShares(
     "Speculative decoding",
     ("·the", "=1+1", "$x$ <b>", "猫 …", "any other text"),

@@ -65,7 +65,7 @@ FORGED = [
     ("mistakes", "mistakes-mistake-0", {"int_value": 3}),
     ("mistakes", "mistakes-prompt-0", {"double_value": 1.5}),
     ("mistakes", "mistakes-prompt-0", {"trigger_value": True}),
-    ("exactness", "exactness-length-0", {"string_value": "99"}),
+    ("exactness", "exactness-max_new_tokens-0", {"string_value": "99"}),
     ("exactness", "exactness-gamma-0", {"string_value": "many"}),
 ]
 

@@ -281,8 +281,8 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
 @pytest.mark.parametrize(
     "question",
     (
-        PassageRequest(Settings(pair=STRANGER, prompt="a", length=64, gamma=2)),
-        Question(Settings(pair=STRANGER, prompt="a", length=2)),
+        PassageRequest(Settings(pair=STRANGER, prompt="a", max_new_tokens=64, gamma=2)),
+        Question(Settings(pair=STRANGER, prompt="a", max_new_tokens=2)),
         Case(Settings(pair=STRANGER, prompt="a")),
         SetupsQuestion(Settings(pair=STRANGER, prompt="a")),
         SpeedQuestion("a text").with_pair(STRANGER),

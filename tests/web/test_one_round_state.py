@@ -14,7 +14,7 @@ from specviz.trace import Trace
 from specviz.web.common.controls import as_fields, from_fields
 from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, rounds_before
 
-SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, length=64)
+SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=64)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_plain_address_is_the_recorded_run(recording, pair, state):
 
 
 def test_a_link_shows_the_same_round_at_the_same_motion(recording, pair, state):
-    state.choose(replace(SETTINGS, prompt="the river & <b>", gamma=2, temperature=1.5, top_k=200, top_p=0.99, length=64))
+    state.choose(replace(SETTINGS, prompt="the river & <b>", gamma=2, temperature=1.5, top_k=200, top_p=0.99, max_new_tokens=64))
     finish(state, pair)
     assert state.shown.payload["more"]
     state.hear({"kind": "next", "at": {"round": 1, "motion": 0}})
@@ -173,7 +173,7 @@ def test_good_values_of_a_damaged_link_count(recording, pair):
     assert len(state.notices) == 1
 
 
-@pytest.mark.parametrize("name", ("rule", "proposer", "lengths", "text"))
+@pytest.mark.parametrize("name", ("rule", "proposer", "draft_length_policy", "text"))
 def test_an_unknown_name_in_a_link_falls_back(name, recording):
     state = OneRoundState(recording)
     state.open_link({"prompt": "a bear", name: "lenient"})
@@ -214,7 +214,7 @@ def test_a_pair_that_could_not_be_loaded_is_not_asked_for_again(recording):
 
 def test_a_link_asks_for_a_bounded_number_of_rounds(recording):
     state = OneRoundState(recording)
-    state.open_link({"prompt": "a bear", "length": "4096", "at": "900.1"})
+    state.open_link({"prompt": "a bear", "max_new_tokens": "4096", "at": "900.1"})
     assert state.request.rounds == LINK_ROUNDS
 
 

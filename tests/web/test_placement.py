@@ -17,7 +17,7 @@ from specviz.settings import Settings
 from specviz.web.jobs import cache, placement
 from tests.fresh import ROOT
 
-SETTINGS = Settings(prompt="a", length=2, gamma=2)
+SETTINGS = Settings(prompt="a", max_new_tokens=2, gamma=2)
 
 
 class Elsewhere:
@@ -90,7 +90,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
     """Real processes and the shipped pair, as a hosted server starts them. A worker that is killed has its piece done again."""
     serve(worker_processes=True)
     pair = cache.weights("storybook", "auto", "auto")
-    settings = Settings(prompt="Once upon a time", length=2, gamma=3)
+    settings = Settings(prompt="Once upon a time", max_new_tokens=2, gamma=3)
     given = (("speculative", settings), ("target", settings)), pair.encode(settings.prompt), 0, 300
     here = decoders.draw_each(pair, *given)
     with placement.joined():

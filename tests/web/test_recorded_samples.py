@@ -50,7 +50,7 @@ def test_what_is_recorded_is_the_question_that_the_pages_open_with():
 
 def test_of_any_other_question_nothing_recorded_is_shown():
     settings = exam().question.settings
-    for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"length": 3}, {"top_k": 5}):
+    for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"max_new_tokens": 3}, {"top_k": 5}):
         other = exam(settings=replace(settings, **change))
         assert other.own and other.shown.n == 0 and told(other) == []
     assert exam(source="target").own
@@ -80,7 +80,7 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
     def quiet(share: float, doing: str) -> None:
         pass
 
-    one = Exam(Question(Settings(prompt="A bear", seed=7, gamma=2, length=2)))
+    one = Exam(Question(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
     exact_work.draw(one, FreeTicket(), 1000)
     exact_work.many_seeds(one, FreeTicket())
     made = record_samples.of_a_decoder(pair, one.question.settings, 1000, quiet)

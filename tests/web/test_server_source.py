@@ -16,7 +16,7 @@ from tests.audit.server import serving
 from tests.audit.test_command import bent
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
-BASE = Settings(prompt="Once upon", length=2)
+BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
 
 @pytest.fixture

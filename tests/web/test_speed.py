@@ -65,7 +65,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
     assert list(found) == [choice.key for choice in PLAN_CHOICES]
     for choice in PLAN_CHOICES:
         one = found[choice.key]
-        assert one.settings == replace(choice.under(Settings()), gamma=PLAN_GAMMAS[-1], length=one.length)
+        assert one.settings == replace(choice.under(Settings()), gamma=PLAN_GAMMAS[-1], max_new_tokens=one.length)
         assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(PLAN_GAMMAS)
         for row in one.checked:
             gap = row.gaps["accepted draft tokens"]

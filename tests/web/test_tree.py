@@ -19,7 +19,7 @@ from specviz.web.drafting_methods.tree import check_order, layout, mask, tree_pa
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = choose_distribution(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
+BASE = choose_distribution(Settings(prompt="Once upon a time", max_new_tokens=24, gamma=3), "1")
 ROWS = ("draft", "block", "tree-top", "tree", "several", "several-kseq", "ngram", "adversarial", "oracle", "typical")
 
 

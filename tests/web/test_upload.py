@@ -20,7 +20,7 @@ from specviz.web.jobs import cache
 from specviz.web.jobs.queue import Queue
 
 PROMPT = "Once upon"
-BASE = Settings(prompt="something else", length=2)
+BASE = Settings(prompt="something else", max_new_tokens=2)
 
 
 @pytest.fixture(scope="module")

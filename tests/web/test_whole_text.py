@@ -54,12 +54,14 @@ def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page({"temperature": "hot", "length": "7", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>", "gamma": "99"})
+    seen = opened_page(
+        {"temperature": "hot", "max_new_tokens": "7", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>", "gamma": "99"}
+    )
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b] <i>c</i>")
     said = "\n".join(seen["text"])
     for part in (
         "temperature was left out",
-        "length was left out: it must be one of 64, 128, 192",
+        "max-new-tokens was left out: it must be one of 64, 128, 192",
         "pair was left out",
         "gamma was left out",
     ):
@@ -68,10 +70,10 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 
 def test_a_link_leads_to_what_it_was_made_from():
-    request = PassageRequest(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
+    request = PassageRequest(replace(BASE, max_new_tokens=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
     assert PassageRequest.of_link(request.link(), Settings()) == (request, [])
     opened = PassageRequest.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
-    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
+    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.max_new_tokens) == (
         "Once upon",
         9,
         "draft",
@@ -82,9 +84,9 @@ def test_a_link_leads_to_what_it_was_made_from():
 
 def test_chosen_random_numbers_and_lengths_that_are_not_offered_are_refused():
     with pytest.raises(SettingsError, match="none on this page"):
-        PassageRequest(replace(BASE, length=64, uniforms={(0, "accept"): 0.5}))
+        PassageRequest(replace(BASE, max_new_tokens=64, uniforms={(0, "accept"): 0.5}))
     with pytest.raises(SettingsError, match="one of 64, 128, 192"):
-        PassageRequest(replace(BASE, length=65))
+        PassageRequest(replace(BASE, max_new_tokens=65))
 
 
 def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
@@ -108,7 +110,7 @@ def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
-    state = WholeTextState(PassageRequest(replace(opening(BASE), length=64)))
+    state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
     state.submit(lambda state, ticket: None)
     state.await_first(60.0)
     assert not state.busy, "the work ended without showing anything"
@@ -125,7 +127,7 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
 
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    state = WholeTextState(PassageRequest(replace(opening(BASE), length=64)))
+    state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
     before = state.shown
     with pytest.raises(Stopped):
         work.write(state, FreeTicket(40), state.question)
@@ -142,7 +144,7 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
 
 def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, monkeypatch):
     monkeypatch.setattr(work, "RUNS", 3)
-    state, first = WholeTextState(PassageRequest(replace(opening(BASE), length=64))), FreeTicket()
+    state, first = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64))), FreeTicket()
 
     def stopped(share=None, doing=None):
         if "run 3" in (doing or ""):
@@ -220,7 +222,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
     from specviz.speed.passage import load_passages
 
     found = load_passages(out.read_text(encoding="utf-8"))
-    assert {(one.settings.gamma, one.settings.length) for one in found.values()} == {(3, 8)}
+    assert {(one.settings.gamma, one.settings.max_new_tokens) for one in found.values()} == {(3, 8)}
     assert main([*words_[:-1], "-1"]) == 2
 
 

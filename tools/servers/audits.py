@@ -134,7 +134,16 @@ def audited(plan: Planned, options: argparse.Namespace) -> None:
 def _audit(server: Started, prompt: str, out: Path, plan: Planned, samples: int) -> str:
     """Run it and return its verdict."""
     command = [sys.executable, "-m", "specviz", "audit", server.address, "--model", server.model, "--prompt", prompt]
-    command += ["--length", str(LENGTH), "--samples", str(samples), "--tv", str(TV), "--temperature", str(plan.temperature)]
+    command += [
+        "--max-new-tokens",
+        str(LENGTH),
+        "--samples",
+        str(samples),
+        "--min-tv",
+        str(TV),
+        "--temperature",
+        str(plan.temperature),
+    ]
     command += ["--pair", kinds.NAME, "--dtype", "float32", "--out", str(out)]
     command += ["--body", json.dumps(server.body)] if server.body else []
     done = subprocess.run(command, cwd=kinds.ROOT, capture_output=True, text=True, check=False)

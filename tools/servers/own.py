@@ -1,7 +1,7 @@
 """A server that decodes with one named mistake, or with none, behind the protocol that OpenAI-compatible servers speak.
 
     python tools/servers/own.py --mistake R5 --port 8765
-    specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --length 3 --samples 20000 --target TARGET --draft DRAFT
+    specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --samples 20000 --target TARGET --draft DRAFT
 
 It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i) and prompts of text or ids,
 GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to be audited, not to be fast.
@@ -94,7 +94,7 @@ class Decoder:
             return [self._engine(made, prompt, settings, seed) for seed in seeds]
 
     def _arguments(self, prompt: tuple[int, ...], settings: Settings) -> Arguments:
-        key = prompt, str(replace(settings, seed=0, length=1).to_record())
+        key = prompt, str(replace(settings, seed=0, max_new_tokens=1).to_record())
         if key not in self.opened:
             if len(self.opened) >= KEPT:
                 self.opened.pop(next(iter(self.opened)))
@@ -197,7 +197,7 @@ class Api:
                 top_p=None if top_p in (None, 1, 1.0) else top_p,
                 min_p=None if min_p in (None, 0, 0.0) else min_p,
                 gamma=self.decoder.gamma,
-                length=length,
+                max_new_tokens=length,
             )
         except SpecvizError as error:
             raise Refused(str(error)) from error

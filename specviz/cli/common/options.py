@@ -85,19 +85,19 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
         "replacement; default)",
     )
     add(
-        "--nodes",
+        "--tree-budget",
         type=int,
         metavar="N",
         help=f"grow the tree where the draft is confident, up to N nodes, 1 to {NODES_MAX} (default: the fastest number on the "
         "recorded cost curve, unless --tree is given)",
     )
-    add("--drafts", type=int, metavar="N", help="for several and lookahead: number of chains, 1 to 8 (default: 2)")
-    add("--lengths", metavar="NAME", help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)")
+    add("--num-chains", type=int, metavar="N", help="for several and lookahead: number of chains, 1 to 8 (default: 2)")
+    add("--draft-length-policy", metavar="NAME", help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)")
     add("--text", metavar="TEXT", help="for retrieval and unigram: the text that they read, dorothy (default) or a text file")
-    add("--typical", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")
+    add("--typical-epsilon", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")
     add("--heads", metavar="DIR", help="for medusa: folder of heads, or hub name (default: the pair's own)")
     add("--eagle", metavar="DIR", help="for eagle: folder of a draft head, or hub name (default: the pair's own)")
-    add("--exit", metavar="DIR", help="for early-exit: folder of a trained exit, or hub name (default: the pair's own)")
+    add("--early-exit", metavar="DIR", help="for early-exit: folder of a trained exit, or hub name (default: the pair's own)")
     add(
         "--exit-layer",
         type=int,
@@ -113,7 +113,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-new-tokens",
         type=int,
-        default=_DEFAULTS.length,
+        default=_DEFAULTS.max_new_tokens,
         metavar="N",
         help=f"most tokens to generate, 1 to {LENGTH_MAX} (default: 32)",
     )
@@ -164,7 +164,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             raise SettingsError("random number", text, "given once for each position and purpose")
         uniforms[key] = u
     fields = proposer_fields(options)
-    return with_paying_nodes(settings_from(options, length=options.max_new_tokens, uniforms=uniforms, **fields))
+    return with_paying_nodes(settings_from(options, max_new_tokens=options.max_new_tokens, uniforms=uniforms, **fields))
 
 
 def settings_from(options: argparse.Namespace, **more: Any) -> Settings:
@@ -196,7 +196,7 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
         from specviz.proposers.source_texts import admit
 
         admit(options.text)
-    if options.heads or options.exit or options.eagle:
+    if options.heads or options.early_exit or options.eagle:
         from specviz.models.attachments.kinds import admit as admit_attached
 
         admit_attached(options)
@@ -217,7 +217,7 @@ def refuse_unknown(settings: Settings) -> None:
     from specviz.verification.registry import rule_of
 
     registry.named("proposer", settings.proposer, registry.PROPOSERS)
-    registry.named("lengths", settings.lengths, LENGTHS)
+    registry.named("draft-length-policy", settings.draft_length_policy, LENGTHS)
     rule_of(settings)
 
 
@@ -232,8 +232,12 @@ def in_words(settings: Settings) -> str:
     from specviz.proposers.registry import CHAINS
     from specviz.verification.registry import rule_of
 
-    if (settings.proposer, settings.rule, settings.lengths) == ("draft", "token", "fixed"):
+    if (settings.proposer, settings.rule, settings.draft_length_policy) == ("draft", "token", "fixed"):
         return ""
-    length = f", lengths {settings.lengths}" if settings.lengths != "fixed" and settings.proposer in CHAINS else ""
-    length += f", at most {settings.nodes} nodes" if settings.nodes is not None else ""
+    length = (
+        f", lengths {settings.draft_length_policy}"
+        if settings.draft_length_policy != "fixed" and settings.proposer in CHAINS
+        else ""
+    )
+    length += f", at most {settings.tree_budget} nodes" if settings.tree_budget is not None else ""
     return f"proposer {settings.proposer}{length}; rule {rule_of(settings).title}\n"

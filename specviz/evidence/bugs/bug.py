@@ -75,8 +75,10 @@ def _toy_tv(mutant: Mutant) -> float:
 
 def _distance(build: Callable[[Open, Settings], Arguments], open_: Open, settings: Settings, prompt: Sequence[int]) -> float:
     made = build(open_, settings)
-    probs = output_distribution(made.target, made.proposer, made.rule, prompt, settings.length, randomness=made.randomness)
-    return total_variation(probs, target_distribution(open_(settings)[0], prompt, settings.length))
+    probs = output_distribution(
+        made.target, made.proposer, made.rule, prompt, settings.max_new_tokens, randomness=made.randomness
+    )
+    return total_variation(probs, target_distribution(open_(settings)[0], prompt, settings.max_new_tokens))
 
 
 def on_tables(p: Probs, q: Probs) -> Open:

@@ -99,4 +99,4 @@ def greedy_draft(rule: Rule) -> Build:
 
 
 def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
-    return greedy_draft(TypicalRule(settings.typical))(open_, settings)
+    return greedy_draft(TypicalRule(settings.typical_epsilon))(open_, settings)

@@ -13,7 +13,7 @@ from specviz.settings import Settings
 
 REPLACED = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
-ONE_DRAFT_TOKEN = Settings(gamma=1, length=2)
+ONE_DRAFT_TOKEN = Settings(gamma=1, max_new_tokens=2)
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 
 
@@ -42,7 +42,7 @@ class Mistake:
 
     def under(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""
-        names = ("temperature", "top_k", "top_p", "min_p", "gamma", "length")
+        names = ("temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens")
         return replace(settings, **{name: getattr(self.settings, name) for name in names})
 
     @property
@@ -72,7 +72,7 @@ _ROWS = (
         "The draft token is drawn from the cut distribution, but it is judged by q as it was before top-k, top-p or min-p.",
         "huggingface/transformers#47932",
         "proposer",
-        settings=Settings(gamma=1, length=2, top_k=3),
+        settings=Settings(gamma=1, max_new_tokens=2, top_k=3),
     ),
     Mistake(
         "R3",
@@ -80,7 +80,7 @@ _ROWS = (
         "At temperature 0 tokens are chosen by argmax, but draft tokens are accepted or rejected by a random number and a softmax ratio.",
         "romsto/Speculative-Decoding",
         "distribution",
-        settings=Settings(gamma=1, length=2, temperature=0.0),
+        settings=Settings(gamma=1, max_new_tokens=2, temperature=0.0),
         shared=False,
     ),
     Mistake(
@@ -89,7 +89,7 @@ _ROWS = (
         "Temperature is applied to the draft's distribution and not to the target's, so the text has the distribution of another temperature.",
         "vllm-project/vllm#9834",
         "distribution",
-        settings=Settings(gamma=1, length=2, temperature=0.5),
+        settings=Settings(gamma=1, max_new_tokens=2, temperature=0.5),
     ),
     Mistake(
         "R5",
@@ -112,7 +112,7 @@ _ROWS = (
         "Every draft token of a run meets the same random number: single tokens have the right distribution, several together do not.",
         "feifeibear/LLMSpeculativeSampling",
         "randomness",
-        settings=Settings(gamma=2, length=3),
+        settings=Settings(gamma=2, max_new_tokens=3),
     ),
     Mistake(
         "R8",
@@ -128,7 +128,7 @@ _ROWS = (
         "After top-k the two distributions are lists of different tokens, but they are subtracted entry by entry.",
         "llama.cpp, examples/speculative",
         "rule",
-        settings=Settings(gamma=1, length=2, top_k=10),
+        settings=Settings(gamma=1, max_new_tokens=2, top_k=10),
     ),
     Mistake(
         "R10",
@@ -144,7 +144,7 @@ _ROWS = (
         "The target's rows are off by one, so each draft token is judged by the distribution at the position before it.",
         "romsto/Speculative-Decoding#4, vllm-project/vllm#9730, vllm-project/vllm#3951",
         "distribution",
-        settings=Settings(gamma=2, length=3),
+        settings=Settings(gamma=2, max_new_tokens=3),
     ),
     Mistake(
         "R16",
@@ -190,7 +190,7 @@ _ROWS = (
         "The next round uses random numbers that the last round already used to reject (here under block verification).",
         "derived",
         "randomness",
-        settings=Settings(gamma=2, length=5),
+        settings=Settings(gamma=2, max_new_tokens=5),
         tier="enumerated",
         shared=False,
     ),
@@ -200,7 +200,7 @@ _ROWS = (
         "Each draft token is judged by the draft's distribution at the next position.",
         "derived",
         "proposer",
-        settings=Settings(gamma=2, length=3),
+        settings=Settings(gamma=2, max_new_tokens=3),
     ),
     Mistake(
         "pass-temperature",
@@ -215,7 +215,7 @@ _ROWS = (
         "A rejected draft token is replaced, but the draft tokens after it stay, although they followed another token.",
         "derived",
         "commit",
-        settings=Settings(gamma=2, length=3),
+        settings=Settings(gamma=2, max_new_tokens=3),
         shared=False,
     ),
     Mistake(
@@ -224,7 +224,7 @@ _ROWS = (
         "When all draft tokens were accepted, no bonus token is added: the distribution stays exact, but each pass writes less.",
         "derived",
         "commit",
-        settings=Settings(gamma=2, length=3),
+        settings=Settings(gamma=2, max_new_tokens=3),
         tier="tokens per pass",
         shared=False,
     ),

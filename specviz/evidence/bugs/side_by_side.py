@@ -70,7 +70,7 @@ def written(
 ) -> Written:
     """The first ``texts`` texts of a side, of ``length`` tokens, through the engine."""
     made, randomness = side.decoder(pair)
-    opening = opening_row(ids, replace(side.settings, length=length), made.target.context)
+    opening = opening_row(ids, replace(side.settings, max_new_tokens=length), made.target.context)
     rows, found = [replace(opening, draw=number) for number in range(texts)], [[] for _ in range(texts)]
     checked = accepted = passes = 0
     while rows:

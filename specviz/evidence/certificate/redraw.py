@@ -130,7 +130,7 @@ def again(
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
     if opening_row(ids, settings, target.context).remaining != stored.plan.length:
-        return f"the settings give texts of {settings.length} tokens, but the cells are for {stored.plan.length}"
+        return f"the settings give texts of {settings.max_new_tokens} tokens, but the cells are for {stored.plan.length}"
     partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):
         return wrong

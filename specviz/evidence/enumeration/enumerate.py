@@ -88,7 +88,7 @@ def total_variation(one: dict[Text, float], other: dict[Text, float]) -> float:
 
 
 def _opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefix:
-    return opening_row(prompt, Settings(length=length), target.context)
+    return opening_row(prompt, Settings(max_new_tokens=length), target.context)
 
 
 class Enumerator(BoxCutter):

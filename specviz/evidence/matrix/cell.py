@@ -93,7 +93,7 @@ def cell_of(
         rule = rule_of(settings)
         proposer = opened(remembering, settings)[1]
         first = proposer.propose(
-            [Prefix(tuple(ids), 0, settings.length, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
+            [Prefix(tuple(ids), 0, settings.max_new_tokens, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
         )
         if why := senseless(rule, proposer, first):
             return Cell(*key, "blank", True, why)
@@ -153,9 +153,9 @@ def draw_tokens(
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
     arguments = (target, proposer, rule, randomness, eos_token_ids)
-    _, steps = chosen(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.length)
+    _, steps = chosen(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
     drafted = randomness.stream(Purpose.DRAFT, 0, 0)
-    rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist()]
+    rows = [Prefix(prompt, 0, settings.max_new_tokens - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist()]
     while rows:
         going = []
         for first in range(0, len(rows), BATCH):

@@ -41,10 +41,15 @@ COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": 
 INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer
 EFFORT = 20  # work of a cell with many samples, relative to one with few
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lines, each with its own settings
-    "draft": {"draft": {}, "draft-intersection": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
+    "draft": {
+        "draft": {},
+        "draft-intersection": {},
+        "draft-entropy": {"draft_length_policy": "entropy"},
+        "draft-gain": {"draft_length_policy": "gain"},
+    },
     "tree": {
         "tree-top": {"siblings": "top", "tree": "2-1"},
-        "tree-independent": {"siblings": "independent", "tree": "2-2", "nodes": 5},  # one node of two gets a second sibling
+        "tree-independent": {"siblings": "independent", "tree": "2-2", "tree_budget": 5},  # one node of two gets a second sibling
         "tree-distinct": {"siblings": "distinct", "tree": "2-1"},
     },
     "medusa": {
@@ -55,7 +60,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lin
         "eagle-chain": {},
         "eagle-tree": {"siblings": "distinct", "tree": "2-1"},
     },
-    "lookahead": {"lookahead-chain": {"drafts": 1}, "lookahead-tree": {"drafts": 2}},
+    "lookahead": {"lookahead-chain": {"num_chains": 1}, "lookahead-tree": {"num_chains": 2}},
 }
 
 
@@ -175,7 +180,7 @@ class Worker:
 
     def __init__(self, pair: LoadedPair, settings: Settings, tv: float):
         self.pair, self.ids = pair, pair.encode(settings.prompt)
-        self.settings = replace(settings, gamma=LENGTH, length=LENGTH + 1)
+        self.settings = replace(settings, gamma=LENGTH, max_new_tokens=LENGTH + 1)
         n = Plan.of(1, LENGTH, tv, self.alpha).needed
         self.plan = Plan.of(n, LENGTH, tv, self.alpha)
         self.column: Column | None = None

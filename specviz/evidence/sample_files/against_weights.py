@@ -36,7 +36,7 @@ def against_distribution(
             chances = np.nansum(np.log(score(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()
         said = refuse_repeats(file, chances)
     reference = decoders.reference(pair, settings, ids, on_progress=quiet)
-    plan = make_plan(len(drawn), settings.length)
+    plan = make_plan(len(drawn), settings.max_new_tokens)
     found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, on_progress)
     return report(file.name, [found], pair, settings, files=[file.describe()], said=said)
 

@@ -175,7 +175,7 @@ def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
 
 
 def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
-    """The samples as token ids, truncated to ``settings.length``, ready to be tested against a distribution.
+    """The samples as token ids, truncated to ``settings.max_new_tokens``, ready to be tested against a distribution.
 
     If a sample says that it ended by itself but has no end-of-sequence token, the token is added, provided that there is only one.
     Raises EvidenceError if a sample is too short and did not end, or continues after its end.
@@ -188,7 +188,7 @@ def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_
     if len(file.samples) < FEWEST:
         raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
     refuse_other_settings(file, settings)
-    length = settings.length
+    length = settings.max_new_tokens
     tokens = np.full((len(file.samples), length), NONE, dtype=np.int32)
     for row, (sample, stop, line) in enumerate(zip(file.samples, file.stop_reasons, file.lines, strict=True)):
         where = f"'{file.name}', line {line}"

@@ -36,7 +36,7 @@ def near_ties(
 
     settings  gamma of the comparisons with draft tokens; length  tokens of each text
     """
-    greedy = replace(settings, temperature=0.0, length=length)
+    greedy = replace(settings, temperature=0.0, max_new_tokens=length)
     known = {key: one for key, one in COMPARISONS.items() if set(_SERVED[key]) <= ways.keys()}
     found: dict[str, list[GreedyPair]] = {key: [] for key in known}
 

@@ -84,7 +84,7 @@ def compare_setups(
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
-    where, timed_settings = describe_measurement(pair), replace(settings, length=effort.tokens)
+    where, timed_settings = describe_measurement(pair), replace(settings, max_new_tokens=effort.tokens)
     where["models"] = describe_pair(pair, settings, places)
     weights = stage_seconds(probed(pair, ways, timed_settings, places[0], on_progress), places, settings.gamma, effort)
     expect(sum(weights.values()))
@@ -237,7 +237,7 @@ def timing(
             on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
 
         clock.run_until(number, told)
-        timed = {key: _timed(clock, key, settings.length) for key in ways}
+        timed = {key: _timed(clock, key, settings.max_new_tokens) for key in ways}
         yield number, timed, relative_iqr(clock.seconds((REFERENCE, ALONE)))
 
 
@@ -276,5 +276,5 @@ def written_from(pair: LoadedPair, settings: Settings, prompt: str, length: int,
     """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
     ids = pair.encode(prompt)
     refuse_too_long(pair, len(ids), length)
-    tokens, _, _ = decode_texts(pair, replace(settings, length=length), [ids] * count)
+    tokens, _, _ = decode_texts(pair, replace(settings, max_new_tokens=length), [ids] * count)
     return [(ids, tuple(row)) for row in tokens.tolist()]

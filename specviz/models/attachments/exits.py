@@ -27,7 +27,7 @@ from specviz.settings import EXIT_LAYER_MAX, Settings
 WEIGHTS = "exit.safetensors"
 BLOCKS_MAX = 8
 
-EXITS = Attachment("exit", "early exit", WEIGHTS, {"exit_layer": (1, EXIT_LAYER_MAX), "exit_blocks": (0, BLOCKS_MAX)})
+EXITS = Attachment("early_exit", "early exit", WEIGHTS, {"exit_layer": (1, EXIT_LAYER_MAX), "exit_blocks": (0, BLOCKS_MAX)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +68,15 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     if settings.exit_layer is not None and settings.exit_layer >= layers:
         raise SettingsError("exit-layer", settings.exit_layer, f"from 1 to {layers - 1}: the target has {layers} layers")
     entry = PAIRS.get(name)
-    if place := EXITS.place(settings.exit, entry.exit if entry else None):
+    if place := EXITS.place(settings.early_exit, entry.exit if entry else None):
         trained = EXITS.once(target, place, load_exit)
         if settings.exit_layer in (None, trained.layer):
             return trained
-        if settings.exit:
+        if settings.early_exit:
             raise SettingsError("exit-layer", settings.exit_layer, f"{trained.layer}, the layer that the exit in '{place}' reads")
     if settings.exit_layer is None:
         raise ModelError(
-            f"This pair has no trained exit of its own: name a layer with --exit-layer N (1 to {layers - 1}), or a folder with --exit DIR. "
+            f"This pair has no trained exit of its own: name a layer with --exit-layer N (1 to {layers - 1}), or a folder with --early-exit DIR. "
             f"The pair is {name!r}."
         )
     return bare_exit(target, settings.exit_layer)

@@ -88,8 +88,9 @@ class Attachment:
     def place(self, folder: str, own: str | None) -> str | None:
         """The folder to read: an admitted one, else the pair's own. Raises SettingsError for a folder that was not admitted."""
         if folder and folder not in self.admitted:
-            allowed = f"left out to use the pair's own, or a folder named on the command line with --{self.name} DIR"
-            raise SettingsError(self.name, folder[:60], allowed)
+            option = self.name.replace("_", "-")
+            allowed = f"left out to use the pair's own, or a folder named on the command line with --{option} DIR"
+            raise SettingsError(option, folder[:60], allowed)
         return folder or own
 
     def once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:

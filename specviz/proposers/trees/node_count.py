@@ -69,7 +69,7 @@ def recorded() -> Paying | None:
 
 def with_paying_nodes(settings: Settings) -> Settings:
     """The settings, with the fastest number of nodes if they name a tree but neither its shape nor its number of nodes."""
-    if settings.proposer not in TREES or settings.tree or settings.nodes is not None:
+    if settings.proposer not in TREES or settings.tree or settings.tree_budget is not None:
         return settings
     best = known.best(settings.proposer, settings.temperature) if (known := recorded()) else None
-    return settings if best is None else replace(settings, nodes=best.nodes)
+    return settings if best is None else replace(settings, tree_budget=best.nodes)

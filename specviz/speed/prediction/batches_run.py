@@ -33,10 +33,10 @@ def measure_batches(
     """Passes of the first pair at its settings, and the rounds that texts take with each pair.
 
     pairs    name in the record -> pair and settings, whose draft is a model; all of one shape, so that the first one's passes are true of all
-    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; runs  of the clock, at least 1
+    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.max_new_tokens`` tokens each; runs  of the clock, at least 1
     """
     first, settings = next(iter(pairs.values()))
-    prompts = [prompt for prompt, _ in cut_openings(first, text, opening, settings.length, texts)]
+    prompts = [prompt for prompt, _ in cut_openings(first, text, opening, settings.max_new_tokens, texts)]
     tell, rounds = split_progress(on_progress, {"counting rounds": 1, "passes": 1}), {}
     for number, (key, (pair, asked)) in enumerate(pairs.items()):
         counts = [decode_texts(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
@@ -58,7 +58,7 @@ def measure_batches(
         drafting=table("draft", gammas),
         rule=table("rule", gammas),
         rounds=rounds,
-        length=settings.length,
+        length=settings.max_new_tokens,
         held=CACHED_TOKENS,
         **describe_measurement(first),
     )

@@ -44,7 +44,7 @@ COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being 
 class PlanEffort:
     """How much is done for a plan.
 
-    texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow. Prompts are all continued
+    texts, opening  continuations, and tokens of the user's text before each; ``Settings.max_new_tokens`` tokens follow. Prompts are all continued
     probes          runs of the cost probes, 0 for a plan without speed
     check           whether rounds are measured as well, with other seeds
     runs, timed     of its clock, each over other texts; texts that are timed, at most
@@ -84,15 +84,15 @@ def make_plan(
         )
     own: list[tuple[Ids, Ids]] = []
     if isinstance(text, str):
-        size = len(tokenize_text(pair, text, effort.opening, settings.length))
-        own = cut_openings(pair, text, effort.opening, settings.length, effort.texts)
+        size = len(tokenize_text(pair, text, effort.opening, settings.max_new_tokens))
+        own = cut_openings(pair, text, effort.opening, settings.max_new_tokens, effort.texts)
         prompts = [prompt for prompt, _ in own]
     else:
-        prompts = encode_prompts(pair, text, settings.length)
+        prompts = encode_prompts(pair, text, settings.max_new_tokens)
         size = sum(map(len, prompts))
     longest = replace(settings, gamma=gammas[-1])
     paces = [measure_pace(make(pair, longest, prompts[0])) for make in (decode_target_only, decode_speculatively)]
-    weights = estimate_stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
+    weights = estimate_stage_seconds(*paces, settings.max_new_tokens, len(prompts), gammas, effort)
     weights |= {} if own else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
@@ -116,7 +116,7 @@ def make_plan(
         text={"name": name, "tokens": size} | _identify_text(text),
         openings=len(prompts),
         opening=effort.opening if own else 0,
-        length=settings.length,
+        length=settings.max_new_tokens,
         rows=tuple(rows),
         positions=forecast.positions(),
         **measured,

@@ -51,8 +51,10 @@ def refuse_unplanned(settings: Settings) -> None:
         raise SettingsError(
             "rule", settings.rule, f"{' or '.join(COUNTED_RULES)} for a plan: it counts what an exact rule accepts of a chain"
         )
-    if settings.lengths != "fixed":
-        raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
+    if settings.draft_length_policy != "fixed":
+        raise SettingsError(
+            "draft-length-policy", settings.draft_length_policy, "fixed for a plan: it finds the best fixed length"
+        )
 
 
 def has_same_weights(pair: LoadedPair) -> bool:
@@ -130,13 +132,13 @@ def decode_texts(
     is_speculative: bool = False,
     on_progress: ProgressCallback = ignore_progress,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
+    """Texts of ``settings.max_new_tokens`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
 
     drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
     returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)
     """
     count = len(prompts)
-    tokens, rounds = np.zeros((count, settings.length), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    tokens, rounds = np.zeros((count, settings.max_new_tokens), dtype=np.int64), np.zeros(count, dtype=np.int64)
     checked = np.zeros((count, 2), dtype=np.int64)
     for begin in range(0, count, TEXTS_PER_BATCH):
         end = min(begin + TEXTS_PER_BATCH, count)
@@ -154,7 +156,7 @@ def decode_texts(
                 row = replace(advance(row, one), past=())
                 left += [row] if row.remaining else []
             rows = left
-            on_progress((end - sum(row.remaining for row in rows) / settings.length) / count)
+            on_progress((end - sum(row.remaining for row in rows) / settings.max_new_tokens) / count)
     return tokens, rounds, checked
 
 

@@ -148,7 +148,7 @@ class CellMeasurer:
         """The settings, the places of the text with what follows them there, and with what the target writes after them."""
         size = self.size
         settings = Settings(
-            temperature=place.temperature, top_p=place.top_p, length=size.length, gamma=size.gamma, seed=self.seed
+            temperature=place.temperature, top_p=place.top_p, max_new_tokens=size.length, gamma=size.gamma, seed=self.seed
         )
         own = cut_openings(self.first, self.texts[place.kind], size.opening, size.length, size.openings)
         prompts = [prompt for prompt, _ in own]
@@ -163,7 +163,7 @@ def _measure_cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts,
     tested, accepted = checked.sum(0).tolist()
     if not tested or found is None:
         return StudyCell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
-    numbers = (predicted.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), predicted.per_pass)
+    numbers = (predicted.alpha, tested, accepted, len(own) * settings.max_new_tokens, int(count.sum()), predicted.per_pass)
     return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 

@@ -34,7 +34,7 @@ class Lesson:
         """Query parameters: of the room that is steered, else of the room that would be opened."""
         if self.steer:
             return {"steer": self.steer}
-        return self.settings.to_query() | {"prompt": self.settings.prompt, "length": str(self.settings.length)}
+        return self.settings.to_query() | {"prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Lesson, list[str]]:
@@ -45,10 +45,10 @@ class Lesson:
                 return cls(room.settings, room.steer), []
             said.append(GONE)
         plain = fitting(base)
-        if not ({"prompt", "length", *plain.to_query()} - {"pair"}) & set(query):
+        if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
             settings, unknown = known_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
             return cls(fitting(settings)), [*said, *unknown]
-        settings, left_out = linked({"length": str(LENGTH)} | dict(query))
+        settings, left_out = linked({"max_new_tokens": str(LENGTH)} | dict(query))
         settings, unknown = known_pair(settings, base)
         said += [*left_out, *unknown]
         try:
@@ -60,7 +60,7 @@ class Lesson:
 def fitting(settings: Settings) -> Settings:
     """Settings as near to these as a room decodes."""
     return Settings(
-        pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), length=LENGTH,
+        pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), max_new_tokens=LENGTH,
         temperature=settings.temperature or 1.0, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p,
         device=settings.device, dtype=settings.dtype,
     )  # fmt: skip

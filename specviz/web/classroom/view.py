@@ -145,7 +145,7 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
     asked = desk.question.settings
     form = Form("classroom", desk.turn, as_fields(asked))
     form.prompt(st.container(), hint="empty: a text begins with a start token")
-    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.length), **form.key("length"))
+    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.max_new_tokens), **form.key("max_new_tokens"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.sampling()
@@ -153,7 +153,7 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
     settings, problems = from_fields(form.raw, asked)
     lesson = desk.question
     try:
-        lesson = lesson if problems else Lesson(replace(settings, length=tokens))
+        lesson = lesson if problems else Lesson(replace(settings, max_new_tokens=tokens))
     except SettingsError as error:
         problems = [str(error)]
     notes(problems, place=top)

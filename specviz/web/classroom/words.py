@@ -153,6 +153,6 @@ def settings_line(settings: Settings) -> str:
         for name in ("top_k", "top_p", "min_p")
         if (value := getattr(settings, name)) is not None
     ]
-    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
     return ", ".join([*plain, *cuts])

@@ -11,16 +11,17 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.settings import OLD_NAMES, Settings
 from specviz.web.common.pairs import known_pair
 from specviz.web.hosting.limits import checked_text
 from specviz.web.hosting.options import options
 
 Question = TypeVar("Question")
 SERVERS = ("device", "dtype", "engine")  # settings that are the server's, not a link's
-HOSTS = (*SERVERS, "pair", "heads", "exit")  # what makes a machine load, read or fetch
+HOSTS = (*SERVERS, "pair", "heads", "early_exit")  # what makes a machine load, read or fetch
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
+    *OLD_NAMES,
     *(
         "at",
         "preset",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from specviz.settings import Settings
+from specviz.settings import Settings, update_names
 from specviz.web.common import pairs
 from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
 from specviz.web.common.page import PageState, Work
@@ -43,7 +43,7 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
         return known
     if known is not None:
         known.stop()
-    query = st.query_params.to_dict()
+    query = update_names(st.query_params.to_dict())
     state = opened(query, known)
     state.said.extend(
         [*left_to_the_host(query, state.said), *unknown_keys(query)]

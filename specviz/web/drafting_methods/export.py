@@ -36,6 +36,6 @@ def command(one: MethodComparison) -> str:
     """What measures the same rows without the page, at every temperature and top-p of it; times are those of the machine it runs on."""
     settings = one.settings
     words = ["python", "-m", "specviz", "record", "methods", *as_options(settings.pair), f"--prompt={settings.prompt}"]
-    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.length)]
+    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
     words += ["--runs", str(one.runs), "--samples", str(max(1, samples(one))), "--out", "methods.json"]
     return shlex.join(words)

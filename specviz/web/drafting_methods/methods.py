@@ -116,9 +116,7 @@ def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
     if not one.runs:
         return ""
     gamma = one.settings.gamma
-    said = (
-        f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens at gamma {gamma} are few, so the ranges are wide."
-    )
+    said = f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
     larger = next((plan for plan in plans if _same_question(plan.settings, one.settings)), None)
     timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
     if gamma not in timed:
@@ -180,7 +178,7 @@ def sized(row: MethodRow, paying: Paying | None) -> str:
         return ""
     settings = Settings.from_record(row.trace.settings)
     best = paying.best(settings.proposer, settings.temperature)
-    if best is None or best.nodes != settings.nodes:
+    if best is None or best.nodes != settings.tree_budget:
         return ""
     tried = paying.of(settings.proposer, settings.temperature)
     return (

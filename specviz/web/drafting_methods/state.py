@@ -71,7 +71,7 @@ class MethodsQuestion:
 def opening(base: Settings) -> Settings:
     """Text and pair of another page's run, under the settings that every row here has in common."""
     common = next((one.settings for one in recorded().values()), FALLBACK)
-    return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, length=LENGTH)
+    return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, max_new_tokens=LENGTH)
 
 
 class MethodsState(Findings):

@@ -77,9 +77,7 @@ def overview(state: MethodsState, one: MethodComparison) -> None:
 
 def measured_on(state: MethodsState, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = (
-        f"measured {one.date} on {machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens."
-    )
+    when = f"measured {one.date} on {machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens."
     if state.own or state.underway:
         return f"Your run, {when}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     other = recorded_with(one.settings.pair, state.pair)
@@ -129,7 +127,7 @@ def every_rule() -> None:
         return
     with st.expander("Every drafting method under every rule"):
         st.text(
-            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} reproduces it."
+            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --min-tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
         said(matrix.conclusion(record), "drafting_methods-said-matrix")

@@ -99,7 +99,7 @@ def _drawn(arms: Sequence[CellShares], looks: Sequence[Look], verdict: str) -> t
 
 def _after(one: CellShares, settings: Settings) -> str:
     """What a figure of samples shows, and the prompt that they follow."""
-    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quoted(settings.prompt)}."
 
 

@@ -44,8 +44,10 @@ class Question:
     source: str = "speculative"
 
     def __post_init__(self) -> None:
-        if self.settings.length not in LENGTHS:
-            raise SettingsError("length", self.settings.length, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page")
+        if self.settings.max_new_tokens not in LENGTHS:
+            raise SettingsError(
+                "max-new-tokens", self.settings.max_new_tokens, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page"
+            )
         if self.source not in offered():
             raise SettingsError("source", self.source, f"one of {', '.join(offered())}")
         if self.settings.edited:
@@ -60,24 +62,24 @@ class Question:
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same question."""
-        query = self.settings.to_query() | {"prompt": self.settings.prompt, "length": str(self.settings.length)}
+        query = self.settings.to_query() | {"prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
         return query if self.source == "speculative" else query | {"source": self.source}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Question, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        if not ({"prompt", "length", "source", *base.to_query()} - {"pair"}) & set(query):
-            settings, said = prompt_of(query, replace(base, uniforms={}, length=LENGTH), base)
+        if not ({"prompt", "max_new_tokens", "source", *base.to_query()} - {"pair"}) & set(query):
+            settings, said = prompt_of(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
             return cls(settings), [*([CHOSEN] if base.edited else []), *said]
-        settings, said = linked({"length": str(LENGTH)} | dict(query))
+        settings, said = linked({"max_new_tokens": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
         settings, unknown = known_pair(replace(settings, uniforms={}), base)
         said += unknown
-        if settings.length not in LENGTHS:
+        if settings.max_new_tokens not in LENGTHS:
             said.append(
-                f"The link's length was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.length}."
+                f"The link's max-new-tokens was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.max_new_tokens}."
             )
-            settings = replace(settings, length=LENGTH)
+            settings = replace(settings, max_new_tokens=LENGTH)
         try:
             return cls(settings, query.get("source", "speculative")), said
         except SettingsError as error:
@@ -200,6 +202,10 @@ def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple
     """
     settings, problems = read(raw, question.settings)
     try:
-        return (question, problems) if problems else (Question(replace(settings, length=raw["length"]), raw["source"]), [])
+        return (
+            (question, problems)
+            if problems
+            else (Question(replace(settings, max_new_tokens=raw["max_new_tokens"]), raw["source"]), [])
+        )
     except SettingsError as error:
         return question, [str(error)]

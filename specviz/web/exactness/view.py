@@ -101,8 +101,8 @@ def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
         top = st.container(key="problems")
         if form.raw["source"] != FILE:
             form.prompt(st)
-        form.raw["length"] = st.selectbox(
-            "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
+        form.raw["max_new_tokens"] = st.selectbox(
+            "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.max_new_tokens), **form.key("max_new_tokens")
         )
         form.sampling()
         left, right = st.columns(2)
@@ -167,7 +167,7 @@ def pictures(exam: Exam, kind: str) -> None:
     result = exam.shown
     end = cell_shares.rows_end(*result.arms)
     asked = exam.question.settings
-    tokens = "token" if asked.length == 1 else f"{asked.length} tokens"
+    tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
     typed = escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
     st.container(key="exactness-prompt").caption(typed)
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):

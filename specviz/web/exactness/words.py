@@ -128,7 +128,7 @@ def runs_sentence(found: SeedPValues | None) -> str:
 
 def server_hint(settings: Settings) -> str:
     """What asking a server takes, before it is asked."""
-    tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
+    tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     seconds = SERVER_SAMPLES / AT_ONCE * EACH
     return (
         f"The page asks the server {SERVER_SAMPLES:,} times to continue the text, by {tokens} each, {AT_ONCE} requests at a time: about {seconds:.0f} s "
@@ -140,7 +140,7 @@ def server_hint(settings: Settings) -> str:
 def command(exam: Exam) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = exam.question.settings, exam.question.source, Settings()
-    options: list[Any] = ["--length", settings.length, "--samples", max(exam.shown.n, 10_000)]
+    options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(exam.shown.n, 10_000)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]

@@ -159,7 +159,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
 
     settings = exam.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
-    manner = Manner(max_tokens=settings.length, model=who.model, **same)
+    manner = Manner(max_tokens=settings.max_new_tokens, model=who.model, **same)
     if exam.kept is None or exam.kept[0] != who:
         exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
     folder = Path(exam.kept[1].name)
@@ -175,7 +175,15 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
     finally:
         endpoint.close()
     command = ["specviz", "audit", who.url, *(["--model", who.model] if who.model else []), "--prompt", settings.prompt]
-    command += ["--length", settings.length, "--samples", who.samples, "--seed", settings.seed, *as_options(settings.pair)]
+    command += [
+        "--max-new-tokens",
+        settings.max_new_tokens,
+        "--samples",
+        who.samples,
+        "--seed",
+        settings.seed,
+        *as_options(settings.pair),
+    ]
     command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
     report = judging.judge(
         read(folder / arm.file),

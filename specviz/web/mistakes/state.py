@@ -26,7 +26,7 @@ GAME = {
     "top_p": None,
     "min_p": None,
     "gamma": 2,
-    "length": 3,
+    "max_new_tokens": 3,
 }  # of a hidden mistake; they tell nothing about it
 HIDEABLE = tuple(
     one.id
@@ -103,7 +103,7 @@ class Case:
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)
         said = [*([CHOSEN] if base.edited and "prompt" not in query else []), *left_out, *unknown]
-        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "uniforms"} & set(query)):
+        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
             return cls(settings, query.get("mistake", FIRST)), said

@@ -210,7 +210,7 @@ def curve_sentence(curve: DistanceCurve, trial: Trial) -> str:
         return said
     if not any(right for right, _ in curve.tv):
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
-    length = trial.question.settings.length
+    length = trial.question.settings.max_new_tokens
     of = f" of {'1 token' if length == 1 else f'{length} tokens'}"
     if same == n:
         return f"The two rules wrote the same in all {n:,} samples. {said}"

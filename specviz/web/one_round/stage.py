@@ -11,7 +11,7 @@ from typing import Any
 from specviz.figures.narration import BUSY, checked, motions, number, ordinal, quotient, rejected_at
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.models.pairs.names import places_of
-from specviz.settings import read_uniform
+from specviz.settings import read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
 from specviz.web.one_round.notes import NOTES
 
@@ -60,7 +60,7 @@ def open_ended(trace: Trace) -> bool:
     """Whether the run could go on."""
     if not trace.rounds:
         return True
-    full = len(trace.output_ids) >= trace.settings.get("length", float("inf"))
+    full = len(trace.output_ids) >= update_names(trace.settings).get("max_new_tokens", float("inf"))
     return trace.rounds[-1].ending.kind in ("residual", "bonus") and not full
 
 

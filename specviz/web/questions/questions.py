@@ -161,7 +161,7 @@ def faster_draft(one: MethodComparison) -> Question:
         describe_interval(one.runs),
         b,
     )
-    most, length = one.settings.gamma + 1, one.settings.length
+    most, length = one.settings.gamma + 1, one.settings.max_new_tokens
     whole = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
     cut = f" ({most}, but the last round of a text is cut short)" if whole and length % most else ""
     measured = f"{_ms(small)} per token with A, {_ms(same)} with B"

@@ -106,7 +106,7 @@ def conditions(settings: Settings) -> str:
         [
             *parts,
             drafted,
-            f"{'1 token' if settings.length == 1 else f'{settings.length} tokens'} per sample",
+            f"{'1 token' if settings.max_new_tokens == 1 else f'{settings.max_new_tokens} tokens'} per sample",
             f"seed {settings.seed}",
         ]
     )

@@ -17,7 +17,7 @@ GAMMAS = tuple(range(1, 7))
 
 def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
-    settings = replace(question.settings, gamma=GAMMAS[-1], length=LENGTH)
+    settings = replace(question.settings, gamma=GAMMAS[-1], max_new_tokens=LENGTH)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.speed.prediction.plan_run import PlanEffort, make_plan
 

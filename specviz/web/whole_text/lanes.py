@@ -55,7 +55,7 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
 def _end(one: Passage, lane: Lane, done: bool) -> float:
     """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
     tokens = len(lane.trace.output_ids)
-    return lane.seconds * one.settings.length / tokens if tokens and not done else lane.seconds
+    return lane.seconds * one.settings.max_new_tokens / tokens if tokens and not done else lane.seconds
 
 
 def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def texts_sentence(one: Passage) -> str:
 
 def ended(one: Passage) -> str:
     """Where a text is shorter than was asked for, and why; empty where both have their length."""
-    asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
+    asked, counts = one.settings.max_new_tokens, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
     if len(short) == 2 and counts[TARGET_ONLY] == counts[SPECULATIVE]:
         return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_why(one, TARGET_ONLY)}."

@@ -17,9 +17,9 @@ from specviz.web.common.pairs import known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH = 128  # tokens, until somebody chooses
-FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=FASTEST_GAMMA)
+FALLBACK = Settings(prompt="Once upon a time", max_new_tokens=LENGTH, gamma=FASTEST_GAMMA)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what makes a text's distribution besides pair and prompt
-READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "length")  # of a link
+READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "max_new_tokens")  # of a link
 ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 
 
@@ -59,14 +59,14 @@ class PassageRequest:
     settings: Settings
 
     def __post_init__(self) -> None:
-        if self.settings.length not in LENGTHS:
-            raise SettingsError("length", self.settings.length, ALLOWED)
+        if self.settings.max_new_tokens not in LENGTHS:
+            raise SettingsError("max-new-tokens", self.settings.max_new_tokens, ALLOWED)
         if self.settings.edited:
             raise SettingsError("uniforms", sorted(self.settings.uniforms), "none on this page")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return {**self.settings.to_query(), "prompt": self.settings.prompt, "length": str(self.settings.length)}
+        return {**self.settings.to_query(), "prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
@@ -78,16 +78,16 @@ class PassageRequest:
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
         settings, unknown = known_pair(settings, base)
         said += unknown
-        if settings.length not in LENGTHS:
-            said.append(f"The link's length was left out: it must be {ALLOWED}, got {settings.length}.")
-            settings = replace(settings, length=LENGTH)
+        if settings.max_new_tokens not in LENGTHS:
+            said.append(f"The link's max-new-tokens was left out: it must be {ALLOWED}, got {settings.max_new_tokens}.")
+            settings = replace(settings, max_new_tokens=LENGTH)
         return cls(settings), said
 
 
 def opening(base: Settings) -> Settings:
     """Text, pair, sampling and seed of another page's run; the chain of the draft under the token rule."""
-    same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "length")}
-    return Settings(gamma=FASTEST_GAMMA, length=LENGTH, **same)
+    same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "max_new_tokens")}
+    return Settings(gamma=FASTEST_GAMMA, max_new_tokens=LENGTH, **same)
 
 
 class WholeTextState(Findings):

@@ -73,7 +73,9 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     form = Form("whole_text", state.turn, as_fields(request.settings))
     text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
     form.prompt(text)
-    length = size.segmented_control("Tokens", LENGTHS, default=request.settings.length, required=True, **form.key("length"))
+    length = size.segmented_control(
+        "Tokens", LENGTHS, default=request.settings.max_new_tokens, required=True, **form.key("max_new_tokens")
+    )
     place = go.container()
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
@@ -83,7 +85,9 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         st.caption("To share this text, copy the address of the page.")
     settings, problems = from_fields(form.raw, request.settings)
     try:
-        request = request if problems else PassageRequest(replace(settings, length=length or request.settings.length))
+        request = (
+            request if problems else PassageRequest(replace(settings, max_new_tokens=length or request.settings.max_new_tokens))
+        )
     except SettingsError as error:
         problems = [str(error)]
     notes(problems, place=top)

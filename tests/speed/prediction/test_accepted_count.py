@@ -113,7 +113,7 @@ def test_a_constant_acceptance_rate_gives_the_papers_equation_on_a_long_text():
 @pytest.mark.parametrize("proposer", ("draft", "ngram", "unigram"))
 def test_greedy_rounds_are_predicted_text_by_text(pair, proposer):
     """At temperature 0 nothing is random: the decoder makes exactly the rounds that were counted without it."""
-    settings = Settings(temperature=0.0, length=24, proposer=proposer)
+    settings = Settings(temperature=0.0, max_new_tokens=24, proposer=proposer)
     prompts = [prompt for prompt, _ in cut_openings(pair, TEXT, 8, 24, 6)]
     tokens, _, _ = decode_texts(pair, settings, prompts)
     found = measure_acceptance(pair, settings, list(zip(prompts, tokens, strict=True)), 4)
@@ -126,6 +126,12 @@ def test_greedy_rounds_are_predicted_text_by_text(pair, proposer):
 
 
 def test_what_the_identity_does_not_cover_is_refused():
-    for wrong in ({"proposer": "tree"}, {"rule": "k-seq"}, {"rule": "typical"}, {"lengths": "gain"}, {"proposer": "medusa"}):
+    for wrong in (
+        {"proposer": "tree"},
+        {"rule": "k-seq"},
+        {"rule": "typical"},
+        {"draft_length_policy": "gain"},
+        {"proposer": "medusa"},
+    ):
         with pytest.raises(SettingsError, match="plan"):
             refuse_unplanned(Settings(**wrong))

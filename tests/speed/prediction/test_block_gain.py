@@ -142,7 +142,7 @@ def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length
 @pytest.mark.slow
 def test_on_the_shipped_pair_the_measured_gain_is_the_counted_one():
     """128 texts of 64 tokens each way, gamma 4: the middle 95% of resamples is 3.92 errors wide, and the two differ by at most five, below 0.25."""
-    settings = Settings(gamma=4, length=64, rule="block")
+    settings = Settings(gamma=4, max_new_tokens=64, rule="block")
     plan = make_plan(
         load_pair("storybook"), settings, TEXTS["dorothy"].read_text(), (4,), PlanEffort(texts=128, probes=0, check=True)
     )

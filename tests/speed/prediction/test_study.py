@@ -89,7 +89,7 @@ def test_at_temperature_0_the_prediction_is_what_is_measured(small):
 def test_statistics_of_greedy_distributions_are_all_one_number(pair):
     """One-hot distributions: the overlap, both divergences and the agreement say whether two tokens are one."""
     own = cut_openings(pair, TEXTS["bedtime"], 8, 16, 3)
-    found, _ = compute_statistics(pair, Settings(temperature=0.0, length=16), own)
+    found, _ = compute_statistics(pair, Settings(temperature=0.0, max_new_tokens=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
     assert found["entropy_p"] == found["entropy_q"] == 0.0
 

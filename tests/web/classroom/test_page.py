@@ -49,7 +49,7 @@ def html(app: AppTest) -> list[str]:
 
 
 def test_the_page_opens_without_torch():
-    found = first_paint("classroom", {"prompt": "A bear", "length": "3"})
+    found = first_paint("classroom", {"prompt": "A bear", "max_new_tokens": "3"})
     assert found["errors"] == 0 and not found["heavy"] and found["prompt"] == "A bear" and "Open a room" in found["buttons"]
 
 
@@ -58,7 +58,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
     app = pressed(app, "classroom-open")
     steer = app.session_state["classroom"].question.steer
     room = rooms.store.steered(steer)
-    assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.length) == (2, 2)
+    assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.max_new_tokens) == (2, 2)
     assert "0 students in. No task yet." in said(app) and room.steer not in "".join(html(app))
     short = rooms.store.room(room.code).short
     assert short and any(short in one for one in html(app)), "the code is in sight as soon as the room is open"
@@ -194,15 +194,15 @@ def test_the_worksheet_is_a_pdf_for_each_seed_and_its_answers_are_another():
 
 
 def test_a_room_is_offered_under_settings_that_it_can_decode():
-    wild = Settings(prompt="a", gamma=16, temperature=0.0, proposer="tree", length=400, uniforms={(0, "accept"): 0.5})
+    wild = Settings(prompt="a", gamma=16, temperature=0.0, proposer="tree", max_new_tokens=400, uniforms={(0, "accept"): 0.5})
     near = fitting(wild)
     assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (GAMMA, 1.0, "draft", {}) and Lesson(near)
     with pytest.raises(SettingsError):
         Lesson(wild)
     lesson, left_out = Lesson.of_link({"prompt": "b", "gamma": "16"}, wild)
     assert lesson.settings.gamma == GAMMA and any("gamma" in one for one in left_out)
-    again, left_out = Lesson.of_link(Lesson(replace(near, gamma=3, length=4)).link(), wild)
-    assert (again.settings.gamma, again.settings.length, left_out) == (3, 4, [])
+    again, left_out = Lesson.of_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).link(), wild)
+    assert (again.settings.gamma, again.settings.max_new_tokens, left_out) == (3, 4, [])
 
 
 @pytest.mark.parametrize(

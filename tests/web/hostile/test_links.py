@@ -84,7 +84,7 @@ HOSTS = {  # key -> values that would cost the host something, or show what it h
     "dtype": ("float64", "bfloat16", "int8"),
     "pair": ("owner/big|owner/small", "/etc|/root", "../../models|../../models", "https://example.com/a|b", "|", "a|b|c"),
     "heads": ("/etc", "owner/heads"),
-    "exit": ("/etc", "owner/exit"),
+    "early_exit": ("/etc", "owner/exit"),
 }
 
 

@@ -46,7 +46,7 @@ def test_the_longest_line_is_read_and_one_more_byte_is_not():
 
 def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     serve(mode="hosted")
-    exam = Exam(Question(Settings(length=2), FILE), Queue())
+    exam = Exam(Question(Settings(max_new_tokens=2), FILE), Queue())
     took(exam, upload(line(prompt="x" * 9000)))
     assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
     assert exam.report is None

@@ -157,7 +157,7 @@ def test_no_page_takes_them_from_its_address(serve):
     state = OneRoundState(None)
     state.open_link(LINK)
     question, said = Question.of_link(LINK, Settings())
-    asked, _ = PassageRequest.of_link(LINK | {"length": "64"}, Settings())
+    asked, _ = PassageRequest.of_link(LINK | {"max_new_tokens": "64"}, Settings())
     for settings in (state.request.settings, question.settings, asked.settings):
         assert (settings.device, settings.dtype, settings.prompt) == ("auto", "auto", "Once upon")
     for sentences in (state.request.said, said):
