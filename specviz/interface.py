@@ -23,7 +23,7 @@ from specviz.evidence.sampled import SampleEffort, sampled_and_tested
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import describe_run
 from specviz.export import folder as exports
-from specviz.export.report import package
+from specviz.export.report import build_report_package
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.lent import lent
@@ -160,7 +160,7 @@ class Verification:
         Raises SettingsError for a folder that holds anything but an earlier export.
         """
         place = Path(folder)
-        exports.write(place, package(self.record).files())
+        exports.write(place, build_report_package(self.record).files())
         return place
 
 

@@ -27,11 +27,12 @@ from specviz.speed.prediction.plan import SpeedPlan
 from specviz.speed.prediction.plans import load_plans
 from specviz.speed.prediction.study import Study
 from specviz.trace import Trace
-from specviz.web.drafting_methods.package import drafting_methods
-from specviz.web.exactness.package import break_it, exact
+from specviz.web.drafting_methods.export import build_drafting_methods_package
+from specviz.web.exactness.export import build_exactness_package
+from specviz.web.mistakes.export import build_mistakes_package
 from specviz.web.one_round.package import one_round, one_token
-from specviz.web.serving_limits.package import serving_limits
-from specviz.web.speed.package import how_fast
+from specviz.web.serving_limits.export import build_serving_limits_package
+from specviz.web.speed.export import build_speed_package
 from specviz.web.speed.surface import Spot
 from specviz.web.whole_text.package import whole_text
 
@@ -100,17 +101,17 @@ def packages() -> dict[str, Package]:
     sections = ((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
     one = passage.load_passages(text("passage"))[DISTRIBUTION]
     return {
-        "report": of_report.package(report()),
-        "exactness": exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
-        "mistakes": break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
+        "report": of_report.build_report_package(report()),
+        "exactness": build_exactness_package(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
+        "mistakes": build_mistakes_package(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
         "one_round": one_round(trace, 0, {}, trace.models),
         "one_token": one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
-        "speed": how_fast(plans[PLAN], SAID, *sections),
-        "drafting_methods": drafting_methods(
+        "speed": build_speed_package(plans[PLAN], SAID, *sections),
+        "drafting_methods": build_drafting_methods_package(
             methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "serving_limits": serving_limits(setups.from_json(text("setups")), ARM, SAID),
+        "serving_limits": build_serving_limits_package(setups.from_json(text("setups")), ARM, SAID),
     }
 
 

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.audit.arms import described
     from specviz.evidence.sample_files.reading import read
     from specviz.export.folder import writable, write
-    from specviz.export.report import package
+    from specviz.export.report import build_report_package
 
     settings = settings_of(options)
     folder = options.out or Path(folder_of(options.url))
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
         against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = described(report, records)
-    write(folder / "certificate", package(report).files())
+    write(folder / "certificate", build_report_package(report).files())
     show(report, options, judging.text)
     told(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]

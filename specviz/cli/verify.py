@@ -115,9 +115,9 @@ def run(options: argparse.Namespace) -> int:
         record, saved = sampled_and_tested(load(settings), settings, options)
     if options.out:
         from specviz.export.folder import write
-        from specviz.export.report import package
+        from specviz.export.report import build_report_package
 
-        write(options.out, package(record).files())
+        write(options.out, build_report_package(record).files())
     if saved is not None:
         saved.forget()
     show(record, options, as_text)

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -115,6 +115,25 @@ class Package:
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {f"{self.stem}.zip": zipped(found, self.stem)}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOffer:
+    """What a page offers for export.
+
+    stem  of the zip's name; names  of the files that ``build`` will hold, none: there is nothing to export yet
+    note  a sentence about what is exported, plain text
+    """
+
+    stem: str
+    names: Sequence[str] = ()
+    build: Callable[[], Package] | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, package: Package, note: str = "") -> ExportOffer:
+        """Offer a package that is made of records at hand."""
+        return cls(package.stem, package.names, lambda: package, note)
 
 
 def as_json(value: Any) -> bytes:

@@ -26,7 +26,7 @@ CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low
 TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
 
 
-def package(record: Mapping[str, Any]) -> Package:
+def build_report_package(record: Mapping[str, Any]) -> Package:
     """A report as what leaves the app."""
     answers, pieces = record["answers"], record.get("pieces", {})
     pictures = {}

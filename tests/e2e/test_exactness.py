@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.state import recorded_samples
 from tests.browser import at_rest, resize
 from tests.e2e.conftest import laptop, serving
 from tests.e2e.crowd import Visitor, opened_at_once

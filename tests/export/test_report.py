@@ -59,11 +59,11 @@ def record():
 
 @pytest.fixture(scope="module")
 def found(record):
-    return bundle.package(record).files()
+    return bundle.build_report_package(record).files()
 
 
 def test_the_same_report_gives_the_same_bytes(record, found):
-    again = bundle.package(json.loads(json.dumps(record))).files()
+    again = bundle.build_report_package(json.loads(json.dumps(record))).files()
     assert list(found) == list(again)
     assert [name for name in found if found[name] != again[name]] == []
 
@@ -239,6 +239,6 @@ def test_what_cannot_be_written_is_said_before_anything_is_drawn(tmp_path, capsy
 def test_a_report_without_cells_has_tests_and_no_histogram():
     record = made()
     record["answers"][0] |= {"cells": [], "detectable_tv": None}
-    found = bundle.package(record)
+    found = bundle.build_report_package(record)
     assert list(found.pictures) == ["tests-1-shared-distributions"]
     assert rows({"cells.csv": found.file("cells.csv")}, "cells.csv") == []

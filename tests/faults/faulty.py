@@ -35,18 +35,18 @@ if "clock" in faults:
 def use_up_memory() -> None:
     import numpy
 
-    from specviz.web.sampling import sampling
+    from specviz.web.sampling import work
 
-    draw = sampling.draw
-    sampling.draw = lambda state, ticket, count, *others, **more: (
+    draw = work.draw
+    work.draw = lambda state, ticket, count, *others, **more: (
         numpy.empty(1 << 46) if count > 100_000 else draw(state, ticket, count, *others, **more)
     )
 
 
 def hold(place: Path) -> None:
-    from specviz.web.sampling import sampling
+    from specviz.web.sampling import work
 
-    draw = sampling.draw
+    draw = work.draw
 
     def held(state, ticket, count, *others, **more):
         while count > 100_000 or not (place / "go").exists():
@@ -54,7 +54,7 @@ def hold(place: Path) -> None:
             time.sleep(0.02)
         return draw(state, ticket, count, *others, **more)
 
-    sampling.draw = held
+    work.draw = held
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     assert not app.exception and exam.result.n >= 10_000, exam.notices
     verdicts = [look.verdict for (look,) in exam.result.looks]
     assert "rejected" not in verdicts and verdicts[-1] == "consistent" and exam.result.engine == 100
-    assert len(exact_export.offer(exam).make().file("cells.csv").splitlines()) > 2
+    assert len(exact_export.build_offer(exam).make().file("cells.csv").splitlines()) > 2
 
     text = " ".join(TEXT * 3)
     app = opened("speed", pair, text=text)
@@ -112,5 +112,5 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
         return
     assert plan.own and not app.exception, plan.notices
     assert [row.gamma for row in plan.shown.rows] == [1, 2, 3] and plan.shown.settings.pair == pair and plan.shown.positions
-    record = json.loads(speed_export.offer(plan).make().files()["plan.json"])
+    record = json.loads(speed_export.build_offer(plan).make().files()["plan.json"])
     assert record["settings"]["pair"] == pair and record["models"]["draft"]["family"] == family

@@ -337,7 +337,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     import io
 
     state = MethodsState(MethodsQuestion(opening(BASE), "1", "tree"))
-    package = export.offer(state).make()
+    package = export.build_offer(state).make()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(DRAFTING_METHODS)
@@ -351,7 +351,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     ]
     assert [float(one["written"]) for one in lines] == list(first.written)
     gains = list(csv.DictReader(io.StringIO(package.file("block-gain.csv").decode("utf-8-sig"))))
-    plan = web.block_gain()
+    plan = web.recorded_block_gain()
     assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
     assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
     cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
@@ -377,7 +377,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
     parser = argparse.ArgumentParser()
     record.arguments(parser)
-    found = parser.parse_args(shlex.split(export.command(shown))[4:])
+    found = parser.parse_args(shlex.split(export.methods_command(shown))[4:])
     assert (found.what, found.prompt, found.runs, found.samples) == (
         "methods",
         shown.settings.prompt,

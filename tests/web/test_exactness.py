@@ -23,7 +23,7 @@ from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Exam, Question, another
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import Queue
-from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.state import recorded_samples
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 

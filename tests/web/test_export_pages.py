@@ -26,7 +26,7 @@ from specviz.export.manifest import facts
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.frame import PAGES
-from specviz.web.exactness.package import exact
+from specviz.web.exactness.export import build_exactness_package
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
 from specviz.web.one_round.package import one_round, one_token
 from specviz.web.one_token.distributions import Panel, panels
@@ -54,7 +54,9 @@ def package(**more):
     said = facts(
         SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exactness", {"prompt": "x"}, ["python -m specviz"], n=1000
     )
-    return exact(SETTINGS, (FILLING, replace(FILLING, name="Target-only sampling")), (), FLAT, "Consistent.", said | more)
+    return build_exactness_package(
+        SETTINGS, (FILLING, replace(FILLING, name="Target-only sampling")), (), FLAT, "Consistent.", said | more
+    )
 
 
 @pytest.fixture(scope="module")

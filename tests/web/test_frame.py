@@ -22,7 +22,7 @@ from specviz.figures.pages import APPLY, CHECK, LEARN, following
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
-from specviz.web.common import download, frame, links, session, untrusted
+from specviz.web.common import frame, links, session, untrusted
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.visitors import unmasked
 from specviz.web.jobs import warmup
@@ -125,9 +125,8 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
     def asked(*_, **__):
         raise AssertionError("an export was built unasked")
 
-    for name in ("ready", "Offer"):
-        monkeypatch.setattr(download, name, asked)
-    monkeypatch.setattr("specviz.export.package.Package.__init__", asked)
+    for name in ("Package", "ExportOffer"):
+        monkeypatch.setattr(f"specviz.export.package.{name}.__init__", asked)
     monkeypatch.setattr("specviz.records.versions", asked)
     app = opened(page)
     assert not app.exception and not app.get("download_button")

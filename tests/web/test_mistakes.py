@@ -29,8 +29,8 @@ from specviz.web.common.two_texts import whole_word
 from specviz.web.jobs import cache
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import HIDDEN, Case
-from specviz.web.sampling.sampling import MOST_SLOW
-from specviz.web.sampling.verdict import times
+from specviz.web.sampling.state import MOST_SLOW
+from specviz.web.sampling.words import times
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 

@@ -15,7 +15,7 @@ from specviz.settings import Settings
 from specviz.web.jobs.queue import Stopped
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
-from specviz.web.sampling.sampling import MOST_SLOW
+from specviz.web.sampling.state import MOST_SLOW
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)

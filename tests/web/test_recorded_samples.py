@@ -17,8 +17,8 @@ from specviz.web.jobs import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, Case, Trial
-from specviz.web.sampling.recorded_samples import recorded_samples
-from specviz.web.sampling.verdict import told
+from specviz.web.sampling.state import recorded_samples
+from specviz.web.sampling.words import told
 from tests.pages import FreeTicket, first_paint
 
 FIRST = Settings.from_record(cache.recording().settings)

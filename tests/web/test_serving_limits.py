@@ -235,7 +235,7 @@ def test_a_text_too_long_is_a_sentence_on_the_page(ready):
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
     visit = SetupsState(SetupsQuestion(Settings()), Queue())
-    package = export.offer(visit).make()
+    package = export.build_offer(visit).make()
     assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
         package.names
     )
@@ -244,7 +244,7 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
         len(shown.near_ties.seen(key).parted) for key in shown.near_ties.comparisons
     )
-    words = export.command(shown).split()
+    words = export.setups_command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words
 
 

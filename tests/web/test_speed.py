@@ -314,7 +314,7 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
     state = SpeedState(SpeedQuestion(shown_text()), Queue())
-    package = export.offer(state).make()
+    package = export.build_offer(state).make()
     figures_ = (
         "tokens.svg",
         "acceptance-over-temperature.pdf",
@@ -330,7 +330,7 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
         PLAN_GAMMAS
     )
-    words = export.command(shown).split()
+    words = export.plan_command(shown).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 

@@ -7,24 +7,23 @@ from functools import partial
 from specviz.classroom.records import Room, Task
 from specviz.classroom.tally import ClassSamples
 from specviz.export.manifest import facts
-from specviz.export.package import Package
+from specviz.export.package import ExportOffer, Package
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall, settings_of
 from specviz.web.classroom.package import Found, classroom
 from specviz.web.classroom.state import Lesson
-from specviz.web.common.download import Offer
 from specviz.web.jobs import cache
-from specviz.web.sampling.verdict import RULE
+from specviz.web.sampling.words import RULE
 
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
 
 
-def offer(hall: Hall, room: Room) -> Offer:
+def offer(hall: Hall, room: Room) -> ExportOffer:
     """What can be exported of a room as it stands; nothing before a task has something to show."""
     found = tuple(one for one in map(partial(_found, hall), hall.store.tasks(room.code)) if one.shown)
     if not found:
-        return Offer("classroom", said=EMPTY)
-    return Offer("classroom", classroom(found, {}).names, partial(room_package, room, found))
+        return ExportOffer("classroom", note=EMPTY)
+    return ExportOffer("classroom", classroom(found, {}).names, partial(room_package, room, found))
 
 
 def _found(hall: Hall, task: Task) -> Found:

@@ -402,7 +402,7 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
 
 def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
     from specviz.classroom.cells import Cells
-    from specviz.web.sampling.sampling import exact_cells
+    from specviz.web.sampling.work import exact_cells
 
     exact = exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": Cells(exact.shown, exact.looks).to_record()}
@@ -419,7 +419,7 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     answer = luck.randrange(len(offered) + 1)
     mistake = offered[answer] if answer < len(offered) else None
     under = replace(settings, **GAME)
-    from specviz.web.sampling.sampling import exact_cells
+    from specviz.web.sampling.work import exact_cells
 
     exact = exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids

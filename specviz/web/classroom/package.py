@@ -15,7 +15,7 @@ from specviz.export.package import Package, Picture, Rows, quoted
 from specviz.figures import cell_shares
 from specviz.settings import Settings
 from specviz.web.classroom import charts
-from specviz.web.exactness.package import CELLS, cells_of
+from specviz.web.sampling.export import CELLS, cell_rows
 
 PREDICTIONS = ("said", "min_1_p_q")
 VOTES = ("option", "right", "before", "after")
@@ -96,7 +96,7 @@ def _bars(shares: CellShares, title: str) -> Picture:
 
 
 def _cells(shares: CellShares) -> Rows:
-    return CELLS, ([shares.name, quoted(row[0]), *row[1:]] for row in cells_of(shares))
+    return CELLS, ([shares.name, quoted(row[0]), *row[1:]] for row in cell_rows(shares))
 
 
 def _counts(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:

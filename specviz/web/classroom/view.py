@@ -31,7 +31,7 @@ from specviz.web.common.links import unknown_keys
 from specviz.web.common.markdown import ALL, escaped
 from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
-from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.state import recorded_samples
 
 LEDE = (
     "Let a class test with its own samples whether speculative decoding is exact: every student draws some on a phone, and together they are "

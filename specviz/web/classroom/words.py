@@ -9,7 +9,7 @@ from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.figures.narration import number
 from specviz.settings import Settings
-from specviz.web.sampling.verdict import counted
+from specviz.web.sampling.words import counted
 
 TITLES = {"predict": "Predict", "sample": "Sample", "vote": "Which mistake?", "race": "Race"}
 BEGINS = {

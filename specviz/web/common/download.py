@@ -7,13 +7,12 @@ as all work is. What is built closes over frozen records, never over a session: 
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.export.package import Package
+from specviz.export.package import ExportOffer
 from specviz.web.common import session
 from specviz.web.jobs.queue import Ticket, shared
 
@@ -25,25 +24,7 @@ HOLDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a page has to export.
-
-    stem   of the zip's name; names  of the files that ``make`` will hold, none: there is nothing to export yet
-    said   a sentence about what is exported, text and nothing else
-    """
-
-    stem: str
-    names: Sequence[str] = ()
-    make: Callable[[], Package] | None = None
-    said: str = ""
-
-
-def ready(package: Package, said: str = "") -> Offer:
-    return Offer(package.stem, package.names, lambda: package, said)
-
-
-def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = lambda: None, known: bool = True) -> None:
+def fold(page: str, offered: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, known: bool = True) -> None:
     """The button and its fold.
 
     page     whose widgets these are; offered  called once the fold is open: what there is to export
@@ -59,15 +40,15 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
         files(page, offered())
 
 
-def files(page: str, offer: Offer) -> None:
+def files(page: str, offer: ExportOffer) -> None:
     """What stands in the fold: the zip of everything, and each file by itself."""
     visitor = session.visitor()
 
     def file(name: str) -> Callable[[], bytes]:
-        return lambda: built(lambda ticket: offer.make().file(name), visitor, page)
+        return lambda: built(lambda ticket: offer.build().file(name), visitor, page)
 
-    if offer.said:
-        st.container(key="export-said").text(offer.said)
+    if offer.note:
+        st.container(key="export-said").text(offer.note)
     st.download_button(
         "Everything, one zip", file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
         key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,

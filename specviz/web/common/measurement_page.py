@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from specviz.export.package import ExportOffer
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import notes
@@ -45,7 +46,7 @@ def prompt_and_choice(
 
 
 def run(
-    name: str, state: Findings, question: Any, problems: list[str], offer: Callable[[Any], download.Offer],
+    name: str, state: Findings, question: Any, problems: list[str], offer: Callable[[Any], ExportOffer],
     label: str, work: Work, about: str, place: Any = None,
 ) -> None:  # fmt: skip
     """What follows the fields: what is wrong with them, the export, the button that measures, and its progress.

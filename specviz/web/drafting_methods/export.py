@@ -2,40 +2,123 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from specviz.export.manifest import facts
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
 from specviz.models.pairs.names import as_options
-from specviz.speed.methods import MethodComparison
-from specviz.web.common.download import Offer, ready
+from specviz.speed.methods import MethodComparison, dump_comparisons
+from specviz.speed.prediction.plan import SpeedPlan
+from specviz.web.drafting_methods import block_gain
+from specviz.web.drafting_methods import matrix as all_rules
 from specviz.web.drafting_methods import methods as figures
-from specviz.web.drafting_methods.package import drafting_methods
-from specviz.web.drafting_methods.state import MethodsState, block_gain, recorded_matrix
+from specviz.web.drafting_methods.state import MethodsState, recorded_block_gain, recorded_matrix
 
 
-def offer(state: MethodsState) -> Offer:
+def build_offer(state: MethodsState) -> ExportOffer:
     """What can be exported; nothing until there is a comparison."""
     one = state.shown
     if one is None:
-        return Offer("drafting-methods")
+        return ExportOffer("drafting-methods")
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = facts(
-        one.settings, one.models, "drafting_methods", link, [command(one)], n=samples(one), turns=one.runs,
+        one.settings, one.models, "drafting_methods", link, [methods_command(one)], n=count_samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    package = drafting_methods(one, state.question.choice, said, block_gain(), recorded_matrix())
-    return ready(package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”.")
+    package = build_drafting_methods_package(one, state.question.choice, said, recorded_block_gain(), recorded_matrix())
+    return ExportOffer.of(package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”.")
 
 
-def samples(one: MethodComparison) -> int:
+def count_samples(one: MethodComparison) -> int:
     """First tokens drawn of a row; 0 where no row could run."""
     return max((row.first.n for row in one.rows if row.first), default=0)
 
 
-def command(one: MethodComparison) -> str:
+def methods_command(one: MethodComparison) -> str:
     """What measures the same rows without the page, at every temperature and top-p of it; times are those of the machine it runs on."""
     settings = one.settings
     words = ["python", "-m", "specviz", "record", "methods", *as_options(settings.pair), f"--prompt={settings.prompt}"]
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
-    words += ["--runs", str(one.runs), "--samples", str(max(1, samples(one))), "--out", "methods.json"]
+    words += ["--runs", str(one.runs), "--samples", str(max(1, count_samples(one))), "--out", "methods.json"]
     return shlex.join(words)
+
+
+ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
+        "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "told", "blank_because")  # fmt: skip
+CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
+GAIN = ("draft_tokens", "tokens_per_pass", *interval_columns("counted", "measured"))
+FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
+
+
+def build_drafting_methods_package(
+    one: MethodComparison,
+    choice: str,
+    manifest: Mapping[str, Any],
+    gain: SpeedPlan | None = None,
+    matrix: Mapping[str, Any] | None = None,
+) -> Package:
+    """What the page shows.
+
+    choice    the distribution's name there
+    manifest  settings, models, versions, permalink and commands
+    gain      the recorded plan under block verification; matrix  the record of ``verify --all``
+    """
+    where = conditions(one.settings, one.models)
+    pictures, captions = (
+        {},
+        [f"{figures.conclusion(one)} {figures.few(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"],
+    )
+    row = one.row("adversarial")
+    if row and row.first:
+        pictures["same-distribution"] = Picture(
+            partial(figures.same_distribution, row.first), "A bad draft, the same distribution"
+        )
+        captions.append(f"{figures.same_distribution_conclusion(row.first)} {where}")
+    row = one.row("typical")
+    if row and row.first:
+        pictures["shortcut"] = Picture(partial(figures.shortcut, row.first), "A popular shortcut")
+        captions.append(f"{figures.shortcut_conclusion(row.first)} {where}")
+    tables = {"rows.csv": lambda: (ROWS, _method_rows(one)), "first-tokens.csv": lambda: (FIRST, _first_token_rows(one))}
+    if gain is not None and (sentence := block_gain.sentence(gain)):
+        tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
+        captions.append(f"{sentence} {conditions(gain.settings, gain.models)}")
+    if matrix is not None:
+        tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
+        asked = matrix["settings"]
+        captions.append(
+            f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
+        )
+    data = {"methods.json": json.loads(dump_comparisons({choice: one}))}
+    return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
+
+
+def _method_rows(one: MethodComparison) -> Iterator[list[Any]]:
+    for row in one.rows:
+        measured: list[Any] = [None] * 12
+        if row.ms:
+            counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
+            measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *interval(row.ms)]
+            measured += [*interval(figures.speed(row, one)), figures.told(row, one)]
+        verdict = "" if row.reason else figures.verdict(row)
+        yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
+
+
+def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
+    """The gain over the token rule, for each gamma; low and high hold the middle 95% of resampled texts."""
+    measured = {one.gamma: one.gain for one in plan.checked}
+    for row in plan.rows:
+        if row.gain is not None:
+            yield [row.gamma, row.tokens.value, *interval(row.gain), *interval(measured.get(row.gamma))]
+
+
+def _first_token_rows(one: MethodComparison) -> Iterator[list[Any]]:
+    for row in one.rows:
+        first = row.first
+        for cell in range(len(first.probs) if first else 0):
+            written = first.written[cell] if first.written else None
+            yield [row.key, quoted(figures.name_of(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
+                   first.low[cell], first.high[cell], written]  # fmt: skip

@@ -28,7 +28,7 @@ def recorded() -> dict[str, MethodComparison]:
 
 
 @lru_cache(maxsize=1)
-def block_gain() -> SpeedPlan | None:
+def recorded_block_gain() -> SpeedPlan | None:
     """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
     return of_file(GAIN, SpeedPlan.from_json, None)
 

@@ -19,7 +19,7 @@ from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, matrix, work
 from specviz.web.drafting_methods import methods as figures
 from specviz.web.drafting_methods.overview import overview_payload
-from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, recorded_block_gain, recorded_matrix
 from specviz.web.drafting_methods.tree import tree_payload
 from specviz.web.speed.state import recorded as recorded_plans
 
@@ -44,7 +44,7 @@ def page() -> None:
     )
     question = replace(question, row=picked() or question.row)
     measurement_page.run(
-        "drafting_methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT, fold
+        "drafting_methods", state, question, problems, export.build_offer, "Run all methods", work.run_all, ABOUT, fold
     )
     one = state.underway or state.shown
     if one is None:
@@ -98,7 +98,7 @@ def a_round(row: MethodRow) -> None:
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escaped(f"{which} Rule: {row.rule}. {sized}"))
         _tree.draw("drafting_methods-tree", {"payload": drawn(tree_payload, row.trace), "within": True})
-        plan = block_gain() if row.key == "block" else None
+        plan = recorded_block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")
             dataframe(gain_words.rows(plan), alt=sentence)

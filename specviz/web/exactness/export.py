@@ -1,25 +1,33 @@
-"""What Is it exact? exports: frozen records turned into a package."""
+"""The export of Is it exact?: the samples on screen, or a report on a file or a server, as a package."""
 
 from __future__ import annotations
 
-from specviz.export.manifest import facts
-from specviz.export.package import Package
-from specviz.web.common.download import Offer, ready
-from specviz.web.exactness import package, words
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz.evidence.results import CellShares, SeedPValues
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture
+from specviz.figures import cell_shares
+from specviz.settings import Settings
+from specviz.web.exactness import words
 from specviz.web.exactness.state import Exam
-from specviz.web.sampling.verdict import RULE, as_row
+from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
+from specviz.web.sampling.words import RULE, as_row
 
 
-def offer(exam: Exam) -> Offer:
+def build_offer(exam: Exam) -> ExportOffer:
     """What can be exported; nothing until the exact distribution is known."""
     if exam.report is not None:
-        from specviz.export.report import package as of_report
+        from specviz.export.report import build_report_package  # scipy comes with it, which a recorded page does without
 
-        return ready(of_report(exam.report))
-    return Offer("is-it-exact") if exam.shown.arms is None else ready(exact_package(exam))
+        return ExportOffer.of(build_report_package(exam.report))
+    return ExportOffer("is-it-exact") if exam.shown.arms is None else ExportOffer.of(package_session(exam))
 
 
-def exact_package(exam: Exam) -> Package:
+def package_session(exam: Exam) -> Package:
+    """Build the package of the samples on screen, with the tests of the plan."""
     result, question, verdict = exam.shown, exam.question, words.verdict(exam)
     tests = [as_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = facts(
@@ -27,4 +35,46 @@ def exact_package(exam: Exam) -> Package:
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
-    return package.exact(question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.seen}", said)
+    return build_exactness_package(
+        question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.seen}", said
+    )
+
+
+FLAT = ("from", "to", "runs", "expected", "low", "high")
+
+
+def build_exactness_package(
+    settings: Settings,
+    arms: Sequence[CellShares],
+    looks: Sequence[Look],
+    flat: SeedPValues | None,
+    verdict: str,
+    manifest: Mapping[str, Any],
+) -> Package:
+    """The page's samples in their cells, its checks and, where they were asked for, p-values under many seeds.
+
+    verdict   in words, as the page says it
+    manifest  settings, models, versions, permalink and commands
+    """
+    end, where = cell_shares.rows_end(*arms), conditions(settings, manifest["models"])
+    pictures = {
+        f"draws-{number}": Picture(partial(cell_shares.cell_bars, one, end), one.name) for number, one in enumerate(arms, start=1)
+    }
+    captions = [
+        f"{describe_samples(one, settings)} {where if number else f'{verdict} {where}'}" for number, one in enumerate(arms)
+    ]
+    record, tables = build_sample_tables(arms, looks, verdict)
+    if flat:
+        pictures["p-values"] = Picture(
+            partial(cell_shares.p_value_bars, flat), f"{len(flat.values)} runs of {flat.samples:,} samples"
+        )
+        captions.append(f"{flat.conclusion} {where}")
+        record["p_values"] = list(flat.values)
+        tables["p-values.csv"] = lambda: (FLAT, _p_value_rows(flat))
+    return Package("is-it-exact", "Is it exact?", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
+
+
+def _p_value_rows(flat: SeedPValues) -> Iterator[list[Any]]:
+    bins = len(flat.counts)
+    for place, count in enumerate(flat.counts):
+        yield [place / bins, (place + 1) / bins, count, len(flat.values) / bins, flat.low, flat.high]

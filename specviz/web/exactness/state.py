@@ -15,8 +15,7 @@ from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page import Work
 from specviz.web.common.pairs import known_pair
 from specviz.web.hosting.options import options
-from specviz.web.sampling.recorded_samples import recorded_samples
-from specviz.web.sampling.sampling import CHOSEN, MOST_SLOW, SamplingState
+from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses

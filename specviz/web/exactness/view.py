@@ -31,7 +31,7 @@ from specviz.web.exactness.state import (
     offered,
 )  # fmt: skip
 from specviz.web.hosting.options import options
-from specviz.web.sampling.verdict import RULE, conditions, counted, tail, told
+from specviz.web.sampling.words import RULE, conditions, counted, tail, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
@@ -54,7 +54,7 @@ def page() -> None:
     elif question.source != SERVER:
         exam.prepare(work.prepared)
     session.keep_link(exam)
-    download.fold("exactness", lambda: export.offer(exam))
+    download.fold("exactness", lambda: export.build_offer(exam))
     if question.source in (FILE, SERVER):
         if question.source == SERVER:
             server(exam)

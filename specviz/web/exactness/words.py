@@ -10,7 +10,7 @@ from specviz.export.manifest import proposer_options
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
-from specviz.web.sampling.verdict import (
+from specviz.web.sampling.words import (
     Verdict,
     counted,
     detectable,

@@ -19,8 +19,8 @@ from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAs
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, placement
 from specviz.web.jobs.queue import Ticket
-from specviz.web.sampling import sampling
-from specviz.web.sampling.sampling import SHARD, Bench, as_key
+from specviz.web.sampling import work as sampling
+from specviz.web.sampling.work import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
-from streamlit import config
 
 from specviz.errors import SpecvizError
 
@@ -146,9 +145,9 @@ def is_loopback(address: str | None) -> bool:
         return False
 
 
-def check_address() -> None:
-    """Raises SpecvizError where ``address_refused`` says so of the address in Streamlit's configuration."""
-    if sentence := address_refused(config.get_option("server.address")):
+def check_address(address: str | None) -> None:
+    """Raise SpecvizError where ``address_refused`` has a sentence for this address."""
+    if sentence := address_refused(address):
         raise SpecvizError(sentence)
 
 

@@ -37,7 +37,7 @@ MEMORY = "/dev/shm"  # a folder that needs no disk
 def prepare() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
     try:
-        check_address()
+        check_address(config.get_option("server.address"))
         placement.check()
     except SpecvizError as error:
         raise SystemExit(str(error)) from None

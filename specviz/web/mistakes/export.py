@@ -1,24 +1,32 @@
-"""What Break it exports: frozen records turned into a package."""
+"""The export of Break it: both decoders' samples, tests and acceptance as a package. A hidden mistake is exported after the guess."""
 
 from __future__ import annotations
 
-from specviz.export.manifest import facts
-from specviz.export.package import Package
-from specviz.web.common.download import Offer, ready
-from specviz.web.exactness import package
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.results import CellShares
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture
+from specviz.figures import mistakes as figures
+from specviz.settings import Settings
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import Trial
-from specviz.web.sampling.verdict import RULE, as_row, decisive, verify_command
+from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
+from specviz.web.sampling.words import RULE, as_row, decisive, verify_command
 
 
-def offer(trial: Trial) -> Offer:
+def build_offer(trial: Trial) -> ExportOffer:
     """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
     if trial.shown.arms is None or not trial.revealed:
-        return Offer("break-it", said="" if trial.revealed else "Guess first: an export would reveal the answer.")
-    return ready(broken_package(trial))
+        return ExportOffer("break-it", note="" if trial.revealed else "Guess first: an export would reveal the answer.")
+    return ExportOffer.of(package_session(trial))
 
 
-def broken_package(trial: Trial) -> Package:
+def package_session(trial: Trial) -> Package:
+    """Build the package of the trial on screen."""
     result, case, verdict = trial.shown, trial.question, words.verdict(trial)
     tests = [as_row(name, one, decisive(one)) for pair in result.looks for name, one in zip(case.names, pair, strict=True)]
     mistake = None
@@ -30,4 +38,52 @@ def broken_package(trial: Trial) -> Package:
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
     curve = result.picture(case.wrong_arm)
-    return package.break_it(case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said)
+    return build_mistakes_package(
+        case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said
+    )
+
+
+CURVE = ("draws", "decoder", "total_variation", "noise_mean", "noise_99")
+
+
+SPEEDS = ("decoder", "texts", "draft_tokens_tested", "accepted", "tokens", "target_passes")
+
+
+def build_mistakes_package(
+    settings: Settings,
+    arms: Sequence[CellShares],
+    looks: Sequence[Look],
+    curve: DistanceCurve,
+    speeds: tuple[DraftingCounts, DraftingCounts],
+    verdict: str,
+    manifest: Mapping[str, Any],
+) -> Package:
+    """Both decoders of a trial, the arguments as for ``build_exactness_package``. No argument may name a mistake that the visitor has yet to guess."""
+    where, pictures = conditions(settings, manifest["models"]), {}
+    captions = [f"{verdict} {where}"]
+    if curve.n:
+        pictures["distance"] = Picture(partial(figures.curve, curve), "How far from the exact distribution?")
+        captions.append(f"{curve.conclusion} {where}")
+    pictures["speed"] = Picture(partial(figures.speeds, speeds, curve.wrong))
+    captions.append(
+        " ".join(f"{one.name} accepts {one.accepted:,} of {one.checked:,} draft tokens in {one.texts} texts." for one in speeds)
+    )
+    if curve.n and curve.wrong is not None:
+        one = arms[curve.wrong]
+        pictures["draws"] = Picture(partial(figures.wrong_cells, one), one.name)
+        captions.append(f"{describe_samples(one, settings)} {where}")
+    record, tables = build_sample_tables(arms, looks, verdict)
+    distances, accepted = (
+        list(_curve_rows(curve)),
+        [[one.name, one.texts, one.checked, one.accepted, one.tokens, one.passes] for one in speeds],
+    )
+    record["curve"] = [dict(zip(CURVE, row, strict=True)) for row in distances]
+    record["speeds"] = [dict(zip(SPEEDS, row, strict=True)) for row in accepted]
+    tables |= {"curve.csv": lambda: (CURVE, distances), "speeds.csv": lambda: (SPEEDS, accepted)}
+    return Package("break-it", "Break it", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
+
+
+def _curve_rows(curve: DistanceCurve) -> Iterator[list[Any]]:
+    for place, n in enumerate(curve.n):
+        for arm, name in enumerate(curve.names):
+            yield [n, name, curve.tv[place][arm], curve.mean[place], curve.upper[place]]

@@ -14,8 +14,7 @@ from specviz.evidence.tally import SIZES, Look
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import known_pair
-from specviz.web.sampling.recorded_samples import recorded_samples
-from specviz.web.sampling.sampling import CHOSEN, MOST_SLOW, SamplingState
+from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one

@@ -18,7 +18,7 @@ from specviz.web.common.pictures import drawn
 from specviz.web.common.title import head
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
-from specviz.web.sampling.verdict import RULE, conditions, continued, told, verify_command
+from specviz.web.sampling.words import RULE, conditions, continued, told, verify_command
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
@@ -36,7 +36,7 @@ def page() -> None:
         notes(problems, "mistakes-notes-fields")
     trial.prepare(work.prepared)
     session.keep_link(trial)
-    download.fold("mistakes", lambda: export.offer(trial))
+    download.fold("mistakes", lambda: export.build_offer(trial))
     with right:
         buttons(trial)
         notes(trial.notices, "mistakes-notes-live")

@@ -11,7 +11,7 @@ from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import two_texts
 from specviz.web.common.two_texts import Line
 from specviz.web.mistakes.state import Case, Trial
-from specviz.web.sampling.verdict import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
+from specviz.web.sampling.words import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look

@@ -15,8 +15,8 @@ from specviz.web.jobs import placement
 from specviz.web.jobs.cache import Answers
 from specviz.web.jobs.queue import Ticket
 from specviz.web.mistakes.state import Case, Trial
-from specviz.web.sampling import sampling
-from specviz.web.sampling.sampling import SHARD, Bench, as_key
+from specviz.web.sampling import work
+from specviz.web.sampling.work import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -81,7 +81,7 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
             curve = curve.with_point(bench)
         return {"curve": curve, "same": result.same + same}
 
-    sampling.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)
+    work.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)
 
 
 def to_next_test(trial: Trial, ticket: Ticket) -> None:

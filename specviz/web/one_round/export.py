@@ -7,12 +7,11 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.export.manifest import EDITED, facts
-from specviz.export.package import PRINTS, Package
+from specviz.export.package import PRINTS, ExportOffer, Package
 from specviz.settings import Settings
 from specviz.static_site.document import document
 from specviz.static_site.pages import one_round as recorded
 from specviz.trace import Trace
-from specviz.web.common.download import Offer
 from specviz.web.jobs import cache, warmup
 from specviz.web.one_round.package import one_round, one_token
 from specviz.web.one_token.link import write_distribution
@@ -23,16 +22,16 @@ TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}
 RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
 
 
-def round_offer(trace: Trace | None, shown: int) -> Offer:
+def round_offer(trace: Trace | None, shown: int) -> ExportOffer:
     """Of One round: the whole run, and the bars of the round in sight."""
     if trace is None or not trace.rounds:
-        return Offer("one-round")
+        return ExportOffer("one-round")
     shown = min(shown, len(trace.rounds) - 1)
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models, STEPPED)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
-    return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace), STEPPED), said)
+    return ExportOffer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace), STEPPED), said)
 
 
 def stepped(trace: Trace, shown: int) -> bytes:
@@ -60,11 +59,11 @@ def _wait_for_libraries() -> None:
         raise SpecvizError(sentence)
 
 
-def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> Offer:
+def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> ExportOffer:
     """Of Why it is exact: the distributions as they stand on the page."""
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
     names = RECORDED_FILES if place is not None and not state["p"] else TOKEN_FILES
-    return Offer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
+    return ExportOffer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
 
 
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:

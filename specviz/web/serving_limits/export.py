@@ -2,35 +2,84 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from specviz.evidence.serving_setups.setups import SetupComparison
-from specviz.export.manifest import facts
+from specviz.evidence.serving_setups.near_ties import COMPARISONS
+from specviz.evidence.serving_setups.setups import SetupComparison, to_json
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
 from specviz.models.pairs.names import as_options
-from specviz.web.common.download import Offer, ready
+from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
-from specviz.web.serving_limits.package import serving_limits
 from specviz.web.serving_limits.state import SetupsState
 
 
-def offer(state: SetupsState) -> Offer:
+def build_offer(state: SetupsState) -> ExportOffer:
     """What can be exported; nothing until there is a measurement."""
     one = state.shown
     if one is None:
-        return Offer("serving-limits")
+        return ExportOffer("serving-limits")
     link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
     said = facts(
-        one.settings, one.models, "serving_limits", link, [] if state.own else [command(one)], n=one.texts, turns=one.runs,
+        one.settings, one.models, "serving_limits", link, [] if state.own else [setups_command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    package = serving_limits(one, state.question.arm, said)
-    return ready(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
+    package = build_serving_limits_package(one, state.question.arm, said)
+    return ExportOffer.of(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
 
 
-def command(one: SetupComparison) -> str:
+def setups_command(one: SetupComparison) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
     settings = one.settings
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
     words = ["python", "-m", "specviz", "record", "setups", *as_options(settings.pair), "--seed", str(settings.seed)]
     words += ["--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])
+
+
+ROWS = ("row", "served_as", "verdict", *interval_columns("tv_to_reference", "overlap", "target_only_speed", "speculative_speed"),
+        "draft_tokens_mean_tv", "draft_tokens_worst_tv", "prefixes", "near_ties", "tokens", "passes", "tested", "accepted",
+        "ms_target_only", "ms_speculative", "blank_because")  # fmt: skip
+GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin", "second_margin", "same")
+
+
+def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) -> Package:
+    """What the page shows.
+
+    arm       whose greedy texts are drawn
+    manifest  settings, models, versions, permalink and commands
+    """
+    where = conditions(one.settings, one.models)
+    pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
+    captions = [f"{figures.conclusion(one)} {where}"]
+    if seen := one.near_ties.seen(arm):
+        pictures["margins"] = Picture(partial(ties.margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
+        pictures["spread"] = Picture(
+            partial(ties.spread, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
+        )
+        captions.append(f"{ties.conclusion(seen)} {where}")
+    tables = {"rows.csv": lambda: (ROWS, _setup_rows(one)), "greedy.csv": lambda: (GREEDY, _greedy_rows(one))}
+    data = {"setups.json": json.loads(to_json(one))}
+    return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
+
+
+def _setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
+    for row in one.rows:
+        spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in interval(found)]
+        own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [None] * 4
+        yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.checked, row.accepted,
+               *(row.ms or (None, None)), row.reason]  # fmt: skip
+
+
+def _greedy_rows(one: SetupComparison) -> Iterator[list[Any]]:
+    """Every token of every greedy text up to where the two texts of a pair diverge, with both margins."""
+    for key in one.near_ties.comparisons:
+        for prompt, pairing in enumerate(one.near_ties.comparisons[key]):
+            for place in range(min(pairing.shared + 1, len(pairing.first.tokens))):
+                tokens = [quoted(ties.named(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
+                margins = [text.margins[place] for text in (pairing.first, pairing.second)]
+                yield [COMPARISONS[key].name, prompt, place, *tokens, *margins, place < pairing.shared]

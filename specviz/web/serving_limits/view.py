@@ -49,7 +49,7 @@ def page() -> None:
         arm = which(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.run(
-        "serving_limits", state, question, problems, export.offer, "Measure every setup", work.run_all, ABOUT, fold
+        "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.run_all, ABOUT, fold
     )
     one, kind = state.underway or state.shown, session.theme()
     if one is None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from specviz.export.manifest import facts
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns
 from specviz.models.pairs.names import as_options
+from specviz.speed.prediction.batches import BatchSpeeds
 from specviz.speed.prediction.plan import SpeedPlan
-from specviz.web.common.download import Offer, ready
-from specviz.web.speed.package import how_fast
+from specviz.speed.prediction.study import STATISTICS, Study
+from specviz.web.speed import batch, positions, surface, timeline
+from specviz.web.speed import plan as figures
+from specviz.web.speed import study as fast_study
 from specviz.web.speed.sections import of_batches, running, what_if
 from specviz.web.speed.state import SpeedState, batches, study
+from specviz.web.speed.surface import Spot
 
 
-def offer(state: SpeedState) -> Offer:
+def build_offer(state: SpeedState) -> ExportOffer:
     """What can be exported; nothing until there is a plan. The sliders stand where the visitor has left them."""
     plan, choice, found, many = state.shown, state.question.choice, study(), batches()
     if plan is None:
-        return Offer("how-fast")
+        return ExportOffer("how-fast")
     asked = what_if(state.question, plan, many)
-    commands = [command(plan), "python -m specviz study", "python -m specviz record batches"]
+    commands = [plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
     said = facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.own, sentence=plan.in_words,
     )  # fmt: skip
-    package = how_fast(
+    package = build_speed_package(
         plan,
         said,
         study=found and (found, choice.draft),
@@ -32,10 +41,10 @@ def offer(state: SpeedState) -> Offer:
         what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),  # where the sliders stand
     )
     about = "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}."
-    return ready(package, about)
+    return ExportOffer.of(package, about)
 
 
-def command(plan: SpeedPlan) -> str:
+def plan_command(plan: SpeedPlan) -> str:
     """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
     settings = plan.settings
     words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer]
@@ -45,3 +54,107 @@ def command(plan: SpeedPlan) -> str:
     words += ["--max-new-tokens", str(plan.length)]
     words += ["--seed", str(settings.seed), *(["--check"] if plan.checked else [])]
     return shlex.join(words + (["--tokens-only"] if plan.costs is None else []))
+
+
+ROWS = ("gamma", *interval_columns("tokens", "measured_tokens", "factor", "measured_factor"),
+        "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
+POSITIONS = ("position", *interval_columns("accepted"))
+BATCHES = ("texts", "gamma", *interval_columns("factor", "pass", "tokens"))
+CELLS = (
+    "kind",
+    "temperature",
+    "top_p",
+    "draft",
+    "checked",
+    "accepted",
+    "predicted_acceptance_rate",
+    *STATISTICS,
+    "blank_because",
+)
+
+
+def build_speed_package(
+    plan: SpeedPlan,
+    manifest: Mapping[str, Any],
+    study: tuple[Study, str] | None = None,
+    many: tuple[BatchSpeeds, str] | None = None,
+    what_if: tuple[int, Spot, Spot | None] | None = None,
+) -> Package:
+    """What the page shows; None where nothing was recorded.
+
+    manifest  settings, models, versions, permalink and commands
+    study     with the draft whose acceptance is drawn
+    many      with the name of the rounds that are
+    what_if   gamma, the chosen point and the running pair
+    """
+    where = conditions(plan.settings, plan.models)
+    pictures = {"tokens": Picture(partial(figures.tokens, plan), "Tokens per target pass")}
+    captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
+    tables = {"gammas.csv": lambda: (ROWS, _gamma_rows(plan))}
+    if plan.costs is not None:
+        pictures["speed"] = Picture(partial(figures.factors, plan), "Speed-up")
+    if plan.positions:
+        pictures["positions"] = Picture(partial(positions.positions, plan), "Acceptance by position")
+        captions.append(f"{positions.conclusion(plan)} {where}")
+        tables["positions.csv"] = lambda: (POSITIONS, ([n, *interval(one)] for n, one in enumerate(plan.positions, 1)))
+    if study is not None and study[0].measured(study[1:]):
+        found, draft = study
+        for axis in fast_study.AXES:
+            if len(fast_study.cells_over(found, draft, axis)) > 1:
+                pictures[f"acceptance-over-{axis}"] = Picture(
+                    partial(fast_study.acceptance, found, draft, axis), f"Acceptance rate: {draft}"
+                )
+                captions.append(fast_study.acceptance_conclusion(found, draft, axis))
+        pictures["foretold"] = Picture(partial(fast_study.foretold, found, draft), f"Predicted and measured: {draft}")
+        pictures["confidence"] = Picture(partial(fast_study.confidence, found, draft), f"Confidence: {draft}")
+        captions += [fast_study.foretold_conclusion(found, draft), fast_study.confidence_conclusion(found, draft)]
+        tables["study.csv"] = lambda: (CELLS, _study_rows(found))
+    if many is not None:
+        batches, key = many
+        pictures["many-texts"] = Picture(partial(batch.factors, batches, key), "Many texts at once")
+        pictures["passes"] = Picture(partial(batch.passes, batches), "What verification costs")
+        captions += [batches.in_words(key), batch.passes_conclusion(batches)]
+        tables["many-texts.csv"] = lambda: (BATCHES, _batch_rows(batches, key))
+    if what_if is not None:
+        gamma, chosen, running = what_if
+        pictures["timeline"] = Picture(partial(timeline.timeline, gamma, chosen), "Draft steps and target passes by the formula")
+        captions.append(timeline.in_words(gamma, chosen))
+        pictures["what-if"] = Picture(partial(surface.surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
+        captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
+        rows = surface.table(running, chosen)
+        tables["what-if.csv"] = lambda: (rows[0], (row.values() for row in rows))
+    return Package(
+        "how-fast", "How fast?", {"plan.json": json.loads(plan.to_json())}, tables, pictures, tuple(captions), manifest
+    )
+
+
+def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
+    measured = {row.gamma: row for row in plan.checked}
+    for row in plan.rows:
+        one = measured.get(row.gamma)
+        spans = (row.tokens, one and one.tokens, row.factor, one and one.factor)
+        plain = (row.hazards, row.independent, row.own_text, row.alpha, row.leviathan, row.linear, row.operations)
+        yield [row.gamma, *(x for span in spans for x in interval(span)), *plain]
+
+
+def _batch_rows(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
+    for rows in found.rows:
+        for gamma in found.gammas:
+            spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
+            yield [rows, gamma, *(x for span in spans for x in interval(span))]
+
+
+def _study_rows(study: Study) -> Iterator[list[Any]]:
+    for cell in study.cells:
+        found = map(cell.statistics.get, STATISTICS)
+        yield [
+            cell.kind,
+            cell.temperature,
+            cell.top_p,
+            cell.draft,
+            cell.checked,
+            cell.accepted,
+            cell.predicted,
+            *found,
+            cell.reason,
+        ]

@@ -62,7 +62,7 @@ def page() -> None:
         question, problems = fields(state)
     state.choose(question)
     question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
-    measurement_page.run("speed", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT, fold)
+    measurement_page.run("speed", state, question, problems, export.build_offer, "Predict for this text", work.make, ABOUT, fold)
     plan, kind = state.shown, session.theme()
     with top:
         gamma, spot = sandbox(question, plan, kind, state.turn)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from specviz.export.manifest import decode_command, facts
-from specviz.export.package import Package
+from specviz.export.package import ExportOffer, Package
 from specviz.speed.passage import Passage
-from specviz.web.common.download import Offer, ready
 from specviz.web.whole_text import lanes as words
 from specviz.web.whole_text.package import whole_text
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 
-def offer(state: WholeTextState) -> Offer:
+def offer(state: WholeTextState) -> ExportOffer:
     """The export; empty until a passage is complete."""
     one = None if state.underway else state.shown
     if one is None:
-        return Offer("whole-text")
+        return ExportOffer("whole-text")
     said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
-    return ready(passage_package(one, recorded=not state.own), said)
+    return ExportOffer.of(passage_package(one, recorded=not state.own), said)
 
 
 def passage_package(one: Passage, recorded: bool) -> Package:

@@ -124,7 +124,7 @@ def test_a_plan_under_the_token_rule_has_no_gain(asked, capsys):  # noqa: F811
 
 def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length():
     """Of four intervals of 95% one or two may miss; beyond five standard errors none does."""
-    plan = web.block_gain()
+    plan = web.recorded_block_gain()
     assert plan.settings.rule == "block" and [row.gamma for row in plan.rows] == [1, 2, 3, 4]
     for row, seen in zip(plan.rows[1:], plan.checked[1:], strict=True):
         error = np.hypot(row.gain.high - row.gain.low, seen.gain.high - seen.gain.low) / 3.92

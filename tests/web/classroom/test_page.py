@@ -21,7 +21,7 @@ from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
 from specviz.web.classroom.view import example
 from specviz.web.jobs import placement
-from specviz.web.sampling.recorded_samples import recorded_samples
+from specviz.web.sampling.state import recorded_samples
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
 

@@ -7,7 +7,7 @@ its last shard. Of a million samples only the counts stay. Torch is imported ins
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,15 +15,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
-from specviz.evidence.results import CELLS, LEAST, CellShares, SamplingResult, build_cell_shares, label_cells
-from specviz.evidence.tally import SIZES, Tally, possible
+from specviz.evidence.results import CELLS, LEAST, CellShares, build_cell_shares, label_cells
+from specviz.evidence.tally import Tally, possible
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.web.common.page import PageState, Work
 from specviz.web.hosting import limits, metrics
 from specviz.web.jobs import cache, model_loading, placement
-from specviz.web.jobs.queue import Queue, Ticket
+from specviz.web.jobs.queue import Ticket
+from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -33,62 +33,8 @@ if TYPE_CHECKING:
     Sampler = Callable[[int, ProgressCallback], Sequence[Samples]]
     Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
 
-MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 SHARD = 50_000  # most samples of a shard: memory, and how often the pictures are drawn again
 MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, by models of at most so many parameters
-CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
-
-
-class SamplingState(PageState):
-    """A question with everything that was sampled for it. A question says how many samples it allows, ``most``.
-
-    empty  the result before there is one; bench  what the work keeps between clicks
-    """
-
-    empty = SamplingResult()
-
-    def __init__(self, question: Any, queue: Queue | None = None):
-        super().__init__(question, queue)
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        self.result: Any = self.empty
-        self.bench: Any = None
-
-    def recorded(self) -> Any:
-        """What was recorded for the question, with its result; None where there is none."""
-        return None
-
-    @property
-    def own(self) -> bool:
-        """Whether what is shown is of the visitor's own samples, or of none."""
-        return bool(self.result.n) or self.recorded() is None
-
-    @property
-    def shown(self) -> Any:
-        """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
-        return self.result if self.own else self.recorded().result
-
-    @property
-    def models(self) -> Mapping[str, Any]:
-        """What an export says of the models behind what is shown."""
-        return self.bench.models if self.own else self.recorded().models
-
-    def prepare(self, prepared: Work) -> None:
-        """Ask for the exact distribution and its cells, once; a record holds them already."""
-        if self.ticket is None and self.recorded() is None:
-            said = self.said
-            self.submit(prepared)
-            self.said = said + self.said
-
-    @property
-    def next_test(self) -> int | None:
-        """Samples at the test of the visitor's own that comes next; None after the last."""
-        return self.test_after(self.result.n)
-
-    def test_after(self, n: int) -> int | None:
-        """Samples at the first test after ``n``; None after the last."""
-        return next((size for size in SIZES if n < size <= self.question.most), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from specviz.evidence.tally import SIZES
 from specviz.figures.narration import RAISED
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
-from specviz.web.sampling.sampling import SamplingState
+from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look

@@ -1,0 +1,44 @@
+"""What the exports of Is it exact? and Break it share: the cells of both decoders, and what each test found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from specviz.evidence.results import CellShares
+from specviz.export.package import quoted
+from specviz.settings import Settings
+
+CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
+
+
+LOOKS = ("decoder", "draws", "test", "p_value", "level", "detectable_tv", "verdict")
+
+
+Look = Mapping[str, Any]  # keys of LOOKS
+
+
+def build_sample_tables(arms: Sequence[CellShares], looks: Sequence[Look], verdict: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Build the record of samples and tests, and their tables."""
+    cells = [
+        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in cell_rows(one)]}
+        for one in arms
+    ]
+    tables = {
+        "cells.csv": lambda: (CELLS, ([one.name, quoted(row[0]), *row[1:]] for one in arms for row in cell_rows(one))),
+        "looks.csv": lambda: (LOOKS, ([one[key] for key in LOOKS] for one in looks)),
+    }
+    return {"verdict": verdict, "arms": cells, "looks": [dict(one) for one in looks]}, tables
+
+
+def describe_samples(one: CellShares, settings: Settings) -> str:
+    """Say what a figure of samples shows, and after which prompt."""
+    tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
+    return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quoted(settings.prompt)}."
+
+
+def cell_rows(one: CellShares) -> Iterator[list[Any]]:
+    """Yield the fields of CELLS after the decoder, the likeliest cell first."""
+    for place in one.order:
+        band = [one.low[place], one.high[place]] if one.n else ["", ""]
+        yield [one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]

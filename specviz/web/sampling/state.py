@@ -1,0 +1,76 @@
+"""The state that Is it exact? and Break it share: a question, the samples drawn for it, and the recorded samples. No torch, no Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from specviz.evidence.recorded_samples import RecordedSamples
+from specviz.evidence.results import SamplingResult
+from specviz.evidence.tally import SIZES
+from specviz.records import ASSETS, of_file
+from specviz.web.common.page import PageState, Work
+from specviz.web.jobs.queue import Queue
+
+RECORDED = ASSETS / "traces" / "samples.json"
+MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
+CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
+
+
+class SamplingState(PageState):
+    """A question with everything that was sampled for it. A question says how many samples it allows, ``most``.
+
+    empty  the result before there is one; bench  what the work keeps between clicks
+    """
+
+    empty = SamplingResult()
+
+    def __init__(self, question: Any, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.result: Any = self.empty
+        self.bench: Any = None
+
+    def recorded(self) -> Any:
+        """What was recorded for the question, with its result; None where there is none."""
+        return None
+
+    @property
+    def own(self) -> bool:
+        """Whether what is shown is of the visitor's own samples, or of none."""
+        return bool(self.result.n) or self.recorded() is None
+
+    @property
+    def shown(self) -> Any:
+        """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
+        return self.result if self.own else self.recorded().result
+
+    @property
+    def models(self) -> Mapping[str, Any]:
+        """What an export says of the models behind what is shown."""
+        return self.bench.models if self.own else self.recorded().models
+
+    def prepare(self, prepared: Work) -> None:
+        """Ask for the exact distribution and its cells, once; a record holds them already."""
+        if self.ticket is None and self.recorded() is None:
+            said = self.said
+            self.submit(prepared)
+            self.said = said + self.said
+
+    @property
+    def next_test(self) -> int | None:
+        """Samples at the test of the visitor's own that comes next; None after the last."""
+        return self.test_after(self.result.n)
+
+    def test_after(self, n: int) -> int | None:
+        """Samples at the first test after ``n``; None after the last."""
+        return next((size for size in SIZES if n < size <= self.question.most), None)
+
+
+@lru_cache(maxsize=1)
+def recorded_samples() -> RecordedSamples | None:
+    """Both records; None where the file is missing or damaged."""
+    return of_file(RECORDED, RecordedSamples.from_json, None)
