@@ -167,7 +167,7 @@ def test_nothing_of_the_process_is_left_changed_by_importing_loading_or_decoding
         before = seen()
         import specviz
 
-        specviz.Pair.from_pretrained({str(pair_folders[0])!r}, {str(pair_folders[1])!r}, device="cpu").decode("Once", length=4)
+        specviz.Pair.from_pretrained({str(pair_folders[0])!r}, {str(pair_folders[1])!r}, device="cpu").decode("Once", max_new_tokens=4)
         print(seen() == before, {{"streamlit", "ray"}} & {{name.split(".")[0] for name in sys.modules}})
     """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True set()\n"

@@ -170,7 +170,7 @@ def ended(kind: str = "eos") -> Trace:
     p, q = {last: 0.7, ".": 0.3}, {last: 0.6, ".": 0.4}
     draft_tokens = [(".", P_AND, Q_AND, 0.2, ","), (last, p, q, 0.5, "."), (" and", P_AND, Q_AND, 0.1, ",")]
     round_ = one_round(words, 4, draft_tokens, (None, None, kind))
-    return trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, length=2)
+    return trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, max_new_tokens=2)
 
 
 def unusual() -> Trace:

@@ -47,10 +47,10 @@ def _settings(**changed):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_settings(length=3), "the settings give texts of 3 tokens, but the cells are for 2"),
+        (_settings(max_new_tokens=3), "the settings give texts of 3 tokens, but the cells are for 2"),
         (_settings(prompt="Upon"), "a cell's mass is off by"),
         (_settings(temperature=0.5), "a cell's mass is off by"),
-        (_settings(length=1), "texts of 1 tokens do not fill cells of longer ones"),
+        (_settings(max_new_tokens=1), "texts of 1 tokens do not fill cells of longer ones"),
     ],
 )
 def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_made_anew(record, change, said, tmp_path, capsys):

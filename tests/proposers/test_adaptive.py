@@ -171,7 +171,7 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
     """Rounds of more than one length within a run, as many numbers asked for as draft tokens made."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
     monkeypatch.setattr(policies, "WORTH", 0.5)
-    target, proposer = world("draft", 1, lengths=name, gamma=5)
+    target, proposer = world("draft", 1, draft_length_policy=name, gamma=5)
     seen = set()
     for draw in range(5):
         at = replace(row(), draw=draw)
@@ -232,4 +232,4 @@ def test_an_unknown_policy_is_a_sentence():
     with pytest.raises(
         SettingsError, match="draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'oracle'"
     ):
-        world("draft", 1, lengths="oracle")
+        world("draft", 1, draft_length_policy="oracle")

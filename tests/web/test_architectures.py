@@ -92,7 +92,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     files = round_export.round_offer(state.shown.trace, 0).make().files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
-    app = opened("exactness", pair, prompt="Once upon a time", length="2")
+    app = opened("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
     for count in (100, 10_000):
         app.button(key=f"exactness-draw-{count}").click().run()
         settle(app, "exactness")

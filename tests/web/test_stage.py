@@ -101,7 +101,7 @@ def test_a_round_can_follow_unless_the_text_ended_or_is_full():
     assert stage_payload(traces.story())["more"]
     assert not stage_payload(traces.ended())["more"]
     assert not stage_payload(traces.ended("length"))["more"]
-    assert not stage_payload(traces.story(length=8))["more"]
+    assert not stage_payload(traces.story(max_new_tokens=8))["more"]
 
 
 def test_a_pair_of_folders_is_named_without_its_path():

@@ -11,9 +11,9 @@ from specviz.evidence import decoders
 from specviz.evidence.report import report
 from specviz.evidence.sample_files.reading import SampleFile, as_samples, refuse_repeats, repeated
 from specviz.evidence.scores import score
-from specviz.evidence.tests import Plan, answer, part
+from specviz.evidence.tests import Plan, answer
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import ProgressCallback
+from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 
 MODE = "file"
@@ -30,7 +30,7 @@ def against_distribution(
     """
     drawn, ids = as_samples(file, settings, pair.vocabulary, pair.eos_token_ids), pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    said, quiet = "", part(on_progress, 0.0, 0.0)  # shows no progress, but lets the work be stopped
+    said, quiet = "", scale_progress(on_progress, 0.0, 0.0)  # shows no progress, but lets the work be stopped
     if repeated(file.samples) < len(drawn):
         with np.errstate(divide="ignore"):
             chances = np.nansum(np.log(score(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()

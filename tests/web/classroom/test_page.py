@@ -54,7 +54,7 @@ def test_the_page_opens_without_torch():
 
 
 def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
-    app = opened(prompt="Once upon", gamma="2", length="2")
+    app = opened(prompt="Once upon", gamma="2", max_new_tokens="2")
     app = pressed(app, "classroom-open")
     steer = app.session_state["classroom"].question.steer
     room = rooms.store.steered(steer)
