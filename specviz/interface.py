@@ -34,8 +34,8 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.records import write
 from specviz.settings import GAMMA_MAX, Settings, whole
-from specviz.speed.prediction.plan import PlanRow, SpeedPlan
-from specviz.speed.prediction.plan_run import PlanEffort, make_plan
+from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.trace import Trace
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 There are two separate questions: how many tokens a target pass yields, and what a round costs. For the first there are the
 independent formula (one alpha for every draft token) and the hazard formula (one acceptance rate per depth);
-speed/prediction/accepted_count.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass
+speed/acceptance.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass
 over a draft costs as much as one over a single token, and a cost with a fixed part.
 """
 

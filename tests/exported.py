@@ -21,11 +21,10 @@ from specviz.evidence.tests import joint_tests, judged
 from specviz.export import report as of_report
 from specviz.export.package import Package
 from specviz.settings import Settings
-from specviz.speed import methods, passage
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import load_plans
-from specviz.speed.prediction.study import Study
+from specviz.speed.records import methods, passage
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import SpeedPlan, load_plans
+from specviz.speed.records.study import Study
 from specviz.trace import Trace
 from specviz.web.drafting_methods.export import build_drafting_methods_package
 from specviz.web.exactness.export import build_exactness_package

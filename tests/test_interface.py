@@ -19,7 +19,7 @@ from specviz.__main__ import main
 from specviz.errors import ModelError, SettingsError
 from specviz.interface import Options
 from specviz.settings import Settings
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.plan import SpeedPlan
 from tests.certified import remembered_permutations
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT

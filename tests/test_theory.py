@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.speed.prediction.published_speeds import ROWS
+from specviz.speed.records.published_speeds import ROWS
 from specviz.theory import (
     LinearCost,
     best_gamma,

@@ -79,8 +79,9 @@ def run(options: argparse.Namespace) -> int:
 
 def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
     """The record of a bench on the machine where this is called."""
-    from specviz.speed.bench import describe_machine, run_bench
+    from specviz.speed.bench import run_bench
     from specviz.speed.costs import time_rule
+    from specviz.speed.machine import describe_machine
 
     pair = load(settings)
     results = run_bench(pair, gamma, length, runs, log=told, base=settings)
@@ -161,8 +162,8 @@ def _costs(result: dict[str, Any]) -> list[str]:
 def gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import run as decode_run
-    from specviz.speed.bench import PROMPTS
     from specviz.speed.costs import measure_block_gap
+    from specviz.speed.generation import PROMPTS
 
     pair, found = load(settings), []
     for prompt in PROMPTS.values():
@@ -174,8 +175,8 @@ def gap(settings: Settings) -> dict[str, float]:
 
 def policies(settings: Settings, options: argparse.Namespace) -> None:
     """Print what each policy that sets the draft length gains over the best fixed length."""
-    from specviz.speed.bench import describe_machine
-    from specviz.speed.policies import compare_policies
+    from specviz.speed.draft_length_policies import compare_policies
+    from specviz.speed.machine import describe_machine
 
     pair = load(settings)
     found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=told)]
@@ -211,8 +212,8 @@ def policies_as_text(record: dict[str, Any]) -> str:
 
 def curve(settings: Settings, options: argparse.Namespace) -> None:
     """Print what passes over more tokens, over trees and over more rows cost."""
-    from specviz.speed.bench import describe_machine
-    from specviz.speed.curves import measure_pass_curves
+    from specviz.speed.costs import measure_pass_curves
+    from specviz.speed.machine import describe_machine
 
     pair = load(settings)
     found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, told)
@@ -273,7 +274,7 @@ def samples(settings: Settings, options: argparse.Namespace) -> None:
     """Print how many samples a second each way of sampling gives."""
     whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     from specviz.speed import sampling_rates
-    from specviz.speed.bench import describe_machine
+    from specviz.speed.machine import describe_machine
 
     pair = load(settings)
     found = sampling_rates.measure_sampling_rates(pair, options.samples, log=told)

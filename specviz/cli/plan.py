@@ -15,10 +15,10 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import GAMMA_MAX, whole
-from specviz.speed.prediction.prompts import parse_prompts
+from specviz.speed.records.plan import parse_prompts
 
 if TYPE_CHECKING:
-    from specviz.speed.prediction.plan import PlanRow, SpeedPlan
+    from specviz.speed.records.plan import PlanRow, SpeedPlan
 
 GAMMAS = "1-8"
 SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
@@ -76,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
         )
     file = options.text or options.prompts
     text: str | tuple[str, ...] = read(file)
-    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
-    from specviz.speed.prediction.predict import refuse_unplanned
+    from specviz.speed.acceptance import refuse_unplanned
+    from specviz.speed.plan import PlanEffort, make_plan
 
     refuse_unplanned(settings)
     if options.prompts is not None:

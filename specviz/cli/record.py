@@ -72,9 +72,9 @@ def opening(settings: Settings, options: argparse.Namespace, progress: Progress)
 
 
 def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
-    """The settings with the seed whose run is to be shown, by the rule of speed/opening.py, and how it was chosen. Raises SettingsError if no run fits."""
+    """The settings with the seed whose run is to be shown, by the rule of web/one_round/opening_run.py, and how it was chosen. Raises SettingsError if no run fits."""
     from specviz.decoding.run import run as decode_run
-    from specviz.speed.opening import compute_fluency, explain_unsuitable
+    from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable
 
     found: dict[int, float] = {}
     for n in range(options.seeds):
@@ -90,8 +90,8 @@ def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, pr
 
 def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
-    from specviz.speed.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
-    from specviz.speed.methods_run import compare_methods
+    from specviz.speed.methods import compare_methods
+    from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
     for number, choice in enumerate(DISTRIBUTIONS):
@@ -104,8 +104,8 @@ def methods(settings: Settings, options: argparse.Namespace, progress: Progress)
 def passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
     from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.speed.passage import DISTRIBUTIONS, dump_passages
-    from specviz.speed.passage_run import survey_texts, write_passage
+    from specviz.speed.passage import survey_texts, write_passage
+    from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
     from specviz.web.whole_text.lanes import speed
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
@@ -120,9 +120,9 @@ def passage(settings: Settings, options: argparse.Namespace, progress: Progress)
 
 def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Plan and measure every draft at every temperature of the page, on its text."""
-    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
-    from specviz.speed.prediction.plans import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
-    from specviz.speed.prediction.study_run import TEXTS_FOLDER
+    from specviz.speed.plan import PlanEffort, make_plan
+    from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
+    from specviz.speed.study import TEXTS_FOLDER
 
     text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
     effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
@@ -136,9 +136,9 @@ def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -
 
 def batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
-    from specviz.speed.prediction.batches_run import measure_batches
-    from specviz.speed.prediction.plans import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
-    from specviz.speed.prediction.study_run import TEXTS_FOLDER
+    from specviz.speed.batches import measure_batches
+    from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
+    from specviz.speed.study import TEXTS_FOLDER
 
     choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
     asked = {choice.key: replace(choice.under(settings), max_new_tokens=LENGTH) for choice in choices}
@@ -155,7 +155,7 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
     from specviz.evidence.serving_setups.setups import to_json
     from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups
     from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.speed.prediction.predict import cut_openings
+    from specviz.speed.acceptance import cut_openings
 
     pair = load(settings)
     asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
@@ -171,8 +171,8 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
 def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Measure trees of several sizes as ``bench --curve`` does."""
     from specviz.proposers.trees.node_count import Paying, Point, key_of
-    from specviz.speed.bench import describe_machine
-    from specviz.speed.curves import measure_pass_curves
+    from specviz.speed.costs import measure_pass_curves
+    from specviz.speed.machine import describe_machine
 
     pair, points = load(settings), {}
     found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)

@@ -13,7 +13,7 @@ from specviz.errors import SettingsError
 from specviz.settings import whole
 
 if TYPE_CHECKING:
-    from specviz.speed.prediction.study import Study, StudyCell
+    from specviz.speed.records.study import Study, StudyCell
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out and options.out.is_dir():
         raise SettingsError("out", str(options.out), "a file, and this is a folder")
     from specviz.records import read_text
-    from specviz.speed.prediction.study import SCHEMA, Study
+    from specviz.speed.records.study import SCHEMA, Study
 
     if options.out:
         SCHEMA.refuse_other(options.out)  # before minutes of work, not after
@@ -68,7 +68,7 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
     """
     from specviz.jobs.crews import open_pool
     from specviz.models.pairs.loading import pick_device
-    from specviz.speed.prediction.study_run import StudySize, run_study
+    from specviz.speed.study import StudySize, run_study
 
     try:
         with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
@@ -85,7 +85,7 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
 def as_text(study: Study) -> str:
     """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and distribution."""
-    from specviz.speed.prediction.study import DRAFTS, NETWORK_DRAFTS, STATISTICS
+    from specviz.speed.records.study import DRAFTS, NETWORK_DRAFTS, STATISTICS
 
     lines = []
     for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORK_DRAFTS)):

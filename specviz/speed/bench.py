@@ -11,42 +11,28 @@ which reads the prompt.
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from specviz.decoding.device.choice import chosen
-from specviz.decoding.engine import decode, target_only
 from specviz.evidence.analytic.fresh import given
 from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
-from specviz.proposers.registry import opened
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.costs import RoundCosts, average_round_timeline, combine_costs, measure_costs
 from specviz.speed.estimate import Estimate
+from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
 from specviz.speed.text_passes import measure_draftable_mass
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
-from specviz.verification.registry import rule_of
 
-PROMPTS = {
-    "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
-    "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
-    "after a full stop": "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining.",
-}
 PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
 TOKENS_A_SECOND = "tokens/s"
@@ -187,26 +173,6 @@ def _average_part(rounds: list[Round], part: str) -> Estimate:
     return Estimate.from_mean([round_.timing[part] for round_ in later or rounds], "s")
 
 
-def decode_speculatively(
-    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
-) -> Iterator[Round]:
-    """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
-    target, proposer = opened(pair, settings)
-    arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
-    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
-    rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
-    yield from (replace(round_, full=None) for round_ in rounds)
-
-
-def decode_target_only(
-    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
-) -> Iterator[Round]:
-    """The same by target-only sampling."""
-    target = pair.source(pair.target, settings, pair.vocabulary)
-    rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
-    yield from (replace(round_, full=None) for round_ in rounds)
-
-
 def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
     torch.manual_seed(settings.seed)
     sampling = {"do_sample": settings.temperature > 0}
@@ -239,36 +205,3 @@ _DECODERS: dict[str, Callable] = {
     "speculative": lambda *asked: list(decode_speculatively(*asked)),
     "assisted": _generate_assisted,
 }
-
-
-def describe_measurement(pair: LoadedPair) -> dict[str, Any]:
-    """Fields of a record: the machine, the models and the date that its numbers come from."""
-    return {"machine": describe_machine(pair), "models": pair.describe(), "date": format_today()}
-
-
-def format_today() -> str:
-    """The date of a record, in UTC: 22 November 2026."""
-    return datetime.now(UTC).strftime("%-d %B %Y")
-
-
-def describe_machine(pair: LoadedPair) -> dict[str, Any]:
-    """What the numbers were measured on."""
-    cuda = pair.target.device.type == "cuda"
-    return {
-        "processor": torch.cuda.get_device_name() if cuda else _read_processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "dtype": pair.describe()["dtype"],
-    }
-
-
-def _read_processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

@@ -1,28 +1,45 @@
-"""What one pass costs: the target on one token and on a block, one step of a draft, the rule."""
+"""What a pass costs, by tokens, tree nodes and rows, and what a whole round costs at every number of draft tokens.
+
+Three measurements, all by one interleaved clock:
+- ``measure_costs``: the parts of a round at one cache length, each repeated in place.
+- ``measure_pass_curves``: passes over more tokens, over trees and over more rows, all with the same number of cached tokens. The curves
+  say how many tree nodes are worth their pass, and from how many rows on speculation stops paying, because a pass over many rows is
+  no longer limited by reading the weights.
+- ``RoundProbes``: whole rounds, in sequence as in decoding. A round repeated in one place would be a few percent cheaper.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specviz.decoding.engine import TargetOnlyRandomness, advance, step
+from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
+from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.copied import Copied
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
+from specviz.speed.acceptance import Ids, Texts
 from specviz.speed.clock import Clock, Contestant, Key, Lap
 from specviz.speed.estimate import Estimate
+from specviz.speed.generation import PROMPTS, decode_speculatively
+from specviz.speed.records.plan import RoundCostCurve
 from specviz.speed.text_passes import build_known_chain
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
+from specviz.verification.registry import rule_of
 from specviz.verification.token import Rule, TokenRule
 
 
@@ -174,3 +191,201 @@ def measure_block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], 
             alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)
     return gaps
+
+
+CHAIN_SIZES = (1, 2, 3, 4, 5, 7, 9, 13, 17, 33)  # tokens of a pass in a chain
+TREE_SIZES = (2, 4, 8, 12, 16, 24, 32, 48, 64)  # nodes of a tree, beside the token before it
+NODE_BUDGETS = (2, 4, 8, 16, 32)  # of which the best is chosen
+ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64)
+CACHED_TOKENS = 128  # tokens in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBudget:
+    """A tree of a number of nodes, on the bench's prompts.
+
+    tokens_per_pass  committed per target pass; drafting  seconds of drafting per round
+    speed            tokens per second over the target's alone, by the curve: tokens_per_pass * T(1) / (T(tree) + drafting)
+    """
+
+    nodes: int
+    tokens_per_pass: float
+    drafting: Estimate
+    speed: float
+
+
+@dataclass(frozen=True, slots=True)
+class PassCostCurves:
+    """Seconds by tokens of a pass (chain), by nodes of a tree, and by rows; tokens per pass of the draft's chain at temperature 1."""
+
+    chain: dict[int, Estimate]
+    tree: dict[int, Estimate]
+    rows: dict[int, RoundCosts]
+    gamma: int
+    tokens_per_pass: float
+    budgets: dict[str, tuple[NodeBudget, ...]]
+
+    def best(self, name: str) -> NodeBudget:
+        """The number of nodes with which a tree is fastest."""
+        return max(self.budgets[name], key=lambda budget: budget.speed)
+
+
+def measure_pass_curves(
+    pair: LoadedPair, gamma: int, length: int, runs: int = 15, log: Callable[[str], None] = print
+) -> PassCostCurves:
+    """All curves of a pair. length: tokens that are written after each prompt."""
+    log("passes over chains, trees and rows")
+    plain = Settings(pair=pair.name, gamma=gamma, max_new_tokens=length)
+    parts = {("chain", n): build_tree_pass(pair, plain, tuple(range(ROOT, n - 2))) for n in CHAIN_SIZES}
+    parts |= {("tree", n): build_tree_pass(pair, plain, build_branching_parents(n)) for n in TREE_SIZES}
+    for count in ROW_COUNTS:
+        parts |= {
+            (name, count): part
+            for name, part in build_round_parts(*pair.open(plain), rule_of(plain), plain, build_cached_rows(count)).items()
+        }
+    clock = time_parts(parts, pair, runs, warm_runs=2, rewarmed={("chain", 1), *(("one", count) for count in ROW_COUNTS)})
+    times = {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in parts}
+    chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", CHAIN_SIZES), ("tree", TREE_SIZES)))
+    rows = {n: RoundCosts(*(times[name, n] for name in ("one", "block", "draft", "rule"))) for n in ROW_COUNTS}
+    log("texts")
+    tokens_per_pass, _ = _count_rounds(pair, plain)
+    budgets = {}
+    for name, changes in _find_tree_settings(pair).items():
+        log(f"texts with {name}")
+        budgets[name] = tuple(
+            _measure_budget(pair, replace(plain, **changes), nodes, chain[1].value, tree[nodes].value) for nodes in NODE_BUDGETS
+        )
+    return PassCostCurves(chain, tree, rows, gamma, tokens_per_pass, budgets)
+
+
+def build_branching_parents(nodes: int) -> tuple[int, ...]:
+    """Parents of a tree in which the text has three children and every node two, as far as the nodes go."""
+    return tuple(ROOT if node < 3 else (node - 3) // 2 for node in range(nodes))
+
+
+def build_tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
+    """A pass of the target over a tree with these parents, and the token before it, as a call that may be repeated."""
+    source, nodes, rows = pair.open(settings)[0], len(parents), build_cached_rows(1)
+    tree = DraftTree((tuple(range(nodes)),), (parents,), (None,), ((None,) * nodes,), "none")
+    return lambda: source.distributions(rows, tree)
+
+
+def build_cached_rows(count: int) -> list[Prefix]:
+    """So many rows, each with HELD tokens in the cache once it has been read."""
+    return [Prefix(tuple(range(1, CACHED_TOKENS + 2)), 0, 64, draw=draw) for draw in range(count)]
+
+
+def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
+    """Trees by name, from the draft, and from Medusa heads where the pair has some; of draws, and at temperature 0 of top tokens."""
+    proposers = {"draft's tree": {"proposer": "tree"}, "heads' tree": {"proposer": "medusa"}}
+    found = {}
+    for temperature in (0.0, 1.0):
+        for name, changes in proposers.items():
+            chosen = changes | {"temperature": temperature, "tree_budget": NODE_BUDGETS[0]}
+            try:
+                opened(pair, Settings(pair=pair.name, **chosen))
+            except ModelError:  # no heads for this pair
+                continue
+            found[f"{name}, temperature {temperature:g}"] = chosen
+    return found
+
+
+def _measure_budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
+    tokens_per_pass, drafting = _count_rounds(pair, replace(settings, tree_budget=nodes))
+    return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
+
+
+def _count_rounds(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:
+    """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
+    rounds = []
+    for prompt in PROMPTS.values():
+        rounds += list(decode_speculatively(pair, replace(settings, prompt=prompt, engine="reference"), pair.encode(prompt)))[1:]
+    tokens = sum(len(round_.committed) for round_ in rounds)
+    return tokens / len(rounds), Estimate.from_runs([round_.timing["draft"] for round_ in rounds], "s")
+
+
+TIMING_PARTS = ("draft", "target", "rule")
+TARGET_ONLY = -1  # "draft tokens" of the target alone
+WARM_ROUNDS, TIMED_ROUNDS = 2, 5  # rounds of a stretch that are not timed, with the jump, and that are
+PLACE_STEP = 0.6180339887498949  # share of the text between one run's place and the next: the golden ratio spreads any number of runs evenly
+WARM_RUNS = 2  # runs that are left out: first passes are slow
+
+
+class RoundProbes:
+    """Runs of probes for 0 to ``most`` draft tokens on texts (prompt, tokens), one text after the other, and the costs that they show.
+
+    Each run has every probe once, all from one place of one text. It may be made at any moment, between other work of the process.
+    """
+
+    def __init__(self, pair: LoadedPair, settings: Settings, texts: Texts, most: int):
+        self.pair, self.settings, self.texts = pair, settings, texts
+        self.kinds = range(TARGET_ONLY, most + 1)
+        self.randomness = PhiloxRandomness(settings.seed)
+        self.clock: Clock[int] = Clock(
+            {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
+        )
+
+    def run_until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> RoundProbes:
+        """Go on until there are so many runs, without those that warm up."""
+        self.clock.run_until(runs, lambda share, run, n: on_progress(share))
+        return self
+
+    def curve(self) -> RoundCostCurve:
+        """What was timed so far, at least one run."""
+        rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.splits(n, "rounds")] for n in self.kinds]
+        first = [self.clock.splits(n, "first") for n in self.kinds]
+        parts = {
+            part: tuple(statistics.median(one[part] for one in self.clock.kept(n)) for n in self.kinds[1:])
+            for part in TIMING_PARTS
+        }
+        medians = [statistics.median(one) for one in rounds[1:]]
+        rest = tuple(max(0.0, whole - sum(parts[part][n] for part in TIMING_PARTS)) for n, whole in enumerate(medians))
+        by_run = tuple(zip(*rounds[1:], strict=True))
+        return RoundCostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
+
+    def _place(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
+        """The text of a run, and the share of it that lies before its place."""
+        number = run - 1 + WARM_RUNS
+        return self.texts[number % len(self.texts)], (0.5 + number * PLACE_STEP) % 1.0
+
+    def _stretch(self, n: int, lap: Lap) -> None:
+        """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
+        (prompt, tokens), share = lap.item
+        draft_tokens = max(n, 0)
+        remaining = max(len(tokens), draft_tokens + 1)
+        place = int(share * (remaining - draft_tokens))
+        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
+        target, proposer, randomness = self._opened(n, tokens)
+        rule = TokenRule() if n == TARGET_ONLY else rule_of(self.settings)
+        step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
+        lap.split("first")
+        row, rounds = begin, []
+        for number in range(WARM_ROUNDS + TIMED_ROUNDS):
+            if number == WARM_ROUNDS:
+                lap.split("warming up")
+            (round_,) = step([row], target, proposer, rule, randomness)
+            rounds.append(round_.timing)
+            row = advance(row, round_)
+            row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
+        lap.split("rounds")
+        lap.keep({part: statistics.mean(one[part] for one in rounds[WARM_ROUNDS:]) for part in TIMING_PARTS})
+
+    def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
+        """Caches of their own for a stretch, and its random numbers."""
+        if n == TARGET_ONLY:
+            return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyRandomness(self.randomness)
+        target, proposer = opened(self.pair, replace(self.settings, gamma=n))
+        return target, _force_length(proposer, n, tokens), self.randomness
+
+
+def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
+    """A proposer that makes n draft tokens here: one that copies looks its text up as always, and is then given tokens to copy."""
+    if not isinstance(proposer, Copied):
+        return proposer
+    filler = [int(x) for x in tokens[:n]]
+
+    def follow(ids: Sequence[int], count: int) -> list[int]:
+        proposer.follow(ids, count)
+        return filler[:count]
+
+    return Copied(proposer.name, follow, n, len(proposer.like), proposer.like.device)

@@ -1,199 +1,230 @@
-"""Drafting methods side by side: proposers and rules on one prompt, as plain records. No torch; methods_run.py fills them.
+"""Fills the records of drafting methods: each decodes the same prompt on one clock, keeps a round to be drawn, and samples its first token.
 
-All methods are measured under the same settings by one interleaved clock. One that makes no sense there has a reason instead of numbers.
+In each run of the clock all methods write the same number of tokens under the same seed. A first run is not timed: it warms up, and the
+round that is kept is one of its.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from specviz.errors import SettingsError
-from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.records import Schema, build, plain
-from specviz.settings import SHAPE, TREES, Settings
-from specviz.speed.estimate import Estimate
-from specviz.trace import Trace
+import numpy as np
+import torch
 
-SCHEMA = Schema("methods", 2, "The record of drafting methods")
-DISTRIBUTIONS = {  # the distributions that the page offers
-    "0": {"temperature": 0.0, "top_p": None},
-    "1": {"temperature": 1.0, "top_p": None},
-    "top-p .9": {"temperature": 1.0, "top_p": 0.9},
-}
+from specviz.decoding.run import run, written
+from specviz.decoding.sampler import Shard, decoded
+from specviz.errors import SpecvizError
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.remembered import RememberingPair
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.duration import DecodingPace, measure_pace
+from specviz.speed.generation import decode_speculatively
+from specviz.speed.machine import describe_measurement
+from specviz.speed.records.methods import (
+    DRAFTING_METHODS,
+    DraftingMethod,
+    FirstToken,
+    MethodComparison,
+    MethodRow,
+    explain_blank,
+)
+from specviz.speed.text_passes import describe_pair
+from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
+from specviz.trace import Round, Trace
+from specviz.verification.draft_tree import depth, empty_tree
+from specviz.verification.registry import rule_of
+from specviz.verification.typical import TypicalRule
 
-
-@dataclass(frozen=True, slots=True)
-class DraftingMethod:
-    """A proposer and a rule. settings: what it changes; description: how it drafts, in a sentence."""
-
-    key: str
-    name: str
-    settings: Mapping[str, Any]
-    description: str
-
-    def under(self, base: Settings) -> Settings:
-        """Its settings; a tree without a shape gets the number of nodes that is fastest."""
-        return with_paying_nodes(replace(base, **self.settings))
-
-    @property
-    def size_from_curve(self) -> bool:
-        """Whether its number of nodes is the fastest one of the recorded curve."""
-        return self.settings["proposer"] in TREES and "tree" not in self.settings
-
-
-_METHOD_ROWS = (
-    ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
-    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
-    ("block", "Draft with block rule", {"proposer": "draft", "rule": "block"}, "The same draft tokens judged together: on average more stay."),
-    ("tree-top", "Tree of top tokens", {"proposer": "tree", "siblings": "top"},
-     "The draft model’s most likely tokens, none drawn at random. The size is the fastest one measured."),
-    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
-     "Different tokens drawn from the draft model. The size is the fastest one measured; a tree of two is a chain."),
-    ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
-     "Three tokens, two after each, one after each of those. Where one branch is rejected, the next is tried; every pass is larger."),
-    ("several", "Two drafts", {"proposer": "several", "num_chains": 2}, "Two chains drawn from the draft model side by side."),
-    ("several-kseq", "Two drafts (k-seq)", {"proposer": "several", "num_chains": 2, "rule": "k-seq"},
-     "Two chains whose first tokens are judged together. This is k-sequential selection."),
-    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target’s own state draft a tree. The size is the fastest one measured."),
-    ("medusa-wide", "Medusa larger tree", {"proposer": "medusa", "tree": SHAPE},
-     "The same heads draft the larger tree. Three tokens, two after each, one after each of those."),
-    ("eagle", "EAGLE head", {"proposer": "eagle"},
-     "One layer drafts from the target’s own states. It predicts the next states, and reads its own predictions while it drafts a chain."),
-    ("eagle-wide", "EAGLE larger tree", {"proposer": "eagle", "tree": SHAPE},
-     "The same head drafts the larger tree. Three tokens, two after each, one after each of those."),
-    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target’s own first layers draft. The target pass reuses what they compute."),
-    ("lookahead", "Lookahead", {"proposer": "lookahead"},
-     "The target’s own predictions of later tokens are the draft. Every target pass also reads a window of them, which costs time."),
-    ("ngram", "Copy from the text", {"proposer": "ngram"}, "Copies what followed the last words earlier in this text."),
-    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "Copies what followed the last words in a book."),
-    ("unigram", "Word frequencies", {"proposer": "unigram"}, "Draws tokens by how often they occur in a book."),
-    ("uniform", "Any token", {"proposer": "uniform"}, "Draws any token, all equally likely."),
-    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The worst draft: the draft model’s least likely tokens first."),
-    ("oracle", "The target itself", {"proposer": "oracle"}, "All its draft tokens are accepted, and no time is saved. The last round is cut at the end of the text, so a pass brings a little less than all draft tokens and a bonus token."),
-    ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
-     "The draft model’s chain, accepted where it is likely enough."),
-)  # fmt: skip
-DRAFTING_METHODS = {row[0]: DraftingMethod(*row) for row in _METHOD_ROWS}
+BARS = 7  # largest tokens per distribution that a kept round holds
+MAX_BARS = 12  # tokens of the first one's distribution that get a bar
+SAMPLE_TOKENS = 3  # tokens of a sample: enough for two draft tokens, one below the other
+SAMPLES_PER_CHUNK = 100  # samples between two calls of the watch
+KEPT_FACTOR, ROUNDS_PER_CHUNK = (
+    1.2,
+    4.0,
+)  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
+WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
+MS = "ms/token"
+BAND_LEVEL = 0.99  # of all bars together
 
 
-def explain_blank(method: DraftingMethod, settings: Settings) -> str:
-    """Why a method is left out under these settings; empty if it is not."""
-    if settings.temperature == 0.0 and method.key == "tree":
-        return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
-    if settings.temperature == 0.0 and method.key.startswith("several"):
-        return "At temperature 0 both drafts would write the same chain."
-    return ""
+def compare_methods(
+    pair: LoadedPair,
+    settings: Settings,
+    runs: int = 6,
+    draws: int = 2000,
+    on_progress: ProgressCallback = ignore_progress,
+    keys: Sequence[str] = tuple(DRAFTING_METHODS),
+    expect: Expect = ignore_progress,
+    show: Callable[[MethodComparison], None] = ignore_progress,
+) -> MethodComparison:
+    """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
 
-
-@dataclass(frozen=True, slots=True)
-class FirstToken:
-    """Samples of the first token that a method writes, beside the target's exact distribution.
-
-    labels      (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as ""
-    probs       (C,) their exact probabilities; counts  (C,) samples; n  samples in all
-    low, high   (C,) shares that sampling noise leaves all bars within, 99 of 100 times
-    tv          between samples and distribution on these cells; upper  what sampling noise leaves it below, 99 of 100 times
-    entropy     of the target's distribution, nats
-    written     (C,) exact, what a lossy rule writes instead; written_tv  total variation from the target's, over the whole vocabulary
-    edge        what a token's p must exceed under typical acceptance
+    runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
+    expect  told after a probe of each method how long the rest will take
+    show    told what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
     """
+    rows, where = {key: _prepare_row(pair, DRAFTING_METHODS[key], settings) for key in keys}, describe_measurement(pair)
+    under = {key: DRAFTING_METHODS[key].under(settings) for key, row in rows.items() if not row.reason}
+    ids, paces = pair.encode(settings.prompt), []
+    for key, own in under.items():
+        on_progress(0.0, f"{DRAFTING_METHODS[key].name}: how long it takes")
+        paces.append(measure_pace(decode_speculatively(pair, own, ids)))
+    weights = estimate_stage_seconds(paces, settings.max_new_tokens, runs, draws)
+    expect(sum(weights.values()))
+    tell = split_progress(on_progress, weights)
+    for number, (key, own) in enumerate(under.items()):
+        tell[WARMING](number / len(under), f"{DRAFTING_METHODS[key].name}: a first run")
+        rows[key] = replace(rows[key], trace=find_last_round(pair, own))
+    if drafted := next((rows[key].trace for key in under), None):
+        where["models"] = describe_pair(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
+    remembering = RememberingPair(pair, len(ids) + 1)
+    for number, (key, own) in enumerate(under.items()):
 
-    labels: tuple[str, ...]
-    probs: tuple[float, ...]
-    counts: tuple[int, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    n: int
-    tv: float
-    upper: float
-    entropy: float
-    written: tuple[float, ...] | None = None
-    written_tv: float | None = None
-    edge: float | None = None
+        def told(done: float, number: int = number, key: str = key) -> None:
+            tell[SAMPLING]((number + done) / len(under), f"First tokens: {DRAFTING_METHODS[key].name}")
 
-    @property
-    def shares(self) -> tuple[float, ...]:
-        return tuple(count / self.n for count in self.counts)
+        rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, told))
+        show(MethodComparison(settings, tuple(rows.values()), 0, **where))
+    clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
+    for number in range(1, runs + 1):
+
+        def timing(share: float, lap: int, key: str) -> None:
+            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {DRAFTING_METHODS[key].name}")
+
+        clock.run_until(number, timing)
+        for key in under:
+            ms = clock.median(key, settings.max_new_tokens).times(1e3, MS)
+            rows[key] = replace(rows[key], **count_draft_tokens(clock.kept(key)), ms=ms)
+        found = MethodComparison(settings, tuple(rows.values()), number, **where)
+        if number < runs:
+            show(found)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """What one method did. A row without numbers has a reason instead.
+def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int, draws: int) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
+    texts = sum(pace.text(length) for pace in paces) or 1e-9
+    return {
+        WARMING: KEPT_FACTOR * texts,
+        SAMPLING: -(-draws // SAMPLES_PER_CHUNK) * ROUNDS_PER_CHUNK * sum(pace.each for pace in paces),
+        TIMING: runs * texts,
+    }
 
-    rule          its title; exact  whether the rule keeps the target's distribution
-    tokens        written in so many passes of the target, over all measured runs; nodes  draft tokens per pass, mean
-    checked, accepted  draft tokens checked and accepted, by depth from 0
-    ms            milliseconds per token
-    trace         its last round with a rejection, else its last, among those that had all their draft tokens; with the distributions
+
+def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -> MethodRow:
+    """A row before it has run; blank where the method says nothing or cannot be opened."""
+    rule = rule_of(method.under(settings))
+    reason = explain_blank(method, settings)
+    try:
+        if not reason:
+            opened(pair, method.under(settings))
+    except SpecvizError as error:
+        reason = str(error)
+    return MethodRow(method.key, rule.title, rule.exact, reason)
+
+
+def _write_text(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
+    """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
+    own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
+    for one in decode_speculatively(pair, own, pair.encode(own.prompt)):
+        lap.keep(one)
+
+
+def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, object]:
+    """Fields of a MethodRow: tokens, passes, draft tokens, and how many were checked and accepted, by depth."""
+    tested: dict[int, int] = {}
+    accepted: dict[int, int] = {}
+    for one in rounds:
+        parents = tuple(decision.parent for decision in one.proposals)
+        for node, decision in enumerate(one.proposals):
+            if decision.accepted is not None:
+                level = depth(parents, node)
+                tested[level] = tested.get(level, 0) + 1
+                accepted[level] = accepted.get(level, 0) + bool(decision.accepted)
+    levels = range(max(tested, default=-1) + 1)
+    return {
+        "tokens": sum(len(one.committed) for one in rounds),
+        "passes": len(rounds),
+        "nodes": sum(len(one.proposals) for one in rounds) / len(rounds),
+        "checked": tuple(tested.get(level, 0) for level in levels),
+        "accepted": tuple(accepted.get(level, 0) for level in levels),
+    }
+
+
+def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
+    """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
+
+    If there is one with a rejection, the last of these: it shows more.
     """
-
-    key: str
-    rule: str
-    exact: bool
-    reason: str = ""
-    tokens: int = 0
-    passes: int = 0
-    nodes: float = 0.0
-    checked: tuple[int, ...] = ()
-    accepted: tuple[int, ...] = ()
-    ms: Estimate | None = None
-    first: FirstToken | None = None
-    trace: Trace | None = None
-
-    def __post_init__(self) -> None:
-        if self.key not in DRAFTING_METHODS:
-            raise ValueError(f"there is no row {self.key!r}")
-
-    @property
-    def entry(self) -> DraftingMethod:
-        return DRAFTING_METHODS[self.key]
-
-    @property
-    def per_pass(self) -> float | None:
-        return self.tokens / self.passes if self.passes else None
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Acceptance rate of the draft tokens that were checked at each depth."""
-        return tuple(
-            accepted / checked if checked else 0.0 for accepted, checked in zip(self.accepted, self.checked, strict=True)
-        )
-
-    @property
-    def coincides(self) -> bool:
-        """Whether a lossy rule writes the target's distribution under these settings."""
-        return not self.exact and self.first is not None and self.first.written_tv is not None and self.first.written_tv < 1e-9
+    whole = run(pair, settings, bars=BARS)
+    levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
+    ids, found = whole.prompt_ids, []
+    for one in whole.rounds:
+        remaining = settings.max_new_tokens - (len(ids) - len(whole.prompt_ids))
+        rejected = any(decision.accepted is False for decision in one.proposals)
+        found.append((remaining > levels, rejected, ids, one))
+        ids += one.committed
+    _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
+    return written(pair, settings, before, (kept,))
 
 
-@dataclass(frozen=True, slots=True)
-class MethodComparison:
-    """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when."""
+def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
+    """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
+    ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
+    target, proposer = opened(pair, own)
+    row = Prefix(ids, 0, SAMPLE_TOKENS)
+    probs = target.distributions([row], empty_tree(1))[0, 0]
+    top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
+    tokens: list[int] = []
+    while len(tokens) < draws:
+        count = min(SAMPLES_PER_CHUNK, draws - len(tokens))
+        shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
+        samples = decoded(shard)
+        tokens += samples.tokens[:, 0].tolist()
+        on_progress(len(tokens) / draws)
+    cells = _compute_cell_masses(probs, top)
+    counts = np.array([tokens.count(token) for token in top])
+    counts = np.append(counts, draws - counts.sum())
+    masses = np.array(cells) / sum(cells)
+    low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND_LEVEL) / len(masses)).tolist()
+    pieces = pair.pieces(top)
+    return FirstToken(
+        labels=(*(pieces[token] for token in top), ""),
+        probs=tuple(cells),
+        counts=tuple(counts.tolist()),
+        low=tuple(low),
+        high=tuple(high),
+        n=draws,
+        tv=total_variation(counts, masses),
+        upper=tv_null_band(masses, draws, BAND_LEVEL).upper,
+        entropy=float(torch.special.entr(probs).sum()),
+        **_compute_typical_fields(pair, own, row, probs, top),
+    )
 
-    settings: Settings
-    rows: tuple[MethodRow, ...]
-    runs: int
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, Any] = field(default_factory=dict)
-    date: str = ""
 
-    def row(self, key: str) -> MethodRow | None:
-        return next((row for row in self.rows if row.key == key), None)
+def _compute_cell_masses(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
+    """Probabilities of the tokens on show, and of all others together."""
+    shown = probs[top]
+    return (*shown.tolist(), max(0.0, float(probs.sum() - shown.sum())))
 
 
-def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
-    """One comparison for each of CHOICES."""
-    return SCHEMA.text({"comparisons": plain(comparisons)})
-
-
-def load_comparisons(text: str) -> dict[str, MethodComparison]:
-    """Back from to_json. Raises TraceError for anything else."""
-    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["comparisons"])
-
-
-def choose_distribution(base: Settings, choice: str) -> Settings:
-    """Settings under one of CHOICES. Raises SettingsError for another."""
-    if choice not in DISTRIBUTIONS:
-        raise SettingsError("choice", choice[:60], f"one of {', '.join(DISTRIBUTIONS)}")
-    return replace(base, top_k=None, min_p=None, uniforms={}, **DISTRIBUTIONS[choice])
+def _compute_typical_fields(
+    pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
+) -> dict[str, object]:
+    """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
+    rule = rule_of(settings)
+    if not isinstance(rule, TypicalRule):
+        return {}
+    target, proposer = opened(pair, settings)
+    tree = proposer.propose([row], PhiloxRandomness(settings.seed))
+    shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
+    total = shown.overlap + shown.left
+    tv = 0.5 * float((total - probs).abs().sum())
+    return {"written": _compute_cell_masses(total, top), "written_tv": tv, "edge": rule.at(probs).bar}

@@ -1,167 +1,183 @@
-"""A text written both ways, by target-only sampling and with draft tokens: where each token came from, and when. No torch; passage_run.py fills it.
+"""Fills a passage's records: one text both ways, side by side on one machine, then the target's text scored by both models.
 
-Each way is a trace with a clock of its own, which counts only the seconds in which that way was worked on. Equality leaves clocks out.
+The two ways alternate: the one that has worked for less time writes its next round. So both share whatever else the machine does, and
+at every moment both have had the same time, up to a round. Scoring comes afterward and costs neither of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
-from specviz.records import Schema, build, digits, plain
+from specviz.decoding.run import written
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
+from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
-from specviz.speed.divergence_profile import ScoredText
-from specviz.speed.estimate import Estimate
-from specviz.trace import Round, Trace
+from specviz.speed.clock import alternate_streams
+from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace
+from specviz.speed.generation import decode_speculatively, decode_target_only
+from specviz.speed.machine import describe_measurement
+from specviz.speed.records.divergence_profile import MAX_FORKS, ScoredText
+from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
+from specviz.speed.records.word_kinds import classify_tokens
+from specviz.speed.text_passes import describe_pair, iterate_distributions
+from specviz.trace import Distribution
+from specviz.verification.overlap import overlap
+from specviz.verification.views import two_distributions
 
-SCHEMA = Schema("passage", 2, "The passage")
-TARGET_ONLY, SPECULATIVE = LANES = ("target", "speculative")
-ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
-DISTRIBUTIONS = {  # under which a passage is recorded
-    "temperature 0.8": {"temperature": 0.8, "top_k": None, "top_p": None, "min_p": None},
-    "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
-}
-LENGTHS = (64, 128, 192)  # tokens that the page offers
+WARM_TOKENS = 8  # tokens that both ways write before anything is timed
+BARS = 6  # largest tokens of a fork's distributions
+TOKENS_PER_PASS = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
+OPENING_WORDS = 12  # words of a paragraph that a text of the survey continues
+
+RoundsCallback = Callable[[float, str, Sequence[TimedRound]], None]
 
 
-def label_origins(round_: Round) -> tuple[tuple[int, str], ...]:
-    """(token, origin) of each token that a round committed: accepted draft tokens, then what the target drew.
+def stream_rounds(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
+    """Both ways on one prompt, each with random streams of its own, as their rounds end.
 
-    Without draft tokens the target's own token is no bonus: it is ``WRITTEN``.
+    A lane's seconds are those of its own rounds, with opening its models and reading the prompt. Stopping between two rounds leaves
+    nothing behind.
     """
-    accepted = tuple((round_.proposals[node].token, ACCEPTED) for node in round_.accepted_path)
-    if round_.ending.token is None:
-        return accepted
-    drawn = REPLACED if round_.ending.kind == "residual" else BONUS if round_.proposals else WRITTEN
-    return (*accepted, (round_.ending.token, drawn))
+    asked = pair, settings, pair.encode(settings.prompt), pair.eos_token_ids
+    for lane, round_, at in alternate_streams(
+        {TARGET_ONLY: decode_target_only(*asked), SPECULATIVE: decode_speculatively(*asked)}
+    ):
+        yield TimedRound(lane, replace(round_, timing={}), at)
 
 
-@dataclass(frozen=True, slots=True)
-class TimedRound:
-    """A round of one of LANES, and the seconds of that lane's own work up to its end."""
+def write_passage(
+    pair: LoadedPair,
+    settings: Settings,
+    runs: int = 3,
+    on_rounds: RoundsCallback = ignore_progress,
+    expect: Expect = ignore_progress,
+    show: Callable[[Passage], None] = ignore_progress,
+) -> Passage:
+    """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
-    lane: str
-    round: Round
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenToken:
-    """One written token. origin: one of ORIGINS; round: from 0; at: seconds on its lane's clock, when its round had ended."""
-
-    token: int
-    origin: str
-    round: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One way of writing.
-
-    clock  seconds of its own work at the end of each round, in the run that is shown; rates  tokens per second, by run
-
-    Raises ValueError for a clock that runs backwards or does not have one time for each round.
+    runs    timed ones, the first among them; on_rounds  (share done, what is done, rounds of the first run so far), after every round;
+            what it raises ends the work
+    expect  told after the warm-up how long the rest will take; show  told the passage after each run but the last, with the rates so far
+    Raises SettingsError for names that are not known and prompts that do not fit.
     """
+    settings = replace(settings, uniforms={})
+    where = describe_measurement(pair)
+    warming: list[TimedRound] = []
+    for one in stream_rounds(pair, replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))):
+        warming.append(one)
+        on_rounds(0.0, "Warming up", ())
+    made: list[list[TimedRound]] = [[]]
+    both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
+    first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
+    weights = {first: both, read: reading, again: both * (runs - 1)}
+    expect(sum(weights.values()))
+    tell = split_progress(lambda share, doing="": on_rounds(share, doing, made[0]), weights)
 
-    trace: Trace
-    clock: tuple[float, ...] = field(compare=False, metadata=digits(6))
-    rates: tuple[float, ...] = field(default=(), compare=False)
+    def run(told: Callable[[float], None]) -> None:
+        done = 0
+        for one in stream_rounds(pair, settings):
+            made[-1].append(one)
+            done += len(one.round.committed)
+            told(min(1.0, done / (2 * settings.max_new_tokens)))
 
-    def __post_init__(self) -> None:
-        times = (0.0, *self.clock)
-        if len(self.clock) != len(self.trace.rounds) or any(b < a for a, b in zip(times, self.clock, strict=False)):
-            raise ValueError("a clock needs one time for each round, none before the last")
-
-    @property
-    def rate(self) -> Estimate:
-        """Tokens per second over all runs, at least one."""
-        return Estimate.from_runs(self.rates, "tokens/s")
-
-    @property
-    def tokens(self) -> tuple[WrittenToken, ...]:
-        rows = zip(self.trace.rounds, self.clock, strict=True)
-        return tuple(
-            WrittenToken(token, origin, n, at) for n, (round_, at) in enumerate(rows) for token, origin in label_origins(round_)
-        )
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of tokens by origin, without those that do not occur."""
-        found = [one.origin for one in self.tokens]
-        return {origin: found.count(origin) for origin in ORIGINS if origin in found}
-
-    @property
-    def seconds(self) -> float:
-        return self.clock[-1] if self.clock else 0.0
-
-    @property
-    def per_round(self) -> float:
-        """Seconds of a round, on average; at least one has ended."""
-        return self.seconds / len(self.clock)
-
-    @property
-    def tokens_per_pass(self) -> float:
-        """Tokens per target pass: each round has one. At least one has ended."""
-        return len(self.trace.output_ids) / len(self.clock)
-
-    @property
-    def speed(self) -> float:
-        """Tokens per second on the clock, in the run that is shown."""
-        return self.tokens_per_pass / self.per_round
+    run(tell[first])
+    passage = build_passage(pair, settings, made[0])
+    text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    where["models"] = describe_pair(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
+    spent = {one.lane: one.at for one in warming}
+    passage = replace(passage, read=text, warm=sum(spent.values()), **where)
+    for number in range(1, runs):
+        show(add_rates(passage, made))
+        made.append([])
+        run(lambda share, number=number: tell[again]((number - 1 + share) / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+    return add_rates(passage, made)
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A text written both ways under the same settings.
+def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
+    """Seconds that a run of both ways will take, and the reading of a text, by the rounds of the warm-up."""
+    mine = {lane: [one for one in warming if one.lane == lane] for lane in LANES}
+    paces = {lane: DecodingPace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
+    passes = 2 * -(-length // TOKENS_PER_PASS)
+    return sum(pace.text(length) for pace in paces.values()), passes * BATCH_PASS_ROUNDS * paces[TARGET_ONLY].each
 
-    read     the target's own text, scored by both models; None while it is being written
-    warm     seconds of the warm-up before the first run, which is counted nowhere else
-    survey   other texts of the target, scored by both models under the same settings; empty for a visitor's own passage
-    machine, models, date  what it was measured on, and when
+
+def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
+    """The passage of the first run with the rates of all, and the clocks of the middle run if it wrote the same rounds."""
+    lanes = {lane: [[one for one in rounds if one.lane == lane] for rounds in runs] for lane in LANES}
+    rates = {
+        lane: tuple(sum(len(one.round.committed) for one in mine) / mine[-1].at for mine in found)
+        for lane, found in lanes.items()
+    }
+    passage = replace(passage, **{lane: replace(getattr(passage, lane), rates=rates[lane]) for lane in LANES})
+    middle = {lane: found[passage.middle] for lane, found in lanes.items()}
+    if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
+        clocks = {lane: tuple(one.at for one in middle[lane]) for lane in LANES}
+        passage = replace(passage, **{lane: replace(getattr(passage, lane), clock=clocks[lane]) for lane in LANES})
+    return passage
+
+
+def build_passage(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
+    """The passage after these rounds."""
+    ids = pair.encode(settings.prompt)
+    lanes = {}
+    for lane in LANES:
+        mine = [one for one in rounds if one.lane == lane]
+        lanes[lane] = Lane(written(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))
+    return Passage(settings, **lanes, models=pair.describe())
+
+
+def score_text(
+    pair: LoadedPair,
+    settings: Settings,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    on_round: Callable[[], None] = lambda: None,
+) -> ScoredText:
+    """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
+
+    prompt  at least one id; tokens  of the text after it, at least one
     """
-
-    settings: Settings
-    target: Lane
-    speculative: Lane
-    read: ScoredText | None = None
-    warm: float = field(default=0.0, compare=False, metadata=digits(4))
-    survey: tuple[ScoredText, ...] = ()
-    machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    models: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    date: str = field(default="", compare=False)
-
-    @property
-    def runs(self) -> int:
-        return len(self.speculative.rates)
-
-    @property
-    def factors(self) -> tuple[float, ...]:
-        """Tokens per second, speculative over alone, run by run."""
-        return tuple(fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True))
-
-    @property
-    def gain(self) -> Estimate | None:
-        """The factor over all runs; None before a run has ended."""
-        return Estimate.from_runs(self.factors, "times") if self.runs else None
-
-    @property
-    def middle(self) -> int | None:
-        """The run whose factor is the median (of two, the lower); None before a run has ended."""
-        order = sorted(range(self.runs), key=lambda run: (self.factors[run], run))
-        return order[(self.runs - 1) // 2] if order else None
-
-    @property
-    def same_text(self) -> bool:
-        return self.target.trace.output_ids == self.speculative.trace.output_ids
+    found: list[tuple[float, float, float, Distribution]] = []
+    for (part, p), (_, q) in zip(
+        *(iterate_distributions(model, prompt, tokens, TOKENS_PER_PASS) for model in pair.open(settings)), strict=True
+    ):
+        for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
+            probs = two_distributions(p[place], q[place], BARS, (token,))
+            found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
+        on_round()
+    p, q, betas, distributions = zip(*found, strict=True)
+    forks = {
+        place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:MAX_FORKS]
+    }
+    mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
+    words = classify_tokens(b"".join(_list_token_bytes(pair, prompt)), _list_token_bytes(pair, tokens))
+    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
-def dump_passages(passages: Mapping[str, Passage]) -> str:
-    """Passages by the name of the distribution that they were sampled from."""
-    return SCHEMA.text({"passages": plain(passages)})
+def _list_token_bytes(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
+    """Each token's bytes; none for one that is no text."""
+    known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
+    return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
 
 
-def load_passages(text: str) -> dict[str, Passage]:
-    """Back from to_json. Raises TraceError for anything else."""
-    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])
+def survey_texts(
+    pair: LoadedPair, settings: Settings, texts: int, length: int, on_progress: ProgressCallback = ignore_progress
+) -> tuple[ScoredText, ...]:
+    """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
+
+    texts  how many; length  tokens of each. Only their numbers are kept
+    """
+    book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
+    paragraphs = [words[:OPENING_WORDS] for line in book.splitlines() if len(words := line.split()) > OPENING_WORDS]
+    found = []
+    for number in range(texts):
+        prompt = " ".join(paragraphs[number * len(paragraphs) // texts])
+        own = replace(settings, prompt=prompt, max_new_tokens=length, seed=settings.seed + number, uniforms={})
+        ids = pair.encode(prompt)
+        tokens = [token for round_ in decode_target_only(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
+        found.append(replace(score_text(pair, own, ids, tokens), forks={}, pieces={}))
+        on_progress((number + 1) / texts)
+    return tuple(found)

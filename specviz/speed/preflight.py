@@ -26,7 +26,7 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
 from specviz.progress import ProgressCallback
 from specviz.records import plain_fields
-from specviz.speed.expected import ExpectedPassTimes, measure_pass_times
+from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
 from specviz.statistics.finding import size_in_words
 
 SCHEMA = "specviz-preflight-1"

@@ -15,9 +15,9 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.bench import PROMPTS
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.estimate import Estimate
+from specviz.speed.generation import PROMPTS
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.token import TokenRule
 

@@ -16,10 +16,9 @@ from specviz.figures.glossary import GLOSSARY
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.records import ASSETS, read_file
 from specviz.settings import Settings
-from specviz.speed import methods, passage
-from specviz.speed.methods import MethodComparison, MethodRow
-from specviz.speed.prediction import plans
-from specviz.speed.prediction.study import Study
+from specviz.speed.records import methods, passage, plan
+from specviz.speed.records.methods import MethodComparison, MethodRow
+from specviz.speed.records.study import Study
 from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
 from specviz.web.drafting_methods import matrix
@@ -146,7 +145,7 @@ def _distribution(one: MethodComparison) -> str:
 
 def _verdict(choice: str, one: MethodComparison) -> str:
     """What the chart of one distribution shows."""
-    plans_ = read_file(TRACES / "plans.json", plans.load_plans).values()
+    plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
     few = methods_words.few(one, plans_).replace("*", "")
     return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.conclusion(one))}</p><p class="from">{escape(few)}</p></div>'
 
@@ -185,7 +184,7 @@ def evidence() -> Content:
     cells = read_file(TRACES / "matrix.json", matrix.read)
     served = read_file(TRACES / "setups.json", setups.from_json)
     kinds = read_file(TRACES / "study.json", Study.from_json)
-    predicted = next(iter(read_file(TRACES / "plans.json", plans.load_plans).values()))
+    predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
     setups_rows = [
         dict(zip((*setups_words.COLUMNS, "what it is"), (*row, meaning), strict=True))
         for row, meaning in setups_words.table(served)

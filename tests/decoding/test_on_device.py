@@ -38,13 +38,13 @@ from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed import curves, methods_run, passage_run, sampling_rates
+from specviz.speed import costs, methods, passage, sampling_rates
+from specviz.speed.batches import measure_batches
 from specviz.speed.bench import run_bench
 from specviz.speed.costs import measure_block_gap
-from specviz.speed.methods import choose_distribution
-from specviz.speed.prediction import plan_run
-from specviz.speed.prediction.batches_run import measure_batches
-from specviz.speed.prediction.study_run import StudySize, run_study
+from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.records.methods import choose_distribution
+from specviz.speed.study import StudySize, run_study
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES, rule_of
 from specviz.web.exactness import work as exact_work
@@ -65,7 +65,7 @@ TEXT = (
 )
 QUIET = lambda *said: None  # noqa: E731
 SLOW = pytest.mark.slow  # of a kind that has fast cases
-SHORT = plan_run.PlanEffort(texts=3, opening=8, probes=2)
+SHORT = PlanEffort(texts=3, opening=8, probes=2)
 
 
 @pytest.fixture(scope="module")
@@ -252,8 +252,8 @@ def test_a_run_of_the_stage_and_its_fingerprints(both):
 
 def test_whole_text(both):
     def work(pair):
-        one = passage_run.write_passage(pair, BASE, runs=1)
-        two = passage_run.survey_texts(pair, BASE, 2, 6)
+        one = passage.write_passage(pair, BASE, runs=1)
+        two = passage.survey_texts(pair, BASE, 2, 6)
         return (
             one.target.trace.output_ids,
             told(one.speculative.trace.rounds),
@@ -270,7 +270,7 @@ def test_whole_text(both):
 @pytest.mark.parametrize("choice", ("0", "1"))
 def test_other_proposers(both, heads, choice):
     def work(pair):
-        found = methods_run.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
+        found = methods.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.checked, row.accepted, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)
@@ -293,7 +293,7 @@ def test_bench(both, base):
 @pytest.mark.slow
 def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
     def work(pair):
-        found = curves.measure_pass_curves(pair, 2, 4, runs=1, log=QUIET)
+        found = costs.measure_pass_curves(pair, 2, 4, runs=1, log=QUIET)
         gaps = measure_block_gap(pair, BASE, pair.encode(PROMPT))
         entropies = [one.entropy for one in sampling_rates.measure_sampling_rates(pair, 30, runs=1, log=QUIET)]
         return found.tokens_per_pass, gaps, entropies
@@ -310,7 +310,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
 def test_plan(both, changes, check):
     def work(pair):
         settings, effort = replace(BASE, max_new_tokens=8, **changes), replace(SHORT, check=check, runs=1, timed=2)
-        found = plan_run.make_plan(pair, settings, TEXT, (1, 2), effort)
+        found = make_plan(pair, settings, TEXT, (1, 2), effort)
         return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
 
     here, there = both(work)

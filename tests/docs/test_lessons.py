@@ -14,7 +14,7 @@ from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.sequential import LOOKS
-from specviz.speed.methods import DRAFTING_METHODS
+from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
 from specviz.web.classroom.words import TITLES

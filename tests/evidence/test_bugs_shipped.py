@@ -10,7 +10,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.evidence.bugs.published import MISTAKES
-from specviz.speed.bench import PROMPTS
+from specviz.speed.generation import PROMPTS
 
 SAMPLED = [one for one in MISTAKES.values() if one.tier == "sampled"]
 

@@ -36,9 +36,9 @@ from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
+from specviz.speed.acceptance import cut_openings
 from specviz.speed.clock import MAX_SPREAD
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.predict import cut_openings
 from specviz.verification.draft_tree import DraftTree, empty_tree, texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair

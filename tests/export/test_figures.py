@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.speed.word_kinds import KINDS
+from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import wall_clock_factor
 from tests import exported as e
 from tests.exported import Points, raw, series, values
@@ -110,7 +110,7 @@ def studied(**wanted: Any) -> list[dict[str, Any]]:
 
 
 def acceptance(axis: str) -> Series:
-    from specviz.speed.prediction.study import KINDS as TEXTS
+    from specviz.speed.records.study import KINDS as TEXTS
 
     cells = studied(top_p=None) if axis == "temperature" else studied(temperature=1.0)
     at = lambda one: one["temperature"] if axis == "temperature" else one["top_p"] or 1.0  # noqa: E731

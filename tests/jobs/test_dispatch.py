@@ -18,7 +18,7 @@ from specviz.jobs import tasks, workers
 from specviz.jobs.remote import RemoteCaller
 from specviz.jobs.workers import MOST_LOST, MOST_STARTS, WorkerPool
 from specviz.settings import Settings
-from specviz.speed.prediction.study_run import StudySize, run_study
+from specviz.speed.study import StudySize, run_study
 from tests.jobs.seats import Plan, PretendSeat
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)

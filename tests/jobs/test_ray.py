@@ -29,7 +29,7 @@ from specviz.jobs.crews import open_pool
 from specviz.jobs.remote import RemoteCaller
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
-from specviz.speed.prediction.study_run import StudySize, run_study
+from specviz.speed.study import StudySize, run_study
 
 pytestmark = [
     pytest.mark.slow,

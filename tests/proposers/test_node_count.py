@@ -12,8 +12,8 @@ from specviz.export.manifest import decode_command
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, Paying, Point, with_paying_nodes
 from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
-from specviz.speed.curves import NodeBudget, PassCostCurves
-from specviz.speed.methods import DRAFTING_METHODS, MethodRow
+from specviz.speed.costs import NodeBudget, PassCostCurves
+from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
 from specviz.web.drafting_methods import methods as figures
 
 CURVE = Paying(
@@ -116,7 +116,7 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
         for name in ("draft's tree",)
         for t in (0, 1)
     }
-    monkeypatch.setattr("specviz.speed.curves.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets))
+    monkeypatch.setattr("specviz.speed.costs.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets))
     out = tmp_path / "trees.json"
     assert main(["record", "trees", "--out", str(out)]) == 0
     known = Paying.from_json(out.read_text())

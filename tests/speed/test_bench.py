@@ -12,7 +12,7 @@ from specviz.__main__ import main
 from specviz.cli import bench as bench_command
 from specviz.models.pairs.loading import load_pair
 from specviz.speed import bench as bench_module
-from specviz.speed import costs, curves, sampling_rates
+from specviz.speed import costs, generation, sampling_rates
 from specviz.speed.bench import CONTESTANTS, run_bench
 from specviz.speed.costs import measure_block_gap
 from specviz.speed.estimate import Estimate
@@ -41,7 +41,7 @@ def test_the_allowed_factor_is_tokens_per_pass_over_the_measured_costs(result):
 
 def test_the_timeline_of_a_round_is_all_of_the_time_that_the_runs_took(result):
     """Nothing is left out: what is in no part is the rest."""
-    tokens, both = 12 * len(bench_module.PROMPTS), result.rates["speculative"]
+    tokens, both = 12 * len(generation.PROMPTS), result.rates["speculative"]
     rounds = 2 * tokens / result.tokens_per_pass  # of two runs, whose rates are the lowest and the highest
     assert list(result.timeline) == ["draft", "target", "rule", "rest"] and min(result.timeline.values()) > 0
     assert sum(result.timeline.values()) == pytest.approx((tokens / both.low + tokens / both.high) / rounds)
@@ -115,8 +115,8 @@ def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair
 
 
 def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, capsys, monkeypatch):
-    for name, few in {"BLOCKS": (1, 3), "NODES": (2, 4), "BUDGETS": (2, 4), "ROWS": (1, 2)}.items():
-        monkeypatch.setattr(curves, name, few)
+    for name, few in {"CHAIN_SIZES": (1, 3), "TREE_SIZES": (2, 4), "NODE_BUDGETS": (2, 4), "ROW_COUNTS": (1, 2)}.items():
+        monkeypatch.setattr(costs, name, few)
     given = [part for role, folder in zip(("--target", "--draft"), pair_folders, strict=True) for part in (role, str(folder))]
     asked = ["bench", *given, "--device", "cpu", "--curve", "--runs", "1", "--max-new-tokens", "8"]
     assert main([*asked, "--format", "json"]) == 0
@@ -135,7 +135,7 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
 
 
 def test_a_tree_of_curves_branches():
-    assert curves.build_branching_parents(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
+    assert costs.build_branching_parents(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
 
 
 def test_a_bench_whose_runs_are_few_or_lie_far_apart_gives_no_verdict(result):

@@ -9,9 +9,15 @@ import torch
 from specviz.randomness import Prefix
 from specviz.records import build, plain
 from specviz.settings import Settings
-from specviz.speed.divergence_profile import MIN_TEXTS, TOP_SHARES, ScoredText, compute_divergence_profile, compute_lorenz_curve
-from specviz.speed.passage_run import score_text
-from specviz.speed.word_kinds import FUNCTION, INSIDE, NAME, OTHER, PUNCTUATION, START, classify_tokens
+from specviz.speed.passage import score_text
+from specviz.speed.records.divergence_profile import (
+    MIN_TEXTS,
+    TOP_SHARES,
+    ScoredText,
+    compute_divergence_profile,
+    compute_lorenz_curve,
+)
+from specviz.speed.records.word_kinds import FUNCTION, INSIDE, NAME, OTHER, PUNCTUATION, START, classify_tokens
 from specviz.verification.draft_tree import empty_tree
 from specviz.web.whole_text.divergence import kinds_conclusion
 
@@ -82,7 +88,7 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
     """Half of the variance lies between texts. An interval that resamples whole texts holds the mean 9 times in 10 or more, so 28 of
     40 do with probability 0.9997. One that took tokens for independent would hold it about half the time; 28 of 40 then have a
     probability below 0.04."""
-    monkeypatch.setattr("specviz.speed.divergence_profile.RESAMPLES", 200)
+    monkeypatch.setattr("specviz.speed.records.divergence_profile.RESAMPLES", 200)
     rng, held = np.random.default_rng(5), 0
     for _ in range(40):
         levels = rng.uniform(0.2, 0.6, 12)
@@ -115,7 +121,7 @@ def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pai
     """beta, p and q along a text, seven tokens to a pass, against a fresh pass for each; float32 rounds to 1e-5."""
     settings, prompt = Settings(prompt="Once upon a time"), pair.encode("Once upon a time")
     tokens = pair.encode(" the old bear ran to the river, and he was hungry.")
-    monkeypatch.setattr("specviz.speed.passage_run.TOKENS_PER_PASS", 7)
+    monkeypatch.setattr("specviz.speed.passage.TOKENS_PER_PASS", 7)
     found = score_text(pair, settings, prompt, tokens)
     assert len(found.beta) == len(found.kinds) == len(tokens) > 7
     for place, token in enumerate(tokens):

@@ -12,13 +12,13 @@ from specviz.evidence.serving_setups.setups_run import stage_seconds as of_setup
 from specviz.progress import estimate_seconds_left
 from specviz.speed import duration
 from specviz.speed.duration import DecodingPace, measure_pace
-from specviz.speed.methods_run import SAMPLING, TIMING, WARMING
-from specviz.speed.methods_run import estimate_stage_seconds as of_methods
-from specviz.speed.passage import SPECULATIVE, TARGET_ONLY, TimedRound
-from specviz.speed.passage_run import estimate_stage_seconds as of_passage
-from specviz.speed.prediction.plan_run import COSTS, COUNTING, PlanEffort
-from specviz.speed.prediction.plan_run import TIMING as PLAN_TIMING
-from specviz.speed.prediction.plan_run import estimate_stage_seconds as of_plan
+from specviz.speed.methods import SAMPLING, TIMING, WARMING
+from specviz.speed.methods import estimate_stage_seconds as of_methods
+from specviz.speed.passage import estimate_stage_seconds as of_passage
+from specviz.speed.plan import COSTS, COUNTING, PlanEffort
+from specviz.speed.plan import TIMING as PLAN_TIMING
+from specviz.speed.plan import estimate_stage_seconds as of_plan
+from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY, TimedRound
 
 
 def of_tokens(count: int) -> SimpleNamespace:

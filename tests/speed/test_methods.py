@@ -15,8 +15,9 @@ from specviz.decoding.run import run
 from specviz.errors import SettingsError, TraceError
 from specviz.models.remembered import RememberingPair
 from specviz.settings import Settings
-from specviz.speed import methods_run
-from specviz.speed.methods import (
+from specviz.speed import methods
+from specviz.speed.methods import compare_methods, count_draft_tokens, sample_first_token
+from specviz.speed.records.methods import (
     DISTRIBUTIONS,
     DRAFTING_METHODS,
     MethodComparison,
@@ -24,7 +25,6 @@ from specviz.speed.methods import (
     dump_comparisons,
     load_comparisons,
 )
-from specviz.speed.methods_run import compare_methods, count_draft_tokens, sample_first_token
 
 BASE = Settings(prompt="Once upon a time", max_new_tokens=12, gamma=3)
 DRAWS = 250
@@ -148,7 +148,7 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
     from specviz.models.pairs import loading
 
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
-    monkeypatch.setattr(methods_run, "compare_methods", partial(compare_methods, keys=("target", "draft")))
+    monkeypatch.setattr(methods, "compare_methods", partial(compare_methods, keys=("target", "draft")))
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "methods.json"

@@ -13,8 +13,16 @@ from specviz.decoding.run import run
 from specviz.errors import TraceError
 from specviz.figures.narration import motions
 from specviz.settings import Settings
-from specviz.speed import passage_run
-from specviz.speed.passage import SPECULATIVE, TARGET_ONLY, Passage, TimedRound, dump_passages, label_origins, load_passages
+from specviz.speed import passage
+from specviz.speed.records.passage import (
+    SPECULATIVE,
+    TARGET_ONLY,
+    Passage,
+    TimedRound,
+    dump_passages,
+    label_origins,
+    load_passages,
+)
 from specviz.trace import Decision, Ending, Round
 from specviz.web.one_round.stage import read_cursor
 from specviz.web.whole_text import divergence as figures
@@ -25,7 +33,7 @@ SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_toke
 
 @pytest.fixture(scope="module")
 def one(pair) -> Passage:
-    return passage_run.write_passage(pair, SETTINGS, runs=2)
+    return passage.write_passage(pair, SETTINGS, runs=2)
 
 
 def draft_token(token: int, accepted: bool | None) -> Decision:
@@ -60,7 +68,7 @@ def test_the_first_lane_is_the_target_alone(one):
 
 
 def test_at_temperature_0_both_lanes_write_one_text(pair):
-    cold = passage_run.write_passage(pair, replace(SETTINGS, temperature=0.0), runs=1)
+    cold = passage.write_passage(pair, replace(SETTINGS, temperature=0.0), runs=1)
     assert cold.same_text and "token for token" in words.texts_sentence(cold)
     assert set(cold.read.beta) <= {0.0, 1.0}
 
@@ -70,7 +78,7 @@ def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pa
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     events = []
-    for event in passage_run.stream_rounds(pair, SETTINGS):
+    for event in passage.stream_rounds(pair, SETTINGS):
         for _ in range(50):
             time.perf_counter()
         events.append(event)
@@ -100,7 +108,7 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
             raise Enough
 
     with pytest.raises(Enough):
-        passage_run.write_passage(pair, SETTINGS, 2, on_progress)
+        passage.write_passage(pair, SETTINGS, 2, on_progress)
     assert seen[0][1] == "Warming up" and seen[-1][2] == 5
     assert all(0.0 <= share <= 1.0 for share, _, _ in seen)
 
@@ -112,10 +120,10 @@ def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
             TimedRound(SPECULATIVE, round_of(True, kind="bonus", token=token), fast),
         ]
 
-    empty = passage_run.build_passage(pair, SETTINGS, events(0.5))
-    found = passage_run.add_rates(empty, [events(0.5), events(1.0), events(0.8)])
+    empty = passage.build_passage(pair, SETTINGS, events(0.5))
+    found = passage.add_rates(empty, [events(0.5), events(1.0), events(0.8)])
     assert found.factors == (4.0, 2.0, 2.5) and found.middle == 2 and found.speculative.clock == (0.8,)
-    other = passage_run.add_rates(empty, [events(0.5), events(1.0), events(0.8, token=8)])
+    other = passage.add_rates(empty, [events(0.5), events(1.0), events(0.8, token=8)])
     assert other.speculative.clock == (0.5,), "another text's clock does not fit this one"
 
 
@@ -192,7 +200,7 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(one):
 
 
 def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
-    assert {part["value"] for part in words.sums(passage_run.build_passage(pair, SETTINGS, []))} == {"…"}
+    assert {part["value"] for part in words.sums(passage.build_passage(pair, SETTINGS, []))} == {"…"}
 
 
 def test_the_legend_counts_in_plurals(one):
@@ -215,8 +223,8 @@ def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(o
 
 
 def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
-    events = [event for event in passage_run.stream_rounds(pair, SETTINGS)][:10]
-    half = passage_run.build_passage(pair, SETTINGS, events)
+    events = [event for event in passage.stream_rounds(pair, SETTINGS)][:10]
+    half = passage.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
     payload = words.lanes_payload(half, done=False)
     assert payload["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds

@@ -21,8 +21,8 @@ from specviz.models.pairs.shallow import cut, depth, shallow
 from specviz.settings import Settings
 from specviz.speed import preflight
 from specviz.speed.costs import measure_costs
-from specviz.speed.expected import _choose_depths, _extrapolate_layers, measure_pass_times
 from specviz.speed.preflight import check_pair
+from specviz.speed.preflight_timing import _choose_depths, _extrapolate_layers, measure_pass_times
 from tests.models.test_families import configuration
 from tests.pairs import tiny_model, write_pair
 

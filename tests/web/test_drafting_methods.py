@@ -12,7 +12,7 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, widths
 from specviz.speed.estimate import Estimate
-from specviz.speed.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
+from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.drafting_methods import block_gain, drawings, export, view, work
 from specviz.web.drafting_methods import matrix as figures_matrix
 from specviz.web.drafting_methods import methods as figures

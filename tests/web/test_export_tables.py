@@ -17,7 +17,7 @@ from scipy import stats
 from specviz.evidence.serving_setups.near_ties import COMPARISONS
 from specviz.evidence.serving_setups.setups import ENTRIES as SERVED
 from specviz.glyphs import glyphs, name, piece
-from specviz.speed.word_kinds import KINDS
+from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import wall_clock_factor
 from tests import exported as e
 from tests.exported import assert_cells, raw, span, table

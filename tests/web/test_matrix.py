@@ -52,7 +52,7 @@ def test_blank_cells_have_their_reason(pair):
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
     from specviz.evidence.matrix.table import lines
-    from specviz.speed.methods import DRAFTING_METHODS
+    from specviz.speed.records.methods import DRAFTING_METHODS
     from specviz.web.drafting_methods.state import recorded_matrix
 
     record = recorded_matrix()

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.figures.pages import ALL
 from specviz.speed.estimate import Estimate
-from specviz.speed.methods import DRAFTING_METHODS
+from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
 from specviz.web.common.frame import PAGES
 from specviz.web.one_token.link import read_state

@@ -11,15 +11,7 @@ import pytest
 from specviz.errors import TraceError
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.plans import (
-    PLAN_CHOICES,
-    PLAN_DRAFTS,
-    PLAN_GAMMAS,
-    PLANS_SCHEMA,
-    PlanChoice,
-    dump_plans,
-    load_plans,
-)
+from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.speed import batch, export, surface, timeline, view, work
@@ -28,7 +20,7 @@ from specviz.web.speed import study as fast_study
 from specviz.web.speed.sections import of_batches
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
 from tests.pages import FreeTicket, first_paint
-from tests.speed.prediction.test_plan import TEXT, curve, planned
+from tests.speed.test_plan import TEXT, curve, planned
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,12 +8,12 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.speed.prediction.plans import PlanChoice
+from specviz.speed.records.plan import PlanChoice
 from specviz.web.jobs.queue import Queue
 from specviz.web.speed.sections import followed, running, slider, tabs, what_if
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
 from tests.pages import first_paint
-from tests.speed.prediction.test_plan import TEXT, planned
+from tests.speed.test_plan import TEXT, planned
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():

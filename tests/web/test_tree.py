@@ -13,7 +13,7 @@ from specviz.decoding.run import run
 from specviz.figures.components import component, modules
 from specviz.figures.narration import checked, number
 from specviz.settings import Settings
-from specviz.speed.methods import DRAFTING_METHODS, choose_distribution
+from specviz.speed.records.methods import DRAFTING_METHODS, choose_distribution
 from specviz.trace import Decision, Ending, Round, Trace
 from specviz.web.drafting_methods.tree import check_order, layout, mask, tree_payload
 from tests.fresh import run_fresh

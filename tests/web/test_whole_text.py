@@ -12,7 +12,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.speed.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
+from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.web.common import elements
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import Stopped, Ticket
@@ -219,7 +219,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         "1",
     ]
     assert main([*words_, "--max-new-tokens", "8", "--out", str(out)]) == 0
-    from specviz.speed.passage import load_passages
+    from specviz.speed.records.passage import load_passages
 
     found = load_passages(out.read_text(encoding="utf-8"))
     assert {(one.settings.gamma, one.settings.max_new_tokens) for one in found.values()} == {(3, 8)}
@@ -230,7 +230,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
     """In float32 another machine rounds otherwise, so a random number within rounding of a threshold could fall elsewhere; the seed has none here."""
     from specviz.models.pairs.loading import load_pair
-    from specviz.speed.passage_run import stream_rounds
+    from specviz.speed.passage import stream_rounds
 
     pair = load_pair("storybook", "cpu")
     for one in recorded().values():

@@ -27,11 +27,11 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, split_pr
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.speed.bench import describe_measurement
+from specviz.speed.acceptance import decode_texts
 from specviz.speed.clock import Clock, Lap, relative_iqr
 from specviz.speed.duration import DecodingPace, measure_pace
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.predict import decode_texts
+from specviz.speed.machine import describe_measurement
 from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Round
 from specviz.verification.overlap import overlap

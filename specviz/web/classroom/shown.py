@@ -9,7 +9,7 @@ from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
 from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import axis_end
-from specviz.speed.methods import DRAFTING_METHODS
+from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall
 

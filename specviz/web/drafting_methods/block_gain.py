@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.figures.narration import number
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.plan import SpeedPlan
 
 WIDEST = 4  # gamma that the sentence speaks of, where the plan has it
 

@@ -11,8 +11,8 @@ from typing import Any
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
 from specviz.models.pairs.names import as_options
-from specviz.speed.methods import MethodComparison, dump_comparisons
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.methods import MethodComparison, dump_comparisons
+from specviz.speed.records.plan import SpeedPlan
 from specviz.web.drafting_methods import block_gain
 from specviz.web.drafting_methods import matrix as all_rules
 from specviz.web.drafting_methods import methods as figures

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from specviz.records import Schema
-from specviz.speed.methods import DRAFTING_METHODS
+from specviz.speed.records.methods import DRAFTING_METHODS
 
 SCHEMA = Schema("matrix", 2, "The matrix")
 MARKS = {  # verdict -> class, sign and word of a cell that is as it should be

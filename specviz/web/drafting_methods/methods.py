@@ -14,8 +14,8 @@ from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate, describe_interval
-from specviz.speed.methods import FirstToken, MethodComparison, MethodRow
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
+from specviz.speed.records.plan import SpeedPlan
 
 SHOWN = 8  # likeliest tokens of the two pictures
 FEW = 3  # methods that a sentence names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.speed.methods import MethodComparison, MethodRow
+from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.web.drafting_methods import drawings
 from specviz.web.drafting_methods.methods import fastest, span, speed, told
 

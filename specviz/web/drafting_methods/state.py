@@ -10,8 +10,8 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
-from specviz.speed.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
+from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.page import Findings
 from specviz.web.drafting_methods import matrix

@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.proposers.trees import node_count
-from specviz.speed.methods import DRAFTING_METHODS, MethodComparison, MethodRow
+from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
 from specviz.web.common.component import Component, read_reported
 from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said

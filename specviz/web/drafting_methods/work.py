@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.speed.methods import MethodComparison
+from specviz.speed.records.methods import MethodComparison
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.jobs import cache, model_loading
 from specviz.web.jobs.queue import Ticket
@@ -14,7 +14,7 @@ def run_all(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> N
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.speed.methods_run import compare_methods
+    from specviz.speed.methods import compare_methods
 
     def show(one: MethodComparison) -> None:
         if one.runs:

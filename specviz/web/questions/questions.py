@@ -17,10 +17,10 @@ from specviz.figures import pages
 from specviz.figures.narration import number
 from specviz.glyphs import Glyph
 from specviz.records import ASSETS, read_file
-from specviz.speed import methods
 from specviz.speed.estimate import Estimate, describe_interval
-from specviz.speed.methods import FirstToken, MethodComparison, MethodRow
-from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.records import methods
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
 from specviz.web.drafting_methods.methods import name_of

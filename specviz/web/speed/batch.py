@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from specviz.figures.charts import frame
 from specviz.figures.theme import GRAY
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import SpeedPlan
 from specviz.web.speed.plan import PLAIN, banded, names
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

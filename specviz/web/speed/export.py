@@ -11,9 +11,9 @@ from typing import Any
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns
 from specviz.models.pairs.names import as_options
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.study import STATISTICS, Study
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import SpeedPlan
+from specviz.speed.records.study import STATISTICS, Study
 from specviz.web.speed import batch, positions, surface, timeline
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as fast_study

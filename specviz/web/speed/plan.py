@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from specviz.figures.charts import frame
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.plan import PlanRow, SpeedPlan
-from specviz.speed.prediction.published_speeds import ROWS
+from specviz.speed.records.plan import PlanRow, SpeedPlan
+from specviz.speed.records.published_speeds import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them

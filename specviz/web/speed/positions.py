@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.figures.charts import frame
 from specviz.figures.theme import MEANINGS
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records.plan import SpeedPlan
 
 
 def positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PlanChoice
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PlanChoice, SpeedPlan
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 from specviz.web.speed.surface import Spot

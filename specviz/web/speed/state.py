@@ -10,10 +10,9 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, load_plans
-from specviz.speed.prediction.study import Study
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
+from specviz.speed.records.study import Study
 from specviz.web.common import links
 from specviz.web.common.page import Findings
 from specviz.web.hosting.limits import checked_text

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.charts import frame
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.study import (
+from specviz.speed.records.study import (
     DRAFTS,
     KINDS,
     STATISTICS,

@@ -12,7 +12,7 @@ from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.speed.surface import Spot
 
 if TYPE_CHECKING:
-    from specviz.speed.prediction.plan import SpeedPlan
+    from specviz.speed.records.plan import SpeedPlan
 
 PASSES = 8.0  # target passes that the picture is long, or one round where that takes longer
 ALONE, DRAFTED = 1, 0  # lanes, from below

@@ -12,11 +12,10 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import GAMMA_MAX
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plans import PLAN_TEMPERATURES, PlanChoice
-from specviz.speed.prediction.published_speeds import SOURCE
-from specviz.speed.prediction.study import Study
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
+from specviz.speed.records.published_speeds import SOURCE
+from specviz.speed.records.study import Study
 from specviz.web.common import measurement_page, plain_table, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables

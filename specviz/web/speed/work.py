@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.prompts import parse_prompts
+from specviz.speed.records.plan import SpeedPlan, parse_prompts
 from specviz.web.jobs import cache, model_loading
 from specviz.web.jobs.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
@@ -19,7 +18,7 @@ def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], max_new_tokens=LENGTH)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.speed.prediction.plan_run import PlanEffort, make_plan
+    from specviz.speed.plan import PlanEffort, make_plan
 
     def show(plan: SpeedPlan) -> None:
         state.keep(ticket, question, plan)

@@ -10,9 +10,15 @@ from specviz.figures.labels import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import glyphs, piece
-from specviz.speed.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText, WordKind, compute_divergence_profile
 from specviz.speed.estimate import CONFIDENCE, Estimate
-from specviz.speed.word_kinds import DESCRIPTIONS
+from specviz.speed.records.divergence_profile import (
+    TOP_SHARES,
+    DivergenceProfile,
+    ScoredText,
+    WordKind,
+    compute_divergence_profile,
+)
+from specviz.speed.records.word_kinds import DESCRIPTIONS
 
 AROUND = 4  # tokens before one that its label shows
 FEW = 10  # tokens of a kind; with fewer nothing is said of it

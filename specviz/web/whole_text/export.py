@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.export.manifest import decode_command, facts
 from specviz.export.package import ExportOffer, Package
-from specviz.speed.passage import Passage
+from specviz.speed.records.passage import Passage
 from specviz.web.whole_text import lanes as words
 from specviz.web.whole_text.package import whole_text
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys

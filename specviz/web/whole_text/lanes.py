@@ -10,9 +10,20 @@ from specviz.figures.narration import BUSY, motions, number, rejected_at
 from specviz.figures.notes import ASK
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.settings import Settings
-from specviz.speed.divergence_profile import ScoredText
 from specviz.speed.estimate import describe_interval
-from specviz.speed.passage import ACCEPTED, BONUS, LANES, REPLACED, SPECULATIVE, TARGET_ONLY, WRITTEN, Lane, Passage, WrittenToken
+from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.passage import (
+    ACCEPTED,
+    BONUS,
+    LANES,
+    REPLACED,
+    SPECULATIVE,
+    TARGET_ONLY,
+    WRITTEN,
+    Lane,
+    Passage,
+    WrittenToken,
+)
 from specviz.trace import Round, Trace
 from specviz.web.one_round.stage import write_cursor
 

@@ -10,9 +10,9 @@ from typing import Any
 from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.glyphs import glyphs, piece
-from specviz.speed.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
 from specviz.speed.estimate import Estimate
-from specviz.speed.passage import LANES, Passage, dump_passages
+from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
+from specviz.speed.records.passage import LANES, Passage, dump_passages
 from specviz.web.whole_text import divergence as figures
 from specviz.web.whole_text import lanes as words
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
-from specviz.speed.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
-from specviz.speed.passage import LENGTHS, Passage, load_passages
+from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
+from specviz.speed.records.passage import LENGTHS, Passage, load_passages
 from specviz.web.common.links import linked
 from specviz.web.common.page import Findings
 from specviz.web.common.pairs import known_pair

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specviz.glyphs import glyphs, piece
-from specviz.speed.divergence_profile import ScoredText
-from specviz.speed.passage import LANES, Passage
+from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.passage import LANES, Passage
 from specviz.web.whole_text.lanes import SAID, TITLES
 
 

@@ -9,8 +9,8 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.speed.divergence_profile import ScoredText
-from specviz.speed.passage import LENGTHS, Passage
+from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, download, measurement_page, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, as_fields, from_fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.speed.passage import Passage, TimedRound
+from specviz.speed.records.passage import Passage, TimedRound
 from specviz.web.jobs import cache, model_loading
 from specviz.web.jobs.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
@@ -16,19 +16,19 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.speed import passage_run
+    from specviz.speed.passage import build_passage, write_passage
 
     seen = 0  # rounds that the page was last given
 
     def on_progress(share: float, doing: str, events: Sequence[TimedRound]) -> None:
         nonlocal seen
         if len(events) > seen:
-            state.stream(ticket, lambda: passage_run.build_passage(pair, settings, events))
+            state.stream(ticket, lambda: build_passage(pair, settings, events))
             seen = len(events)
         ticket.tick(share, doing)
 
     def show(passage: Passage) -> None:
         state.keep(ticket, request, passage)
 
-    state.keep(ticket, request, passage_run.write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
+    state.keep(ticket, request, write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
     ticket.tick(1.0)

@@ -21,9 +21,10 @@ from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.bench import PROMPTS, TOKENS_A_SECOND, decode_speculatively, log_each_run
+from specviz.speed.bench import TOKENS_A_SECOND, log_each_run
 from specviz.speed.clock import Clock, Key, Lap
 from specviz.speed.estimate import Estimate
+from specviz.speed.generation import PROMPTS, decode_speculatively
 from specviz.trace import Round
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of

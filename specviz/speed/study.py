@@ -1,16 +1,23 @@
-"""Fills the cells of a study: for every kind of text, distribution and draft the plain statistics, the prediction, and a speculative run."""
+"""Run a study: for every kind of text, distribution and draft measure the statistics, the prediction and a speculative run.
+
+Finished cells are saved to a checkpoint file, so that an interrupted study resumes.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from specviz.errors import TraceError
+from specviz.evidence.certificate.seal import digest
 from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
@@ -18,16 +25,67 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
 from specviz.proposers.source_texts import read
-from specviz.records import ASSETS, versions
+from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, read_text, versions, write
 from specviz.settings import Settings
-from specviz.speed.bench import format_today
-from specviz.speed.prediction.accepted_count import compute_expected_rounds
-from specviz.speed.prediction.predict import Ids, Texts, cut_openings, decode_texts, measure_acceptance
-from specviz.speed.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
-from specviz.speed.prediction.study_checkpoint import StudyCheckpoint
+from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_openings, decode_texts, measure_acceptance
+from specviz.speed.machine import format_today
+from specviz.speed.records.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.divergence import compared
 from specviz.verification.warp import one_hot
+
+CHECKPOINT_SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
+Key = tuple[str, float, float | None, str]
+
+
+@dataclass(slots=True)
+class StudyCheckpoint:
+    """The file and its content.
+
+    path   None: nothing is saved
+    asked  everything that determines the cells, JSON-ready; a file with another value is refused
+    cells  by kind, temperature, top-p and draft
+    """
+
+    path: Path | None
+    asked: dict[str, Any]
+    cells: dict[Key, StudyCell] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path | None, asked: dict[str, Any]) -> StudyCheckpoint:
+        """What is there already, or nothing yet. Raises TraceError for a file that is damaged or of another study, and SettingsError
+        where no file can be written."""
+        saved = cls(path, json.loads(canonical_json(asked)))
+        if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
+            saved.add(*_read_cells(path, saved.asked))
+        else:
+            saved.add()
+        return saved
+
+    def add(self, *cells: StudyCell) -> None:
+        """Save finished cells. Raises SettingsError if the file cannot be written; the earlier one then stays."""
+        self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
+        if self.path is not None:
+            body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
+            write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
+
+
+def _read_cells(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
+    """The cells of a file. Raises TraceError with a sentence."""
+    what = f"The file '{path}' of a study's cells"
+    stored, cells = replace(CHECKPOINT_SCHEMA, what=what).read(read_text(path, what), _check_digest)
+    if other := find_difference(stored, asked):
+        raise TraceError(
+            f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
+        )
+    return cells
+
+
+def _check_digest(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
+    if record.pop("digest") != digest(record):
+        raise ValueError("its cells are not those that were written; remove it to begin anew")
+    return record["asked"], [build(StudyCell, cell) for cell in record["cells"]]
+
 
 TEXTS_FOLDER = ASSETS / "texts" / "kinds"
 BINS = 10  # of a draft's confidence

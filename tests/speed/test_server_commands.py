@@ -12,17 +12,17 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from specviz.settings import Settings
-from specviz.speed.prediction import lines_to_paste
-from specviz.speed.prediction.lines_to_paste import build_server_commands
-from specviz.speed.prediction.plan import SpeedPlan
+from specviz.speed.records import server_commands
+from specviz.speed.records.plan import SpeedPlan
+from specviz.speed.records.server_commands import build_server_commands
 from tests.foreign import write_foreign_pair
-from tests.speed.prediction.test_plan import planned
+from tests.speed.test_plan import planned
 
 OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")
 SERVERS = ["vLLM", "SGLang", "transformers", "llama.cpp"]
 
 
-def line(server: str, settings: Settings = OWN, gamma: int = 3) -> lines_to_paste.ServerCommand:
+def line(server: str, settings: Settings = OWN, gamma: int = 3) -> server_commands.ServerCommand:
     return next(one for one in build_server_commands(settings, gamma) if one.server == server)
 
 

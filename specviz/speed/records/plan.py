@@ -1,21 +1,24 @@
-"""A plan: what speculation would gain on a text, predicted before anything is decoded speculatively, and how far a measurement was off.
+"""A plan: the predicted gain of speculation on a text, and the error of the prediction where it was measured too.
 
-No torch; plan_run.py fills it. Intervals of predicted tokens come from resampled texts, those of predicted speeds from resampled runs of the
-cost probes as well. Those of measured speeds are of a median over runs, each over texts of its own.
+Intervals of predicted tokens come from resampled texts. Intervals of predicted speeds come from resampled texts and resampled runs of
+the cost probes. Measured speeds are medians over runs, each over texts of its own. ``specviz.speed.plan`` makes plans; the plans that
+the page *How fast?* shows first are one for each of PLAN_CHOICES.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from specviz.records import Schema, build_fields, plain, plain_fields
+from specviz.errors import SettingsError
+from specviz.models.pairs.catalog import PAIRS
+from specviz.records import Schema, build, build_fields, plain, plain_fields
 from specviz.settings import Settings
 from specviz.speed.clock import explain_interval, explain_spread, measure_spread
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction.lines_to_paste import ServerCommand, build_server_commands
+from specviz.speed.records.server_commands import ServerCommand, build_server_commands
 from specviz.theory import best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")
@@ -53,7 +56,7 @@ class RoundCostCurve:
 
     @property
     def spread(self) -> float:
-        """As ``measure.clock.spread`` says, over the target alone and all rounds."""
+        """As ``clock.measure_spread``, over the target alone and all rounds."""
         return measure_spread([self.alone, *zip(*self.rounds, strict=True)])
 
 
@@ -224,3 +227,63 @@ class SpeedPlan:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> SpeedPlan:
         return build_fields(cls, {name: value for name, value in record.items() if name not in DERIVED})
+
+
+PLANS_SCHEMA = Schema("plans", 3, "The record of plans")
+PLAN_TEXT = "bedtime"  # kind of text that they are made on
+PLAN_GAMMAS = tuple(range(1, 9))
+PLAN_DRAFTS = {  # name -> the settings that choose it, and what it is
+    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft distilled from the target"),
+    "storybook-plain": ({"pair": "storybook-plain", "proposer": "draft"}, "a draft trained on text alone"),
+    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
+}
+OWN_PAIR_DRAFTS = {  # of a pair of one's own, for which there are no recorded plans
+    "draft": ({"proposer": "draft"}, "the pair's draft"),
+    "ngram": ({"proposer": "ngram"}, "draft tokens copied from the text so far"),
+}
+PLAN_TEMPERATURES = ("0", "0.6", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChoice:
+    """A draft and a temperature by name. Raises SettingsError for names that are not known."""
+
+    draft: str = "storybook"
+    temperature: str = "1"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("draft", self.draft, PLAN_DRAFTS | OWN_PAIR_DRAFTS),
+            ("temperature", self.temperature, PLAN_TEMPERATURES),
+        ):
+            if value not in known:
+                raise SettingsError(name, value[:60], f"one of {', '.join(known)}")
+
+    @property
+    def key(self) -> str:
+        return f"{self.draft} {self.temperature}"
+
+    def under(self, base: Settings) -> Settings:
+        """These settings with the choice; a pair of one's own stays, one of the catalog is what the draft says."""
+        chosen = (PLAN_DRAFTS if base.pair in PAIRS else OWN_PAIR_DRAFTS)[self.draft][0]
+        return replace(base, temperature=float(self.temperature), **chosen)
+
+
+PLAN_CHOICES = tuple(PlanChoice(draft, temperature) for draft in PLAN_DRAFTS for temperature in PLAN_TEMPERATURES)
+
+
+def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
+    return PLANS_SCHEMA.text({"plans": plain(plans)})
+
+
+def load_plans(text: str) -> dict[str, SpeedPlan]:
+    """The plans of a file by key. Raises TraceError for anything else."""
+    return PLANS_SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])
+
+
+def parse_prompts(text: str, most: int) -> tuple[str, ...]:
+    """The prompts of a text; empty lines are left out. Raises SettingsError for fewer than two, and for more than ``most``."""
+    found = tuple(line for line in text.splitlines() if line.strip())
+    if not 2 <= len(found) <= most:
+        raise SettingsError("prompts", f"{len(found):,} lines", f"2 to {most:,}, each on a line of its own")
+    return found

@@ -8,11 +8,10 @@ from dataclasses import replace
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
-from specviz.speed.bench import describe_measurement
-from specviz.speed.costs import build_round_parts, time_parts
-from specviz.speed.curves import CACHED_TOKENS, build_cached_rows
-from specviz.speed.prediction.batches import BatchSpeeds
-from specviz.speed.prediction.predict import cut_openings, decode_texts
+from specviz.speed.acceptance import cut_openings, decode_texts
+from specviz.speed.costs import CACHED_TOKENS, build_cached_rows, build_round_parts, time_parts
+from specviz.speed.machine import describe_measurement
+from specviz.speed.records.batches import BatchSpeeds
 from specviz.verification.registry import rule_of
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)

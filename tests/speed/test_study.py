@@ -11,9 +11,9 @@ from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.records import ASSETS
 from specviz.settings import Settings
-from specviz.speed.prediction import study_run
-from specviz.speed.prediction.predict import cut_openings
-from specviz.speed.prediction.study import (
+from specviz.speed import study as study_run
+from specviz.speed.acceptance import cut_openings
+from specviz.speed.records.study import (
     DRAFTS,
     KINDS,
     STATISTICS,
@@ -27,7 +27,7 @@ from specviz.speed.prediction.study import (
     compute_reliability,
     predict_left_out,
 )
-from specviz.speed.prediction.study_run import TEXTS_FOLDER, StudySize, compute_statistics, run_study
+from specviz.speed.study import TEXTS_FOLDER, StudySize, compute_statistics, run_study
 
 RECORDED = ASSETS / "traces" / "study.json"
 TEXTS = {

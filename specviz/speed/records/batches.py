@@ -1,8 +1,8 @@
-"""What speculation gains when many texts are written side by side: a record of measured passes and rounds. No torch; batches_run.py fills it.
+"""The gain of speculation when many texts are decoded side by side. ``specviz.speed.batches`` measures passes and rounds.
 
 With one text the processor waits while weights are read from memory, and more tokens in a pass cost little. Many texts use that idle
 time themselves: a pass over gamma + 1 tokens of each then costs up to gamma + 1 passes over one token of each. Tokens per pass do not
-depend on the number of texts, because rows do not see each other.
+depend on the number of texts, because rows do not interact.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from specviz.speed.acceptance import AcceptanceProbabilities, compute_expected_rounds
 from specviz.speed.estimate import PERCENTILES, Estimate
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
-from specviz.speed.prediction.plan import MeasuredRow, PlanRow, RoundCostCurve
+from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve
 from specviz.theory import LinearCost, best_gamma, expected_tokens, factor, hazard_tokens, wall_clock_factor
 
 RESAMPLES = 400

@@ -14,7 +14,7 @@ import numpy as np
 
 from specviz.records import digits
 from specviz.speed.estimate import Estimate
-from specviz.speed.word_kinds import KINDS
+from specviz.speed.records.word_kinds import KINDS
 from specviz.statistics.random_streams import Use, generator
 from specviz.trace import Distribution
 

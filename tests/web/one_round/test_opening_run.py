@@ -8,8 +8,8 @@ from math import exp, log
 import pytest
 
 from specviz.records import ASSETS
-from specviz.speed.opening import MIN_DRAFT_PROBABILITY, compute_fluency, explain_unsuitable
 from specviz.trace import Trace
+from specviz.web.one_round.opening_run import MIN_DRAFT_PROBABILITY, compute_fluency, explain_unsuitable
 from tests import traces
 
 

@@ -15,11 +15,11 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.settings import Settings
+from specviz.speed import plan as plan_run
+from specviz.speed.acceptance import AcceptanceProbabilities
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction import plan_run
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities
-from specviz.speed.prediction.forecast import PlanForecast
-from specviz.speed.prediction.plan import MeasuredRow, RoundCostCurve, SpeedPlan
+from specviz.speed.forecast import PlanForecast
+from specviz.speed.records.plan import MeasuredRow, RoundCostCurve, SpeedPlan
 
 TEXT = (
     "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
@@ -193,7 +193,7 @@ def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("specviz.speed.prediction.plan_run.written", stopped)
+    monkeypatch.setattr("specviz.speed.plan.decode_texts", stopped)
     assert main(asked[0]) == 130
     assert "nothing was planned" in capsys.readouterr().err
 

@@ -12,15 +12,22 @@ import pytest
 from specviz.__main__ import main
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.settings import Settings
-from specviz.speed import policies
+from specviz.speed import draft_length_policies
+from specviz.speed.draft_length_policies import (
+    BEST_FIXED,
+    BEST_FIXED_AGAIN,
+    CEILING,
+    FIXED_LENGTHS,
+    UntimedModel,
+    compare_policies,
+)
 from specviz.speed.estimate import Estimate
-from specviz.speed.policies import BEST_FIXED, BEST_FIXED_AGAIN, CEILING, FIXED_LENGTHS, UntimedModel, compare_policies
 
 
 @pytest.fixture(scope="module")
 def comparison(pair):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
+        patch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
         (found,) = compare_policies(pair, length=12, runs=2, temperatures=(1.0,), log=lambda _: None)
     return found
 
@@ -44,12 +51,14 @@ def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(compar
 
 
 def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
-    monkeypatch.setattr(policies, "PROMPTS", {"one": "Once"})
+    monkeypatch.setattr(draft_length_policies, "PROMPTS", {"one": "Once"})
     seen = []
     monkeypatch.setattr(
-        policies, "_decode_prompt", lambda pair, settings, ids, lap: seen.append((settings.seed, settings.gamma)) or []
+        draft_length_policies,
+        "_decode_prompt",
+        lambda pair, settings, ids, lap: seen.append((settings.seed, settings.gamma)) or [],
     )
-    clock = policies.time_settings(pair, {name: Settings(gamma=name) for name in (1, 2, 3)}, 2, lambda _: None)
+    clock = draft_length_policies.time_settings(pair, {name: Settings(gamma=name) for name in (1, 2, 3)}, 2, lambda _: None)
     assert seen == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (2, 2)]
     assert all(len(clock.seconds(name)) == 2 for name in (1, 2, 3)), "the first run warms up"
 
@@ -60,17 +69,17 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
         "distributions",
         lambda self, rows, block: self.lap.exclude(1000.0) or self.source.distributions(rows, block),
     )
-    monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
+    monkeypatch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
     settings = Settings(draft_length_policy=CEILING, max_new_tokens=4)
-    clock = policies.time_settings(
+    clock = draft_length_policies.time_settings(
         pair, {CEILING: settings, "none": replace(settings, draft_length_policy="fixed")}, 1, lambda _: None
     )
     assert clock.seconds(CEILING)[0] < 0.0 < clock.seconds("none")[0]
 
 
 def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypatch):
-    monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
-    monkeypatch.setattr(policies, "FIXED_LENGTHS", (1, 2))
+    monkeypatch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
+    monkeypatch.setattr(draft_length_policies, "FIXED_LENGTHS", (1, 2))
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"]
     assert main(["bench", *folders, "--policies", "--runs", "1", "--max-new-tokens", "8"]) == 0
     said = capsys.readouterr().out

@@ -1,9 +1,9 @@
-"""Which plain statistic of two models predicts the acceptance rate, and how well: the cells of a study, and what follows from them.
+"""Which statistic of two models predicts the acceptance rate, and how well: the cells of a study and the scores computed from them.
 
-No torch; study_run.py fills the cells. A statistic is measured on a given text, by one pass of both models. It has to predict the acceptance
-rate of a speculative run on continuations of that text. For each statistic a straight line is fitted to the cells of all kinds of text but
-one and tested on the cells of that one, in turn. ``accepted draft tokens`` is counted on texts of the target alone and needs no fit; neither
-does ``overlap itself``, the mean of beta on the text.
+A statistic is measured on a given text, by one pass of both models. It predicts the acceptance rate of a speculative run on
+continuations of that text. For each statistic a straight line is fitted to the cells of all kinds of text but one and tested on the
+cells of that one, in turn. ``accepted draft tokens`` is counted on texts of the target alone and needs no fit; neither does
+``overlap itself``, the mean of beta on the text. ``specviz.speed.study`` measures the cells.
 """
 
 from __future__ import annotations

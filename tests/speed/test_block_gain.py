@@ -20,10 +20,14 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.source_texts import TEXTS
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
-from specviz.speed.prediction.plan import SpeedPlan
-from specviz.speed.prediction.plan_run import PlanEffort, make_plan
-from specviz.speed.prediction.predict import measure_log_ratios, measure_token_acceptance
+from specviz.speed.acceptance import (
+    AcceptanceProbabilities,
+    compute_expected_rounds,
+    measure_log_ratios,
+    measure_token_acceptance,
+)
+from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.records.plan import SpeedPlan
 from specviz.verification.block import BlockRule
 from specviz.verification.token import TokenRule
 from specviz.web.drafting_methods import block_gain as words
@@ -32,8 +36,8 @@ from tests.chance import SEED
 from tests.evidence.test_enumerate import worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
-from tests.speed.prediction.test_accepted_count import LENGTH, PROMPT, enumerated_rounds
-from tests.speed.prediction.test_plan import asked  # noqa: F401
+from tests.speed.test_acceptance import LENGTH, PROMPT, enumerated_rounds
+from tests.speed.test_plan import asked  # noqa: F401
 from tests.tables import DRAFTS, model
 from tests.tables import pair as tables
 from tests.verification.test_block_rule import THIRDS, algorithm1
@@ -55,7 +59,7 @@ def counted(target, draft, gamma: int) -> dict[str, float]:
 
 @pytest.mark.parametrize(("kind", "gamma"), [(kind, 2) for kind in DRAFTS] + [("random", 1), ("random", 3)])
 def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
-    """The same for the token rule is in test_accepted_count.py."""
+    """The same for the token rule is in test_acceptance.py."""
     target, draft = (model(table, 3) for table in tables(kind, 3, 3, 7))
     found = counted(target, draft, gamma)
     assert found["block"] == pytest.approx(enumerated_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)

@@ -16,8 +16,9 @@ from specviz.evidence.enumeration.enumerate import Enumerator, target_distributi
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.speed.prediction.accepted_count import AcceptanceProbabilities, compute_expected_rounds
-from specviz.speed.prediction.predict import (
+from specviz.speed.acceptance import (
+    AcceptanceProbabilities,
+    compute_expected_rounds,
     cut_openings,
     decode_texts,
     measure_acceptance,

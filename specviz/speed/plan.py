@@ -1,4 +1,4 @@
-"""Fills the record of a plan: texts of the target, one pass over them, probes of what rounds cost; and, if asked, the measurement."""
+"""Make a plan: texts of the target, one pass of both models over them, probes of round costs, and optionally the measurement."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
-from specviz.speed.bench import decode_speculatively, decode_target_only, describe_measurement
-from specviz.speed.clock import Clock, Lap
-from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace, measure_pace
-from specviz.speed.prediction.cost_curve import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
-from specviz.speed.prediction.forecast import PlanForecast
-from specviz.speed.prediction.plan import RoundCostCurve, SpeedPlan
-from specviz.speed.prediction.predict import (
+from specviz.speed.acceptance import (
     TEXTS_PER_BATCH,
     Ids,
     Texts,
@@ -31,6 +25,13 @@ from specviz.speed.prediction.predict import (
     refuse_unplanned,
     tokenize_text,
 )
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
+from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace, measure_pace
+from specviz.speed.forecast import PlanForecast
+from specviz.speed.generation import decode_speculatively, decode_target_only
+from specviz.speed.machine import describe_measurement
+from specviz.speed.records.plan import RoundCostCurve, SpeedPlan
 from specviz.speed.text_passes import describe_pair
 from specviz.theory import operations
 

@@ -16,11 +16,11 @@ from specviz.cli import record as command
 from specviz.errors import TraceError
 from specviz.records import ASSETS
 from specviz.settings import Settings
+from specviz.speed import batches
 from specviz.speed.estimate import Estimate
-from specviz.speed.prediction import batches_run
-from specviz.speed.prediction.batches import BatchSpeeds
+from specviz.speed.records.batches import BatchSpeeds
 from specviz.web.speed import batch as figures
-from tests.speed.prediction.test_plan import TEXT
+from tests.speed.test_plan import TEXT
 
 KEY = "storybook 1"
 
@@ -130,14 +130,12 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other():
 
 def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("specviz.models.pairs.loading.load_pair", lambda *key: pair)
-    monkeypatch.setattr("specviz.speed.prediction.study_run.TEXTS_FOLDER", tmp_path)
+    monkeypatch.setattr("specviz.speed.study.TEXTS_FOLDER", tmp_path)
     (tmp_path / "bedtime.txt").write_text(TEXT)
     monkeypatch.setattr(command, "OPENING", 8)
     monkeypatch.setattr(command, "LENGTH", 12)
-    measure = batches_run.measure_batches
-    monkeypatch.setattr(
-        batches_run, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2))
-    )
+    measure = batches.measure_batches
+    monkeypatch.setattr(batches, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2)))
     file = tmp_path / "batches.json"
     code = main(["record", "batches", "--runs", "1", "--texts", "3", "--out", str(file)])
     found = BatchSpeeds.from_json(file.read_text())
@@ -151,5 +149,5 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
 
 def test_the_recorded_measurement_is_whole():
     found = BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text(encoding="utf-8"))
-    assert (found.rows, found.gammas) == (batches_run.ROWS, batches_run.GAMMAS)
+    assert (found.rows, found.gammas) == (batches.ROWS, batches.GAMMAS)
     assert next(iter(found.rounds)) == KEY and found.in_words(KEY)

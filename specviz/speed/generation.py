@@ -1,0 +1,41 @@
+"""Rounds of one text, decoded as the measurements need them: without the distributions of each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from specviz.decoding.device.choice import chosen
+from specviz.decoding.engine import decode, target_only
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from specviz.trace import Round
+from specviz.verification.registry import rule_of
+
+PROMPTS = {
+    "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
+    "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
+    "after a full stop": "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining.",
+}
+
+
+def decode_speculatively(
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
+    """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
+    target, proposer = opened(pair, settings)
+    arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
+    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
+    rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
+    yield from (replace(round_, full=None) for round_ in rounds)
+
+
+def decode_target_only(
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
+    """The same by target-only sampling."""
+    target = pair.source(pair.target, settings, pair.vocabulary)
+    rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    yield from (replace(round_, full=None) for round_ in rounds)

@@ -1,1 +1,0 @@
-"""How fast will it be? Predicted from texts and costs before anything is decoded speculatively, then compared with measurement."""

@@ -1,0 +1,199 @@
+"""Drafting methods side by side: proposers and rules on one prompt. ``specviz.speed.methods`` measures them.
+
+All methods are measured under the same settings by one interleaved clock. A method that does not apply there has a reason instead of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specviz.errors import SettingsError
+from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.records import Schema, build, plain
+from specviz.settings import SHAPE, TREES, Settings
+from specviz.speed.estimate import Estimate
+from specviz.trace import Trace
+
+SCHEMA = Schema("methods", 2, "The record of drafting methods")
+DISTRIBUTIONS = {  # the distributions that the page offers
+    "0": {"temperature": 0.0, "top_p": None},
+    "1": {"temperature": 1.0, "top_p": None},
+    "top-p .9": {"temperature": 1.0, "top_p": 0.9},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftingMethod:
+    """A proposer and a rule. settings: what it changes; description: how it drafts, in a sentence."""
+
+    key: str
+    name: str
+    settings: Mapping[str, Any]
+    description: str
+
+    def under(self, base: Settings) -> Settings:
+        """Its settings; a tree without a shape gets the number of nodes that is fastest."""
+        return with_paying_nodes(replace(base, **self.settings))
+
+    @property
+    def size_from_curve(self) -> bool:
+        """Whether its number of nodes is the fastest one of the recorded curve."""
+        return self.settings["proposer"] in TREES and "tree" not in self.settings
+
+
+_METHOD_ROWS = (
+    ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
+    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
+    ("block", "Draft with block rule", {"proposer": "draft", "rule": "block"}, "The same draft tokens judged together: on average more stay."),
+    ("tree-top", "Tree of top tokens", {"proposer": "tree", "siblings": "top"},
+     "The draft model’s most likely tokens, none drawn at random. The size is the fastest one measured."),
+    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
+     "Different tokens drawn from the draft model. The size is the fastest one measured; a tree of two is a chain."),
+    ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
+     "Three tokens, two after each, one after each of those. Where one branch is rejected, the next is tried; every pass is larger."),
+    ("several", "Two drafts", {"proposer": "several", "num_chains": 2}, "Two chains drawn from the draft model side by side."),
+    ("several-kseq", "Two drafts (k-seq)", {"proposer": "several", "num_chains": 2, "rule": "k-seq"},
+     "Two chains whose first tokens are judged together. This is k-sequential selection."),
+    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target’s own state draft a tree. The size is the fastest one measured."),
+    ("medusa-wide", "Medusa larger tree", {"proposer": "medusa", "tree": SHAPE},
+     "The same heads draft the larger tree. Three tokens, two after each, one after each of those."),
+    ("eagle", "EAGLE head", {"proposer": "eagle"},
+     "One layer drafts from the target’s own states. It predicts the next states, and reads its own predictions while it drafts a chain."),
+    ("eagle-wide", "EAGLE larger tree", {"proposer": "eagle", "tree": SHAPE},
+     "The same head drafts the larger tree. Three tokens, two after each, one after each of those."),
+    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target’s own first layers draft. The target pass reuses what they compute."),
+    ("lookahead", "Lookahead", {"proposer": "lookahead"},
+     "The target’s own predictions of later tokens are the draft. Every target pass also reads a window of them, which costs time."),
+    ("ngram", "Copy from the text", {"proposer": "ngram"}, "Copies what followed the last words earlier in this text."),
+    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "Copies what followed the last words in a book."),
+    ("unigram", "Word frequencies", {"proposer": "unigram"}, "Draws tokens by how often they occur in a book."),
+    ("uniform", "Any token", {"proposer": "uniform"}, "Draws any token, all equally likely."),
+    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The worst draft: the draft model’s least likely tokens first."),
+    ("oracle", "The target itself", {"proposer": "oracle"}, "All its draft tokens are accepted, and no time is saved. The last round is cut at the end of the text, so a pass brings a little less than all draft tokens and a bonus token."),
+    ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
+     "The draft model’s chain, accepted where it is likely enough."),
+)  # fmt: skip
+DRAFTING_METHODS = {row[0]: DraftingMethod(*row) for row in _METHOD_ROWS}
+
+
+def explain_blank(method: DraftingMethod, settings: Settings) -> str:
+    """Why a method is left out under these settings; empty if it is not."""
+    if settings.temperature == 0.0 and method.key == "tree":
+        return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
+    if settings.temperature == 0.0 and method.key.startswith("several"):
+        return "At temperature 0 both drafts would write the same chain."
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """Samples of the first token that a method writes, beside the target's exact distribution.
+
+    labels      (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as ""
+    probs       (C,) their exact probabilities; counts  (C,) samples; n  samples in all
+    low, high   (C,) shares that sampling noise leaves all bars within, 99 of 100 times
+    tv          between samples and distribution on these cells; upper  what sampling noise leaves it below, 99 of 100 times
+    entropy     of the target's distribution, nats
+    written     (C,) exact, what a lossy rule writes instead; written_tv  total variation from the target's, over the whole vocabulary
+    edge        what a token's p must exceed under typical acceptance
+    """
+
+    labels: tuple[str, ...]
+    probs: tuple[float, ...]
+    counts: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    n: int
+    tv: float
+    upper: float
+    entropy: float
+    written: tuple[float, ...] | None = None
+    written_tv: float | None = None
+    edge: float | None = None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(count / self.n for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    """What one method did. A row without numbers has a reason instead.
+
+    rule          its title; exact  whether the rule keeps the target's distribution
+    tokens        written in so many passes of the target, over all measured runs; nodes  draft tokens per pass, mean
+    checked, accepted  draft tokens checked and accepted, by depth from 0
+    ms            milliseconds per token
+    trace         its last round with a rejection, else its last, among those that had all their draft tokens; with the distributions
+    """
+
+    key: str
+    rule: str
+    exact: bool
+    reason: str = ""
+    tokens: int = 0
+    passes: int = 0
+    nodes: float = 0.0
+    checked: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
+    ms: Estimate | None = None
+    first: FirstToken | None = None
+    trace: Trace | None = None
+
+    def __post_init__(self) -> None:
+        if self.key not in DRAFTING_METHODS:
+            raise ValueError(f"there is no row {self.key!r}")
+
+    @property
+    def entry(self) -> DraftingMethod:
+        return DRAFTING_METHODS[self.key]
+
+    @property
+    def per_pass(self) -> float | None:
+        return self.tokens / self.passes if self.passes else None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Acceptance rate of the draft tokens that were checked at each depth."""
+        return tuple(
+            accepted / checked if checked else 0.0 for accepted, checked in zip(self.accepted, self.checked, strict=True)
+        )
+
+    @property
+    def coincides(self) -> bool:
+        """Whether a lossy rule writes the target's distribution under these settings."""
+        return not self.exact and self.first is not None and self.first.written_tv is not None and self.first.written_tv < 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class MethodComparison:
+    """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when."""
+
+    settings: Settings
+    rows: tuple[MethodRow, ...]
+    runs: int
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    def row(self, key: str) -> MethodRow | None:
+        return next((row for row in self.rows if row.key == key), None)
+
+
+def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
+    """One comparison for each of CHOICES."""
+    return SCHEMA.text({"comparisons": plain(comparisons)})
+
+
+def load_comparisons(text: str) -> dict[str, MethodComparison]:
+    """Back from to_json. Raises TraceError for anything else."""
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["comparisons"])
+
+
+def choose_distribution(base: Settings, choice: str) -> Settings:
+    """Settings under one of CHOICES. Raises SettingsError for another."""
+    if choice not in DISTRIBUTIONS:
+        raise SettingsError("choice", choice[:60], f"one of {', '.join(DISTRIBUTIONS)}")
+    return replace(base, top_k=None, min_p=None, uniforms={}, **DISTRIBUTIONS[choice])

@@ -1,0 +1,167 @@
+"""A text written twice, by target-only sampling and speculatively: the origin and time of each token. ``specviz.speed.passage`` measures it.
+
+Each lane is a trace with a clock that counts only the seconds of that lane's own work. Equality ignores clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.records import Schema, build, digits, plain
+from specviz.settings import Settings
+from specviz.speed.estimate import Estimate
+from specviz.speed.records.divergence_profile import ScoredText
+from specviz.trace import Round, Trace
+
+SCHEMA = Schema("passage", 2, "The passage")
+TARGET_ONLY, SPECULATIVE = LANES = ("target", "speculative")
+ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
+DISTRIBUTIONS = {  # under which a passage is recorded
+    "temperature 0.8": {"temperature": 0.8, "top_k": None, "top_p": None, "min_p": None},
+    "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
+}
+LENGTHS = (64, 128, 192)  # tokens that the page offers
+
+
+def label_origins(round_: Round) -> tuple[tuple[int, str], ...]:
+    """(token, origin) of each token that a round committed: accepted draft tokens, then what the target drew.
+
+    Without draft tokens the target's own token is no bonus: it is ``WRITTEN``.
+    """
+    accepted = tuple((round_.proposals[node].token, ACCEPTED) for node in round_.accepted_path)
+    if round_.ending.token is None:
+        return accepted
+    drawn = REPLACED if round_.ending.kind == "residual" else BONUS if round_.proposals else WRITTEN
+    return (*accepted, (round_.ending.token, drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRound:
+    """A round of one of LANES, and the seconds of that lane's own work up to its end."""
+
+    lane: str
+    round: Round
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenToken:
+    """One written token. origin: one of ORIGINS; round: from 0; at: seconds on its lane's clock, when its round had ended."""
+
+    token: int
+    origin: str
+    round: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One way of writing.
+
+    clock  seconds of its own work at the end of each round, in the run that is shown; rates  tokens per second, by run
+
+    Raises ValueError for a clock that runs backwards or does not have one time for each round.
+    """
+
+    trace: Trace
+    clock: tuple[float, ...] = field(compare=False, metadata=digits(6))
+    rates: tuple[float, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        times = (0.0, *self.clock)
+        if len(self.clock) != len(self.trace.rounds) or any(b < a for a, b in zip(times, self.clock, strict=False)):
+            raise ValueError("a clock needs one time for each round, none before the last")
+
+    @property
+    def rate(self) -> Estimate:
+        """Tokens per second over all runs, at least one."""
+        return Estimate.from_runs(self.rates, "tokens/s")
+
+    @property
+    def tokens(self) -> tuple[WrittenToken, ...]:
+        rows = zip(self.trace.rounds, self.clock, strict=True)
+        return tuple(
+            WrittenToken(token, origin, n, at) for n, (round_, at) in enumerate(rows) for token, origin in label_origins(round_)
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of tokens by origin, without those that do not occur."""
+        found = [one.origin for one in self.tokens]
+        return {origin: found.count(origin) for origin in ORIGINS if origin in found}
+
+    @property
+    def seconds(self) -> float:
+        return self.clock[-1] if self.clock else 0.0
+
+    @property
+    def per_round(self) -> float:
+        """Seconds of a round, on average; at least one has ended."""
+        return self.seconds / len(self.clock)
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens per target pass: each round has one. At least one has ended."""
+        return len(self.trace.output_ids) / len(self.clock)
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second on the clock, in the run that is shown."""
+        return self.tokens_per_pass / self.per_round
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text written both ways under the same settings.
+
+    read     the target's own text, scored by both models; None while it is being written
+    warm     seconds of the warm-up before the first run, which is counted nowhere else
+    survey   other texts of the target, scored by both models under the same settings; empty for a visitor's own passage
+    machine, models, date  what it was measured on, and when
+    """
+
+    settings: Settings
+    target: Lane
+    speculative: Lane
+    read: ScoredText | None = None
+    warm: float = field(default=0.0, compare=False, metadata=digits(4))
+    survey: tuple[ScoredText, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    models: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    date: str = field(default="", compare=False)
+
+    @property
+    def runs(self) -> int:
+        return len(self.speculative.rates)
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Tokens per second, speculative over alone, run by run."""
+        return tuple(fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True))
+
+    @property
+    def gain(self) -> Estimate | None:
+        """The factor over all runs; None before a run has ended."""
+        return Estimate.from_runs(self.factors, "times") if self.runs else None
+
+    @property
+    def middle(self) -> int | None:
+        """The run whose factor is the median (of two, the lower); None before a run has ended."""
+        order = sorted(range(self.runs), key=lambda run: (self.factors[run], run))
+        return order[(self.runs - 1) // 2] if order else None
+
+    @property
+    def same_text(self) -> bool:
+        return self.target.trace.output_ids == self.speculative.trace.output_ids
+
+
+def dump_passages(passages: Mapping[str, Passage]) -> str:
+    """Passages by the name of the distribution that they were sampled from."""
+    return SCHEMA.text({"passages": plain(passages)})
+
+
+def load_passages(text: str) -> dict[str, Passage]:
+    """Back from to_json. Raises TraceError for anything else."""
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])
