@@ -49,7 +49,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
         "notices": [],
     } | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
-    return component_page("stage", full, scheme, pad)
+    return component_page("one_round", full, scheme, pad)
 
 
 def component_page(name: str, data: dict, scheme: str = "light", pad: int = 16) -> str:

@@ -1,4 +1,4 @@
-"""One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/js/token.test.js).
+"""One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/js/one_token.test.js).
 
 ``python -m tests.token_cases`` writes tests/token_cases.json anew. Distributions are the page's presets, edges, and drawn ones.
 """

@@ -21,7 +21,7 @@ def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, s
     payload = token_payload(trace or traces.story())
     state, said = read_state(query or {}, [one["id"] for one in payload["positions"]])
     data = {"payload": payload, "state": state, "notices": said}
-    return component_page("token", data, scheme, pad)
+    return component_page("one_token", data, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

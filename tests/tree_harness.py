@@ -16,7 +16,7 @@ from tests.stage_harness import COLORS, SIZES, component_page
 
 def page_html(payload: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page that shows this payload."""
-    return component_page("tree", {"payload": payload}, scheme, pad)
+    return component_page("drafting_methods/tree", {"payload": payload}, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

@@ -1,7 +1,7 @@
 """The scripts and style sheets of the components, as the strings that Streamlit takes.
 
-The scripts are ES modules in assets/components/: lib/ is shared, each other folder is one component with its main.js. They
-import each other by relative addresses, so Node's test runner and any plain file server load them as they are. Streamlit takes
+The scripts are ES modules in assets/components/: lib/ is shared, each other folder with a main.js is one component,
+of the page it is named after. They import each other by relative addresses, so Node's test runner and any plain file server load them as they are. Streamlit takes
 one string per component, so ``linked`` packs a component's modules into one string, and in the browser each becomes a module of
 its own again, under its own name in the debugger. A bundler would need Node, or built files to keep up to date; modules
 fetched by address would have to lie beside app.py and know the path under which the app is hosted. After a change of a module,
@@ -18,6 +18,15 @@ from functools import lru_cache
 from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
+SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside those of all components
+    "one_round": (),
+    "one_token": ("one_token",),
+    "whole_text": ("bars", "whole_text"),
+    "questions": ("bars", "questions"),
+    "drafting_methods/chart": ("drafting_methods_chart",),
+    "drafting_methods/tree": ("bars", "drafting_methods_tree"),
+    "frame": (),  # the presenter view of pages of charts
+}
 IMPORT = re.compile(r'^((?:im|ex)port\b[^;"\']*\bfrom )"([^"]+)";', re.MULTILINE)
 LOADER = """const urls = {};
 for (const [name, source] of %s) {
@@ -31,7 +40,7 @@ export default main.default;
 
 
 def modules(entry: str) -> dict[str, str]:
-    """Sources of ``entry`` (such as "stage/main.js") and of all it imports, each after what it imports; addresses from COMPONENTS.
+    """Sources of ``entry`` (such as "one_round/main.js") and of all it imports, each after what it imports; addresses from COMPONENTS.
 
     Raises ValueError where modules import each other in a circle, or one is imported that is not a file of the components.
     """
@@ -68,9 +77,5 @@ def styles(*names: str) -> str:
 
 
 def component(name: str) -> dict[str, str]:
-    """Script and style of a component: stage (*One round*), token (*Why it is exact*), lanes (*Whole text*), methods and tree
-    (*Drafting methods*), questions (*Eight questions*), page (the presenter view of pages of charts)."""
-    own = {"stage": (), "page": (), "lanes": ("bars", "lanes"), "tree": ("bars", "tree"), "questions": ("bars", "questions")}.get(
-        name, (name,)
-    )
-    return {"js": linked(f"{name}/main.js"), "css": styles("theme", "stage", *own)}
+    """Script and style of a component, by its folder in assets/components/."""
+    return {"js": linked(f"{name}/main.js"), "css": styles("theme", "components", *SHEETS[name])}

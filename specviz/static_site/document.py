@@ -39,7 +39,7 @@ class Content:
     """What one page has of its own.
 
     about  one sentence for search engines and previews; body  markup, with every text in it escaped
-    script  its module in assets/components/site/; data  what that module reads
+    script  its module in assets/components/static_site/; data  what that module reads
     """
 
     about: str
@@ -55,7 +55,7 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     alone  a file of its own, with its font in it and without the other pages
     """
     title = f"{PAGES[name]} · specviz"
-    script, style = linked(f"site/{content.script}.js"), styles("theme", "matrix", "site")
+    script, style = linked(f"static_site/{content.script}.js"), styles("theme", "drafting_methods_matrix", "static_site")
     if alone:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')

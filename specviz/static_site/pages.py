@@ -67,15 +67,15 @@ def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."
-    body = f'<h1 class="unseen">One round</h1>\n{NOTICES}\n<div id="stage" class="component"></div>'
-    return Content(about, body, "one_round", _data("stage", data=data, own=_query(trace.settings)))
+    body = f'<h1 class="unseen">One round</h1>\n{NOTICES}\n<div id="one_round" class="component"></div>'
+    return Content(about, body, "one_round", _data("one_round", data=data, own=_query(trace.settings)))
 
 
 def one_token() -> Content:
     data = {"payload": token_payload(opening()), "asked": 0}
     about = "Two distributions to drag: why the output of speculative decoding follows the target model exactly."
-    body = '<h1 class="unseen">Why it is exact</h1>\n<div id="token" class="component"></div>'
-    return Content(about, body, "one_token", _data("token", data=data))
+    body = '<h1 class="unseen">Why it is exact</h1>\n<div id="one_token" class="component"></div>'
+    return Content(about, body, "one_token", _data("one_token", data=data))
 
 
 def whole_text(live: str | None) -> Content:
@@ -98,11 +98,11 @@ def whole_text(live: str | None) -> Content:
     )
     body = (
         f'<h1>Whole text</h1>\n<p>{escape(lanes_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
-        '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
+        '<p id="from" class="from"></p>\n<div id="whole_text" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )
     about = "The same text from target-only sampling and from speculative decoding, replayed token by token."
-    return Content(about, body, "whole_text", _data("lanes", passages=found))
+    return Content(about, body, "whole_text", _data("whole_text", passages=found))
 
 
 def drafting_methods() -> Content:
@@ -115,7 +115,7 @@ def drafting_methods() -> Content:
     body = (
         "<h1>Drafting methods</h1>\n<p>Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never "
         f'correctness.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n{NOTICES}\n{verdicts}\n'
-        '<div id="methods" class="component"></div>\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>\n'
+        '<div id="chart" class="component"></div>\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>\n'
         + "\n".join(_comparison(choice, one) for choice, one in known.items())
     )
     comparisons = {
@@ -124,7 +124,10 @@ def drafting_methods() -> Content:
     }
     about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
     return Content(
-        about, body, "drafting_methods", _data("tree", comparisons=comparisons, first=FIRST, chart=component("methods")["css"])
+        about,
+        body,
+        "drafting_methods",
+        _data("drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=component("drafting_methods/chart")["css"]),
     )
 
 

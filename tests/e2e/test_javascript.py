@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from specviz.figures.components import COMPONENTS, linked
+from specviz.figures.components import COMPONENTS, SHEETS, linked
 from tests.stage_harness import ROOT
 
 TESTS = sorted((ROOT / "tests" / "js").glob("*.test.js"))
@@ -64,7 +64,7 @@ def test_the_unit_tests_pass_in_the_browser(plain_page):
     assert COUNT > 30
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in COMPONENTS.glob("*/main.js")))
+@pytest.mark.parametrize("name", sorted(SHEETS))
 def test_a_component_loads_from_plain_files_and_as_one_string_alike(plain_page, name):
     """A page without Python can use the modules as they are; Streamlit gets the same ones in one string."""
     own = plain_page.evaluate(f'async () => typeof (await import("/assets/components/{name}/main.js")).default')
@@ -82,6 +82,6 @@ def test_a_mistake_in_a_module_is_reported_under_the_modules_own_name(plain_page
         const { default: mount } = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
         try { mount({ parentElement: document.body, data: null }); } catch (error) { return error.stack; }
     }"""
-    stack = plain_page.evaluate(script, linked("token/main.js"))
-    line = (COMPONENTS / "token" / "main.js").read_text(encoding="utf-8").split("data.payload;")[0].count("\n") + 1
-    assert re.search(rf"specviz/token/main\.js:{line}:", stack)
+    stack = plain_page.evaluate(script, linked("one_token/main.js"))
+    line = (COMPONENTS / "one_token" / "main.js").read_text(encoding="utf-8").split("data.payload;")[0].count("\n") + 1
+    assert re.search(rf"specviz/one_token/main\.js:{line}:", stack)

@@ -1,4 +1,4 @@
-"""Why it is exact in a real browser: dragging and keys, links, no word to the server. The arithmetic is tested in tests/js/token.test.js."""
+"""Why it is exact in a real browser: dragging and keys, links, no word to the server. The arithmetic is tested in tests/js/one_token.test.js."""
 
 from __future__ import annotations
 

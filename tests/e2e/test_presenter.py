@@ -46,16 +46,16 @@ SMALLEST = """() => {
 
 def shown(name: str) -> str:
     """A component's page with what the app gives it."""
-    if name == "stage":
+    if name == "one_round":
         return page_html(STAGE)
     if name in TREES:
-        return component_page("tree", {"payload": TREES[name]})
-    if name == "lanes":
-        return component_page("lanes", {"payload": LANES})
+        return component_page("drafting_methods/tree", {"payload": TREES[name]})
+    if name == "whole_text":
+        return component_page("whole_text", {"payload": LANES})
     if name == "questions":
         return component_page("questions", {"payload": payload(RECORDED), "question": None, "ending": "", "notices": []})
     given = token_payload(RECORDED.opening)
-    return component_page("token", {"payload": given, "state": read_state({}, [])[0], "notices": []})
+    return component_page("one_token", {"payload": given, "state": read_state({}, [])[0], "notices": []})
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def present(open_html, browser):
     """Opens a component on a projector, in a browser that has kept nothing."""
     context = browser.new_context(reduced_motion="reduce")
 
-    def opener(name: str = "stage", address: str = f"{ADDRESS}&present=1"):
+    def opener(name: str = "one_round", address: str = f"{ADDRESS}&present=1"):
         page = open_html(shown(name), address, "1920", where=context)
         page.evaluate("document.activeElement.blur()")
         return page
@@ -78,10 +78,10 @@ def notes_of(page):
     return opened.value
 
 
-@pytest.mark.parametrize("name", ["stage", "token", "questions", "lanes", *TREES])
+@pytest.mark.parametrize("name", ["one_round", "one_token", "questions", "whole_text", *TREES])
 def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
     page = present(name)
-    steps = {"stage": len(STAGE["rounds"][0]["motions"]), "questions": 8, "token": 1, "lanes": 3}.get(name) or len(
+    steps = {"one_round": len(STAGE["rounds"][0]["motions"]), "questions": 8, "one_token": 1, "whole_text": 3}.get(name) or len(
         TREES[name]["steps"]
     )
     for _ in range(steps):
@@ -130,7 +130,7 @@ def test_each_question_and_each_explanation_fits_the_projector(present):
 
 @pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
 def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present, width, height):
-    page = present("token")
+    page = present("one_token")
     resize(page, width, height)
     for end in (None, "p, the target", "q, the draft", "what p has beyond"):
         if end:
@@ -209,7 +209,7 @@ def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
 
 
 def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
-    page = present("token")
+    page = present("one_token")
     bar = page.locator(".reach").first
     box = bar.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -251,7 +251,7 @@ def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
 
 @pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
 def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, width, height):
-    page = present("lanes")
+    page = present("whole_text")
     resize(page, width, height)
     assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
     assert page.evaluate(
@@ -263,7 +263,7 @@ def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, widt
 
 
 def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stays_in_sight(present):
-    page = present("lanes")
+    page = present("whole_text")
     notes = notes_of(page)
     expect(notes.locator(".ask")).to_have_text(LANES["ask"])
     rounds = LANES["lanes"][1]["rounds"]

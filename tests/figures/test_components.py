@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 
 import pytest
@@ -12,17 +13,17 @@ from specviz.figures.components import COMPONENTS, STYLES, linked, modules, styl
 from specviz.figures.theme import MEANINGS, read_meanings
 from tests import written_cases
 
-NAMES = sorted(path.parent.name for path in COMPONENTS.glob("*/main.js"))
-ENTRIES = [*(f"{name}/main.js" for name in NAMES), "room/page.js"]  # the last is the students' page
+NAMES = sorted(path.parent.relative_to(COMPONENTS).as_posix() for path in COMPONENTS.rglob("main.js"))
+ENTRIES = [*(f"{name}/main.js" for name in NAMES), "classroom/page.js"]  # the last is the students' page
 SITE = sorted(
-    f"site/{path.name}" for path in (COMPONENTS / "site").glob("*.js")
+    f"static_site/{path.name}" for path in (COMPONENTS / "static_site").glob("*.js")
 )  # pages of the static edition, and what they share
 SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "theme.css")
 THEME = styles("theme")
 
 
 def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
-    assert NAMES == ["lanes", "methods", "page", "questions", "stage", "token", "tree"]
+    assert sorted(components.SHEETS) == NAMES
     used = set()
     for name in (*ENTRIES, *SITE):
         found = modules(name)
@@ -36,7 +37,7 @@ def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_i
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_component_shares_parts_through_lib_and_through_no_other_component(name):
-    assert {module.split("/")[0] for module in modules(f"{name}/main.js")} == {"lib", name}
+    assert {posixpath.dirname(module) for module in modules(f"{name}/main.js")} == {"lib", name}
 
 
 def test_no_function_of_lib_is_written_a_second_time():
@@ -44,7 +45,7 @@ def test_no_function_of_lib_is_written_a_second_time():
     pattern = re.compile(r"^export (?:function|const) (\w+)", re.MULTILINE)
     shared = {name for path in (COMPONENTS / "lib").glob("*.js") for name in pattern.findall(path.read_text(encoding="utf-8"))}
     assert len(shared) > 20
-    for path in COMPONENTS.glob("[!l]*/*.js"):
+    for path in COMPONENTS.glob("[!l]*/**/*.js"):
         own = re.findall(r"^(?:export )?(?:function|const) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
         assert not shared & set(own), path.name
 
@@ -89,8 +90,8 @@ def test_what_cannot_be_linked_is_named(folder, source, said):
 
 
 def test_files_are_read_once():
-    assert linked("tree/main.js") is linked("tree/main.js")
-    assert styles("theme", "stage") is styles("theme", "stage")
+    assert linked("drafting_methods/tree/main.js") is linked("drafting_methods/tree/main.js")
+    assert styles("theme", "components") is styles("theme", "components")
 
 
 def test_the_charts_colors_are_those_of_the_style_sheets():
@@ -113,7 +114,7 @@ def test_style_sheets_use_the_tokens(name):
     spaces = set(re.findall(r"--space[\w-]*: (\d+px)", THEME))
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
-    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + styles("stage")))
+    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + styles("components")))
     set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale"}
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 

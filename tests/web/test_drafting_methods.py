@@ -389,7 +389,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 def test_every_method_has_a_drawing_of_its_own_and_one_line():
     drawn = {key: make() for key, make in drawings.DRAWINGS.items()}
     assert list(drawn) == list(DRAFTING_METHODS) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
-    sheet = (ROOT / "assets" / "styles" / "methods.css").read_text(encoding="utf-8")
+    sheet = (ROOT / "assets" / "styles" / "drafting_methods_chart.css").read_text(encoding="utf-8")
     for shapes in drawn.values():
         assert len(shapes) >= 3 and {tag for tag, _ in shapes} <= {"rect", "path"}
         assert {attributes["class"] for _, attributes in shapes} <= set(drawings.KINDS)

@@ -141,7 +141,7 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 
 def test_script_and_payload_name_the_same_sentences():
-    made = component("token")
+    made = component("one_token")
     script = made["js"]
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)\\?"', script))
     assert used == set(TEXTS)

@@ -196,10 +196,12 @@ def test_draft_tokens_after_the_end_of_a_text_are_not_checked():
 
 def test_javascript_computes_no_probability():
     """Contract: numbers come from the trace. No division or product of p, q or residual stands in the tree's script."""
-    source = "\n".join(modules("tree/main.js").values())
-    own = "\n".join(text for name, text in modules("tree/main.js").items() if name.startswith("tree/"))
+    source = "\n".join(modules("drafting_methods/tree/main.js").values())
+    own = "\n".join(
+        text for name, text in modules("drafting_methods/tree/main.js").items() if name.startswith("drafting_methods/")
+    )
     assert not re.search(r"\.(p|q|residual|overlap)\s*[*/]|[*/]\s*\w+\.(p|q|residual|overlap)\b|Math\.random", own)
-    assert "innerHTML" not in source and (sheet := component("tree")["css"]).count("{") == sheet.count("}")
+    assert "innerHTML" not in source and (sheet := component("drafting_methods/tree")["css"]).count("{") == sheet.count("}")
 
 
 def test_the_payload_needs_no_torch():

@@ -117,7 +117,7 @@ class Guest(Client):
     def ask(self, kind: str) -> None:
         """What the stage's buttons ask of the server, standing at its last round."""
         at = {"round": len(self.stage["payload"]["rounds"]) - 1, "motion": 0} if kind == "next" else {"round": 0, "motion": 0}
-        self.tell("stage", "ask", {"kind": kind, "at": at})
+        self.tell("one_round-component", "ask", {"kind": kind, "at": at})
 
     def stands(self, rounds: int) -> bool:
         """Whether a live run of so many rounds stands there, and nothing is awaited."""

@@ -11,7 +11,7 @@ from specviz.static_site.document import ICON, digest, policy
 
 @lru_cache(maxsize=1)
 def script() -> str:
-    return linked("room/page.js")
+    return linked("classroom/page.js")
 
 
 def script_digest() -> str:
@@ -26,7 +26,7 @@ FACE = f'@font-face {{ font-family: Inter; font-weight: 100 900; font-display: s
 @lru_cache(maxsize=1)
 def page() -> str:
     """The file. It is the same for every room and every student."""
-    style = FACE + styles("theme", "room")
+    style = FACE + styles("theme", "classroom_student")
     for part in (script(), style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
     head = "\n".join(

@@ -368,7 +368,7 @@ def door(root: str, room: Room) -> str:
 
 def wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
-    st.html(f"<style>\n{styles('wall')}\n</style>")
+    st.html(f"<style>\n{styles('classroom_wall')}\n</style>")
     notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
     room = host().store.room(code)
     if room is None:

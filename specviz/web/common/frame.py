@@ -28,7 +28,7 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
-_component = Component("page")
+_component = Component("frame")
 
 
 def run() -> None:
@@ -39,7 +39,7 @@ def run() -> None:
     st.set_page_config(
         page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
     )  # fmt: skip
-    st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}\n{marked(page.url_path or FIRST)}</style>")
+    st.html(f"<style>\n{styles('theme', 'app', 'drafting_methods_matrix')}\n{marked(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
     comeback.greet(page.url_path or FIRST)

@@ -31,7 +31,7 @@ LEGEND = (
     "Some methods here are variants that the chart does not time. Why cells are blank:"
 )
 OVERVIEW = "drafting_methods-overview"
-_overview, _tree = Component("methods"), Component("tree")
+_overview, _tree = Component("drafting_methods/chart"), Component("drafting_methods/tree")
 
 
 def page() -> None:

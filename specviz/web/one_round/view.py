@@ -19,7 +19,7 @@ from specviz.web.one_round.state import OneRoundState
 from specviz.web.one_round.tour import stops
 from specviz.web.pair_picker import panel
 
-_component = Component("stage")
+_component = Component("one_round")
 
 
 def page() -> None:
@@ -61,7 +61,7 @@ def stage(state: OneRoundState) -> None:
         "busy": state.waiting,
         "notices": state.notices,
     }
-    _component.draw("stage", data, ask=_hear)
+    _component.draw("one_round-component", data, ask=_hear)
 
 
 def _hear(event: Any) -> None:

@@ -1,7 +1,7 @@
 """Why it is exact: two distributions over the same next token, as the page draws and drags them.
 
 The presets are invented and say so; distributions from a text are the recorded ones, bars with their rest. What a dragged
-distribution gives is worked out in the browser (assets/components/token/), whose arithmetic is held to Python's by one table of cases.
+distribution gives is worked out in the browser (assets/components/one_token/), whose arithmetic is held to Python's by one table of cases.
 """
 
 from __future__ import annotations

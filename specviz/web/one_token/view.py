@@ -20,7 +20,7 @@ from specviz.web.one_token.token import token_payload
 from specviz.web.pair_picker import panel
 
 ASKED = "one_token-asked"
-_component = Component("token")
+_component = Component("one_token")
 
 
 def page() -> None:

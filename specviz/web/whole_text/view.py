@@ -26,7 +26,7 @@ from specviz.web.whole_text import tables as rows
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
-_component = Component("lanes")
+_component = Component("whole_text")
 
 
 def page() -> None:

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { readCursor, readState } from "../../assets/components/site/links.js";
-import { leftOut } from "../../assets/components/site/frame.js";
+import { readCursor, readState } from "../../assets/components/static_site/links.js";
+import { leftOut } from "../../assets/components/static_site/frame.js";
 import cases from "../written_cases.json" with { type: "json" };
 
 const PLACES = ["1.1", "1.2", "2.1"];

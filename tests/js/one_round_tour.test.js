@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { fillStop, stopAt, tourPlaces } from "../../assets/components/stage/tour.js";
+import { fillStop, stopAt, tourPlaces } from "../../assets/components/one_round/tour.js";
 
 const motion = (kind, node = null) => ({ kind, node });
 const PLAIN = { motions: [motion("draft", 0), motion("pass"), motion("look", 0), motion("uniform", 0), motion("bonus"), motion("tally")] };

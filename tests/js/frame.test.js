@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { paginate } from "../../assets/components/page/screens.js";
+import { paginate } from "../../assets/components/frame/screens.js";
 
 const stack = (...rows) => {
   let top = 0;

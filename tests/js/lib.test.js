@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { ticks } from "../../assets/components/lanes/tracks.js";
+import { ticks } from "../../assets/components/whole_text/tracks.js";
 import { withParameters } from "../../assets/components/lib/address.js";
 import { glyphLine } from "../../assets/components/lib/glyphs.js";
 import { isElsewhere } from "../../assets/components/lib/keys.js";

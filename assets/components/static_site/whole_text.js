@@ -1,6 +1,6 @@
 // Whole text without a server: the recorded passage under the temperature that the address names, replayed by its own clock.
 
-import lanes from "../lanes/main.js";
+import lanes from "../whole_text/main.js";
 import { h, say, show } from "../lib/dom.js";
 import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
 
@@ -10,7 +10,7 @@ const wanted = Number(asked.temperature ?? passages[0].temperature);
 const one = passages.find(({ temperature }) => temperature === wanted) ?? passages[0];
 const said = leftOut(asked, ["temperature"], settings, one.own);
 if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
-drawn("lanes", lanes, css, { payload: one.lanes });
+drawn("whole_text", lanes, css, { payload: one.lanes });
 show(document.getElementById("parting"), one.forks !== null);
 if (one.forks) drawn("forks", lanes, css, { payload: one.forks });
 say(document.getElementById("from"), one.from);

@@ -1,7 +1,7 @@
 // The drafting methods as one chart: a line for each with its drawing, tokens per target pass, and speed. A line is chosen with a click.
 
-import { h, s, say, show, sized } from "../lib/dom.js";
-import { mounted } from "../lib/mount.js";
+import { h, s, say, show, sized } from "../../lib/dom.js";
+import { mounted } from "../../lib/mount.js";
 
 const NARROW = 720;
 

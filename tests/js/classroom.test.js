@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { allowedSizes, backoff, codeOf, disagree, mayHelp, moments, ofRace, remembered } from "../../assets/components/room/state.js";
+import { allowedSizes, backoff, codeOf, disagree, mayHelp, moments, ofRace, remembered } from "../../assets/components/classroom/state.js";
 
 const fresh = () => "0123456789abcdef";
 

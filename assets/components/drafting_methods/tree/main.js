@@ -1,8 +1,8 @@
 // One round as a tree, walked. Everything is drawn from the number of the step; no server is asked.
 
-import { button, h, say } from "../lib/dom.js";
-import { listenToKeys } from "../lib/keys.js";
-import { mounted } from "../lib/mount.js";
+import { button, h, say } from "../../lib/dom.js";
+import { listenToKeys } from "../../lib/keys.js";
+import { mounted } from "../../lib/mount.js";
 import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree } from "./chips.js";
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
 

@@ -2,8 +2,8 @@
 
 import { withParameters } from "../lib/address.js";
 import { say, show } from "../lib/dom.js";
-import chart from "../methods/main.js";
-import tree from "../tree/main.js";
+import chart from "../drafting_methods/chart/main.js";
+import tree from "../drafting_methods/tree/main.js";
 import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
 
 const { comparisons, css, chart: chartCss, first, settings } = pageData();
@@ -19,7 +19,7 @@ for (const section of document.querySelectorAll("[data-distribution]")) show(sec
 for (const link of document.querySelectorAll("a[data-choice]")) {
   if (link.dataset.choice === choice) link.setAttribute("aria-current", "true");
 }
-drawn("methods", chart, chartCss, { payload: overview, chosen: row }, (_, key) => {
+drawn("chart", chart, chartCss, { payload: overview, chosen: row }, (_, key) => {
   row = key;
   window.history.replaceState(null, "", withParameters(window.location.href, { distribution: choice, row }));
   showRound();

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { roomsFor } from "../../assets/components/stage/panel.js";
-import { uniformBars } from "../../assets/components/stage/bars.js";
-import { nudged } from "../../assets/components/stage/uniform.js";
-import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/stage/cursor.js";
-import { frameOf, standing, verdict, whatIf } from "../../assets/components/stage/fate.js";
-import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/stage/plan.js";
+import { roomsFor } from "../../assets/components/one_round/panel.js";
+import { uniformBars } from "../../assets/components/one_round/bars.js";
+import { nudged } from "../../assets/components/one_round/uniform.js";
+import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/one_round/cursor.js";
+import { frameOf, standing, verdict, whatIf } from "../../assets/components/one_round/fate.js";
+import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/plan.js";
 import written from "../written_cases.json" with { type: "json" };
 
 const RUN = [3, 1, 4].map((count) => ({ motions: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));

@@ -1,10 +1,10 @@
 // What u meets: u on its ruler, beside its threshold or alone where it draws a token, and the bars of the distribution at that step.
 
-import { barRow } from "../lib/bars.js";
-import { h, move, place, s, say, show, sized } from "../lib/dom.js";
-import { glyphLine } from "../lib/glyphs.js";
-import { makeHatches } from "../lib/hatches.js";
-import { uniformText, number } from "../lib/numbers.js";
+import { barRow } from "../../lib/bars.js";
+import { h, move, place, s, say, show, sized } from "../../lib/dom.js";
+import { glyphLine } from "../../lib/glyphs.js";
+import { makeHatches } from "../../lib/hatches.js";
+import { uniformText, number } from "../../lib/numbers.js";
 import { FATES } from "./chips.js";
 
 export function makeUniform() {

@@ -159,7 +159,7 @@ class TokenView {
     this.node.classList.toggle("broad", width >= BROAD);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
-    this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : this.room ? 13 : 12.5); // as token.css and stage.css write a number over a bar
+    this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : this.room ? 13 : 12.5); // as one_token.css and components.css write a number over a bar
     const usual = this.narrow ? 200 : grand ? 320 : 232;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);

@@ -1,7 +1,7 @@
 // The tree of draft tokens: chips where the payload says they stand, lines to their parents, the mask beside it.
 
-import { h, place, s, say, show, sized } from "../lib/dom.js";
-import { glyphLine, glyphSpans } from "../lib/glyphs.js";
+import { h, place, s, say, show, sized } from "../../lib/dom.js";
+import { glyphLine, glyphSpans } from "../../lib/glyphs.js";
 
 const ROOT = -1;
 const HIGH = { usual: 44, grand: 60, least: 28 }; // of a line of chips

@@ -1,6 +1,6 @@
 // Why it is exact without a server: the distributions that the address asks for.
 
-import token from "../token/main.js";
+import token from "../one_token/main.js";
 import { drawn, leftOut, pageData, prepare, query } from "./frame.js";
 import { readState } from "./links.js";
 
@@ -8,7 +8,7 @@ const { css, data, settings } = pageData();
 const asked = query();
 const { state, said } = readState(asked, data.payload.presets, data.payload.positions.map(({ id }) => id));
 const notices = [...said, ...leftOut(asked, ["preset", "from", "p", "q"], settings)];
-drawn("token", token, css, { ...data, state, notices });
+drawn("one_token", token, css, { ...data, state, notices });
 prepare();
 
 export default null;

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/token/account.js";
-import { barParameters } from "../../assets/components/token/controls.js";
-import { additionOf, fitting, planPlot, topOf } from "../../assets/components/token/parts.js";
-import { edge, fourRules, threshold } from "../../assets/components/token/rules.js";
-import { twin } from "../../assets/components/token/words.js";
+import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/one_token/account.js";
+import { barParameters } from "../../assets/components/one_token/controls.js";
+import { additionOf, fitting, planPlot, topOf } from "../../assets/components/one_token/parts.js";
+import { edge, fourRules, threshold } from "../../assets/components/one_token/rules.js";
+import { twin } from "../../assets/components/one_token/words.js";
 import cases from "../token_cases.json" with { type: "json" };
 import written from "../written_cases.json" with { type: "json" };
 
