@@ -110,7 +110,7 @@ def packages() -> dict[str, Package]:
             methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "serving_limits": build_serving_limits_package(setups.from_json(text("setups")), ARM, SAID),
+        "serving_limits": build_serving_limits_package(setups.load_setups(text("setups")), ARM, SAID),
     }
 
 

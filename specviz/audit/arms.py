@@ -8,13 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.collect import PROBES, Asked, Job, Record, collect, first_seed, kept, read_record
+from specviz.audit.collect import (
+    PROBE_REGION,
+    CollectionJob,
+    CollectionRecord,
+    CollectionSize,
+    collect_samples,
+    compute_first_seed,
+    count_kept_lines,
+    read_record,
+)
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.planning import Forecast, forecast, rate
-from specviz.audit.profiles import Recognized, recognized
-from specviz.audit.reproduction import Request
-from specviz.audit.traps import Probe, Trap, probed
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.planning import CollectionForecast, forecast_collection, measure_rate
+from specviz.audit.profiles import RecognizedServer, recognize_server
+from specviz.audit.reproduction import ReproducibleRequest
+from specviz.audit.traps import PreflightCheck, ServerProbe, run_preflight
 from specviz.evidence.certificate.seal import sealed
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
@@ -22,7 +31,7 @@ from specviz.records import plain_fields
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class AuditPreparation:
     """What was learned before the first sample.
 
     who       as ``recognized``, with the profile that was settled; traps  all that were looked for
@@ -32,16 +41,16 @@ class Ready:
     ids       whether it gives the ids of its tokens
     """
 
-    who: Recognized
-    traps: tuple[Trap, ...]
-    asked: Asked
+    who: RecognizedServer
+    traps: tuple[PreflightCheck, ...]
+    asked: CollectionSize
     refusals: tuple[str, ...]
-    forecast: Forecast | None
+    forecast: CollectionForecast | None
     url: str
     ids: bool
 
     @property
-    def stopping(self) -> list[Trap]:
+    def stopping(self) -> list[PreflightCheck]:
         return [trap for trap in self.traps if trap.stops]
 
     @property
@@ -53,37 +62,42 @@ class Ready:
 
 
 @dataclass(slots=True)
-class Arm:
+class AuditTarget:
     """Whom to ask, for what, how, and into which file of the audit's folder. ready: set by ``look``."""
 
     endpoint: Endpoint
-    manner: Manner
-    asked: Asked
+    manner: SamplingRequest
+    asked: CollectionSize
     file: str
     variable: str = ""
-    ready: Ready | None = None
+    ready: AuditPreparation | None = None
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ReproducibleRequest:
         """A request of this server, for somebody who wants to repeat it without this project."""
         assert self.ready is not None
         profile, address = self.ready.who.profile, self.endpoint.address(self.ready.who.profile.path(self.manner))
-        return Request.of(address, profile, self.manner, self.ready.ids, self.variable)
+        return ReproducibleRequest.of(address, profile, self.manner, self.ready.ids, self.variable)
 
-    def job(self, folder: Path) -> Job:
+    def job(self, folder: Path) -> CollectionJob:
         """What ``collect`` is to do for it."""
         ready = self.ready
         assert ready is not None
-        return Job(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals)
+        return CollectionJob(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals)
 
-    def collect(self, folder: Path, on_progress: ProgressCallback) -> Record:
+    def collect(self, folder: Path, on_progress: ProgressCallback) -> CollectionRecord:
         """Fill the sample file. Raises as ``collect``."""
-        return collect([self.job(folder)], on_progress)[0]
+        return collect_samples([self.job(folder)], on_progress)[0]
 
 
-def look(
-    arm: Arm, folder: Path, tv: float, files: int, pair: LoadedPair | None, on_progress: ProgressCallback = ignore_progress
-) -> Ready:
+def prepare_target(
+    target: AuditTarget,
+    folder: Path,
+    tv: float,
+    files: int,
+    pair: LoadedPair | None,
+    on_progress: ProgressCallback = ignore_progress,
+) -> AuditPreparation:
     """Who answers, which traps there are, and how long the samples will take.
 
     files  sample files of the audit: 2 where two servers are compared; pair  local weights, None: there are none
@@ -91,41 +105,49 @@ def look(
     Raises EndpointError where nothing answers, SettingsError where the folder holds something else.
     """
     on_progress(0.0, "who answers")
-    who, asked = recognized(arm.endpoint), arm.asked
-    profile, answer, refusals = who.profile.settled(arm.endpoint, arm.manner)
+    who, asked = recognize_server(target.endpoint), target.asked
+    profile, answer, refusals = who.profile.settled(target.endpoint, target.manner)
     who, ids = replace(who, profile=profile), all(sample.tokens is not None for sample in answer.samples)
-    there, before = kept(folder / arm.file)[0], read_record(folder / arm.file)
+    there, before = count_kept_lines(folder / target.file)[0], read_record(folder / target.file)
     if there >= asked.samples and before is not None:
-        traps = tuple(Trap(**trap) for trap in before.traps)
-        return Ready(
+        traps = tuple(PreflightCheck(**trap) for trap in before.traps)
+        return AuditPreparation(
             who,
             traps,
             replace(asked, at_once=before.at_once, choices=before.choices),
             tuple(refusals),
             None,
-            arm.endpoint.url,
+            target.endpoint.url,
             ids,
         )
-    known = None if pair is None else pair.encode(arm.manner.line)
-    seeds = first_seed(asked.seed, PROBES) + asked.arm * PROBE_SEEDS
-    probe = Probe(arm.endpoint, profile, arm.manner, asked.at_once, seeds, known, None if pair is None else pair.vocabulary)
-    found = probed(probe, scale_progress(on_progress, 0.0, 0.9))
+    known = None if pair is None else pair.encode(target.manner.line)
+    seeds = compute_first_seed(asked.seed, PROBE_REGION) + asked.arm * SEEDS_PER_PROBE
+    probe = ServerProbe(
+        target.endpoint, profile, target.manner, asked.at_once, seeds, known, None if pair is None else pair.vocabulary
+    )
+    found = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
     choices = min(asked.choices, found.choices)
     probe.at_once = found.at_once
     probe.tick = partial(on_progress, 0.95, "how long it will take")
     probe.tick()
-    ahead = forecast(
-        asked.samples, asked.samples - there, min(arm.manner.max_tokens, 4), tv, files, pair is None, rate(probe, choices)
+    ahead = forecast_collection(
+        asked.samples,
+        asked.samples - there,
+        min(target.manner.max_tokens, 4),
+        tv,
+        files,
+        pair is None,
+        measure_rate(probe, choices),
     )
     on_progress(1.0, "")
     own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
-    return Ready(who, found.traps, own, tuple(refusals), ahead, arm.endpoint.url, ids)
+    return AuditPreparation(who, found.traps, own, tuple(refusals), ahead, target.endpoint.url, ids)
 
 
-PROBE_SEEDS = 10**6  # seeds between the probes of one server and those of the other
+SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
 
 
-def described(report: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
+def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:
     """The sealed report with the records of the servers in its field ``audit``."""
     servers = [plain_fields(record) for record in records]
     return sealed(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})

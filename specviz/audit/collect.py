@@ -25,8 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Recognized, Sampled, changed, changes, created, listed, recognized
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.profiles import (
+    RecognizedServer,
+    SampledText,
+    ServerAnswer,
+    format_changes,
+    get_creation_times,
+    list_changes,
+    list_models,
+    recognize_server,
+)
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.progress import ProgressCallback, ignore_progress
@@ -35,22 +44,25 @@ from specviz.settings import whole
 from specviz.statistics.finding import plural
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
-MOST = 1_000_000  # samples of a file
-AT_ONCE_MAX, CHOICES_MAX = 256, 128
-AHEAD = 4  # answers that may wait for an earlier one, for each request at a time
-TELL = 0.2  # seconds between two looks at whether to stop
-LOOKS = 3  # such questions in a row that must say no
-LOOK = 60.0  # seconds between two questions whether it is still the same server
-SECOND = 1.1  # seconds after which a clock of whole seconds has gone on
+MAX_SAMPLES = 1_000_000  # samples of a file
+MAX_CONCURRENCY, MAX_CHOICES = 256, 128
+MAX_WAITING = 4  # answers that may wait for an earlier one, for each request at a time
+POLL_SECONDS = 0.2  # seconds between two looks at whether to stop
+IDENTITY_TRIES = 3  # such questions in a row that must say no
+IDENTITY_SECONDS = 60.0  # seconds between two questions whether it is still the same server
+CLOCK_TICK = 1.1  # seconds after which a clock of whole seconds has gone on
 DESCRIPTION = "the server's description of itself"
-TURN = 8  # rounds of requests that a server is asked before it is the other's turn
-REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
-PROBES = 2  # the region of the probes
-ALONE, ALONES = REGION // 4, 4  # where in that region single samples begin that show a limit; how many are asked for
+ROUNDS_PER_TURN = 8  # rounds of requests that a server is asked before it is the other's turn
+SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
+PROBE_REGION = 2  # the region of the probes
+SINGLE_SEED_OFFSET, SINGLE_REQUESTS = (
+    SEED_REGION // 4,
+    4,
+)  # where in that region single samples begin that show a limit; how many are asked for
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CollectionSize:
     """How samples are collected.
 
     samples  number in all; at_once  requests at a time; choices  samples of a request
@@ -64,23 +76,23 @@ class Asked:
     arm: int = 0
 
     def __post_init__(self) -> None:
-        whole("samples", self.samples, 1, MOST, f"a whole number from 1 to {MOST:,}")
-        whole("concurrency", self.at_once, 1, AT_ONCE_MAX)
-        whole("choices", self.choices, 1, CHOICES_MAX)
+        whole("samples", self.samples, 1, MAX_SAMPLES, f"a whole number from 1 to {MAX_SAMPLES:,}")
+        whole("concurrency", self.at_once, 1, MAX_CONCURRENCY)
+        whole("choices", self.choices, 1, MAX_CHOICES)
 
     @property
     def first_seed(self) -> int:
-        return first_seed(self.seed, self.arm)
+        return compute_first_seed(self.seed, self.arm)
 
 
-def first_seed(seed: int, region: int) -> int:
+def compute_first_seed(seed: int, region: int) -> int:
     """Where the seeds of a region begin: in its first half, so that no file reaches the next region. At least 1, below 2^31."""
     digest = hashlib.sha256(f"{seed}".encode()).digest()
-    return region * REGION + 1 + int.from_bytes(digest[:8], "big") % (REGION // 2)
+    return region * SEED_REGION + 1 + int.from_bytes(digest[:8], "big") % (SEED_REGION // 2)
 
 
 @dataclass(slots=True)
-class Seen:
+class CollectionCounts:
     """What the answers showed besides samples.
 
     ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
@@ -104,7 +116,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Record:
+class CollectionRecord:
     """The file beside a sample file: who answered what. Its fields are JSON-ready."""
 
     url: str
@@ -133,20 +145,20 @@ class Record:
         return None if count is None else count > 0
 
 
-def beside(path: Path) -> Path:
+def record_path(path: Path) -> Path:
     """The record of a sample file."""
     return path.with_suffix(".json")
 
 
-def read_record(path: Path) -> Record | None:
+def read_record(path: Path) -> CollectionRecord | None:
     """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
-    if not beside(path).exists():
+    if not record_path(path).exists():
         return None
-    return SCHEMA.opened(read_json(beside(path), SCHEMA.what), lambda record: Record(**record))
+    return SCHEMA.opened(read_json(record_path(path), SCHEMA.what), lambda record: CollectionRecord(**record))
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CollectionJob:
     """One file to be filled.
 
     who      whom ``recognized`` found, with the profile that was settled
@@ -155,15 +167,15 @@ class Job:
     """
 
     endpoint: Endpoint
-    who: Recognized
-    manner: Manner
-    asked: Asked
+    who: RecognizedServer
+    manner: SamplingRequest
+    asked: CollectionSize
     path: Path
     traps: tuple[Any, ...] = ()
     refusals: tuple[str, ...] = ()
 
 
-def collect(jobs: Sequence[Job], on_progress: ProgressCallback = ignore_progress) -> list[Record]:
+def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback = ignore_progress) -> list[CollectionRecord]:
     """Fill the sample files of one server or of two, in turn, up to ``asked.samples``, from where an earlier call left them.
 
     on_progress  told the share of all samples that is there, several times a second; what it raises ends the work
@@ -171,9 +183,9 @@ def collect(jobs: Sequence[Job], on_progress: ProgressCallback = ignore_progress
     Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
     of other questions. What was collected until then is in the files.
     """
-    runs = [_Run(job) for job in jobs]
+    runs = [_CollectionRun(job) for job in jobs]
     last = max(job.asked.samples for job in jobs)
-    every = TURN * max(job.asked.at_once * job.asked.choices for job in jobs) if len(jobs) > 1 else last
+    every = ROUNDS_PER_TURN * max(job.asked.at_once * job.asked.choices for job in jobs) if len(jobs) > 1 else last
 
     def told() -> None:
         share = sum(run.lines for run in runs) / sum(job.asked.samples for job in jobs)
@@ -186,10 +198,10 @@ def collect(jobs: Sequence[Job], on_progress: ProgressCallback = ignore_progress
                 open_.enter_context(run)
             for number, until in enumerate(range(every, last + every, every)):
                 for run in runs if number % 2 == 0 else runs[::-1]:
-                    with _named(run, runs):
+                    with _name_server(run, runs):
                         run.turn(until, told)
             for run in runs:
-                with _named(run, runs):
+                with _name_server(run, runs):
                     run.same_server()
             told()
     except OSError as error:
@@ -204,7 +216,7 @@ def collect(jobs: Sequence[Job], on_progress: ProgressCallback = ignore_progress
 
 
 @contextmanager
-def _named(run: _Run, runs: Sequence[_Run]) -> Iterator[None]:
+def _name_server(run: _CollectionRun, runs: Sequence[_CollectionRun]) -> Iterator[None]:
     """Say of two servers which one failed."""
     try:
         yield
@@ -214,21 +226,21 @@ def _named(run: _Run, runs: Sequence[_Run]) -> Iterator[None]:
         raise EndpointError(f"{'First' if run is runs[0] else 'Second'} server: {error}", error.status) from error
 
 
-class _Run:
+class _CollectionRun:
     """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: CollectionJob):
         self.endpoint, self.who, self.manner, self.asked, self.path = job.endpoint, job.who, job.manner, job.asked, job.path
         self.profile = job.who.profile
         manner, asked, path = job.manner, job.asked, job.path
-        size = len(_line(manner, Sampled((2**31,) * manner.max_tokens, "", "length"), REGION * 4))
+        size = len(_format_line(manner, SampledText((2**31,) * manner.max_tokens, "", "length"), SEED_REGION * 4))
         if size * asked.samples > LARGEST or size > LINE:
             allowed = f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
             raise SettingsError("samples", asked.samples, allowed)
-        before = _earlier(path, job.who, manner, asked)
-        self.lines, last = kept(path)
+        before = _read_earlier(path, job.who, manner, asked)
+        self.lines, last = count_kept_lines(path)
         self.number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
-        self.record = Record(
+        self.record = CollectionRecord(
             url=job.endpoint.url,
             profile=self.profile.name,
             about=job.who.about,
@@ -241,17 +253,17 @@ class _Run:
             at_once=asked.at_once,
             choices=asked.choices,
             traps=[asdict(trap) for trap in job.traps],
-            began=before.began if before else _now(),
+            began=before.began if before else _format_now(),
             samples=self.lines,
             seen=before.seen if before else {},
             refusals=list(job.refusals),
         )
-        self.seen, self.earlier, self.counted = Seen(), dict(self.record.seen), asdict(job.endpoint.counted)
+        self.seen, self.earlier, self.counted = CollectionCounts(), dict(self.record.seen), asdict(job.endpoint.counted)
         self.created: dict[str, Any] | None = job.who.created
         self.looked, self.asked_alone = time.monotonic(), False
 
-    def __enter__(self) -> _Run:
-        _save(self.path, self.record)
+    def __enter__(self) -> _CollectionRun:
+        _save_record(self.path, self.record)
         self.file = self.path.open("ab")
         self.crew = _Crew(self._answer, self.asked.at_once)
         return self
@@ -263,9 +275,9 @@ class _Run:
             os.fsync(self.file.fileno())
         with suppress(OSError):
             self.file.close()
-        self.record.samples, self.record.ended = self.lines, _now()
+        self.record.samples, self.record.ended = self.lines, _format_now()
         self.record.seen = self.total()
-        _save(self.path, self.record)
+        _save_record(self.path, self.record)
 
     def turn(self, until: int, told: Callable[[], None]) -> None:
         """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
@@ -291,46 +303,46 @@ class _Run:
         """Write answers in the order of the requests until there are enough lines."""
         waiting: deque[tuple[int, _Question]] = deque()
         while self.lines < until:
-            want = min(AHEAD * self.asked.at_once, -(-(until - self.lines) // self.asked.choices))
+            want = min(MAX_WAITING * self.asked.at_once, -(-(until - self.lines) // self.asked.choices))
             while len(waiting) < want:
                 seed = self.asked.first_seed + self.number * self.asked.choices
                 waiting.append((seed, self.crew.send(seed)))
                 self.number += 1
             told()
-            if not waiting[0][1].done.wait(TELL):
+            if not waiting[0][1].done.wait(POLL_SECONDS):
                 continue
             while waiting and waiting[0][1].done.is_set():
                 seed, one = waiting.popleft()
                 self._write(seed, one.result())
             self.file.flush()
-            if time.monotonic() - self.looked > LOOK:
+            if time.monotonic() - self.looked > IDENTITY_SECONDS:
                 self.looked = time.monotonic()
                 self.same_server()
 
-    def _answer(self, seed: int) -> Answered:
+    def _answer(self, seed: int) -> ServerAnswer:
         body = self.profile.body(self.manner, seed, self.asked.choices)
         return self.profile.read(self.endpoint.ask(self.profile.path(self.manner, self.asked.choices), body))
 
-    def _write(self, seed: int, answer: Answered) -> None:
+    def _write(self, seed: int, answer: ServerAnswer) -> None:
         """All samples of an answer, or none."""
         identity = list(answer.identity)
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
             before, after = (dict(zip(self.profile.identified, one, strict=False)) for one in (self.record.identity, identity))
-            found = changes(before, after)
+            found = list_changes(before, after)
             raise EndpointError(
-                f"Another model answers, or another build of the server: {changed(found)}. "
+                f"Another model answers, or another build of the server: {format_changes(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
             refuse_short(sample, answer, self.manner)
-        if not counted(answer, self.manner):
+        if not has_token_count(answer, self.manner):
             self._alone()
             self.seen.uncounted += min(self.asked.samples - self.lines, len(answer.samples))
         room = self.asked.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
-            self.file.write(_line(self.manner, sample, seed + place))
+            self.file.write(_format_line(self.manner, sample, seed + place))
         self.lines += min(room, len(answer.samples))
         seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
         seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
@@ -349,40 +361,42 @@ class _Run:
         if self.asked_alone or self.asked.choices == 1:
             return
         self.asked_alone = True
-        first = first_seed(self.asked.seed, PROBES) + ALONE + self.asked.arm * ALONES
-        for number in range(ALONES):
+        first = compute_first_seed(self.asked.seed, PROBE_REGION) + SINGLE_SEED_OFFSET + self.asked.arm * SINGLE_REQUESTS
+        for number in range(SINGLE_REQUESTS):
             body = self.profile.body(self.manner, first + number, 1)
             answer = self.profile.read(self.endpoint.ask(self.profile.path(self.manner, 1), body))
             for sample in answer.samples:
                 refuse_short(sample, answer, self.manner)
-            self.seen.alone += counted(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
+            self.seen.alone += (
+                has_token_count(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
+            )
 
     def same_server(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
         found: list[str] = []
-        for _ in range(LOOKS):  # one that only fails now and then is no other server
-            now = recognized(self.endpoint)
+        for _ in range(IDENTITY_TRIES):  # one that only fails now and then is no other server
+            now = recognize_server(self.endpoint)
             before, after = ({"kind of server": one.profile.name} | one.about for one in (self.who, now))
-            found = changes(before, after) if before != after else self._loaded_again(now)
+            found = list_changes(before, after) if before != after else self._loaded_again(now)
             if not found:
                 return
         raise EndpointError(
-            f"The server describes itself in another way than when the work began: {changed(found)}. "
+            f"The server describes itself in another way than when the work began: {format_changes(found)}. "
             f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
         )
 
-    def _loaded_again(self, now: Recognized) -> list[str]:
+    def _loaded_again(self, now: RecognizedServer) -> list[str]:
         """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
         if self.created is None or now.created == self.created:
             return []
-        again = created(listed(self.endpoint))
+        again = get_creation_times(list_models(self.endpoint))
         if again == now.created:
-            self.endpoint.stopped.wait(SECOND)
-            again = created(listed(self.endpoint))
+            self.endpoint.stopped.wait(CLOCK_TICK)
+            again = get_creation_times(list_models(self.endpoint))
         if again != now.created:
             self.created = None
             return []
-        return changes({"created": self.created}, {"created": now.created})
+        return list_changes({"created": self.created}, {"created": now.created})
 
     def total(self) -> dict[str, Any]:
         """What was seen by this call and by those before."""
@@ -396,7 +410,7 @@ class _Run:
         return {name: None for name in now} | both
 
 
-def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
+def refuse_short(sample: SampledText, answer: ServerAnswer, manner: SamplingRequest) -> None:
     """Raises EndpointError for a sample that is no sample of ``max_tokens`` tokens, or of a text that ended by itself."""
     where = f"of {plural(manner.max_tokens, 'token')}"
     if sample.stop not in (*ENDED, "length"):
@@ -416,10 +430,10 @@ def refuse_short(sample: Sampled, answer: Answered, manner: Manner) -> None:
         )
 
 
-def _refuse_short_together(answer: Answered, manner: Manner) -> None:
+def _refuse_short_together(answer: ServerAnswer, manner: SamplingRequest) -> None:
     """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
     count, where = answer.completion_tokens, f"of {plural(manner.max_tokens, 'token')}"
-    if count is None or not counted(answer, manner):
+    if count is None or not has_token_count(answer, manner):
         return
     whole_ones = sum(sample.stop == "length" for sample in answer.samples)
     together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
@@ -432,7 +446,7 @@ def _refuse_short_together(answer: Answered, manner: Manner) -> None:
         )
 
 
-def counted(answer: Answered, manner: Manner) -> bool:
+def has_token_count(answer: ServerAnswer, manner: SamplingRequest) -> bool:
     """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
 
     A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
@@ -445,14 +459,14 @@ def counted(answer: Answered, manner: Manner) -> bool:
     return len(answer.samples) == 1 or not limited or answer.completion_tokens > manner.max_tokens + 1
 
 
-def _line(manner: Manner, sample: Sampled, seed: int) -> bytes:
+def _format_line(manner: SamplingRequest, sample: SampledText, seed: int) -> bytes:
     """A sample as the file has it."""
     content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
     record = {"prompt": manner.line} | content | {"stop": sample.stop, "settings": manner.settings(seed)}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Record | None:
+def _read_earlier(path: Path, who: RecognizedServer, manner: SamplingRequest, asked: CollectionSize) -> CollectionRecord | None:
     """The record of an earlier call that this one continues. Raises SettingsError where it may not."""
     try:
         before = read_record(path)
@@ -472,13 +486,13 @@ def _earlier(path: Path, who: Recognized, manner: Manner, asked: Asked) -> Recor
         "--choices": (before.choices, asked.choices),
     }
     if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        said = f": {changed(changes(before.about, who.about))}" if DESCRIPTION in other else ""
+        said = f": {format_changes(list_changes(before.about, who.about))}" if DESCRIPTION in other else ""
         allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
         raise SettingsError("out", str(path.parent), allowed)
     return before
 
 
-def kept(path: Path) -> tuple[int, int | None]:
+def count_kept_lines(path: Path) -> tuple[int, int | None]:
     """Lines of a file, and the seed of its last one. A last line that was cut off is removed."""
     try:
         if not path.exists():
@@ -495,11 +509,11 @@ def kept(path: Path) -> tuple[int, int | None]:
         raise SettingsError("out", str(path), "a sample file that this command has written; its last line is not") from error
 
 
-def _save(path: Path, record: Record) -> None:
-    SCHEMA.save(beside(path), SCHEMA.text(asdict(record), indent=1))
+def _save_record(path: Path, record: CollectionRecord) -> None:
+    SCHEMA.save(record_path(path), SCHEMA.text(asdict(record), indent=1))
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -508,10 +522,10 @@ class _Question:
     """A request on its way."""
 
     done: threading.Event = field(default_factory=threading.Event)
-    answer: Answered | None = None
+    answer: ServerAnswer | None = None
     error: Exception | None = None
 
-    def result(self) -> Answered:
+    def result(self) -> ServerAnswer:
         if self.error is not None:
             raise self.error
         assert self.answer is not None
@@ -521,7 +535,7 @@ class _Question:
 class _Crew:
     """Threads that ask. They are never waited for: one that hangs on a silent server ends with the program."""
 
-    def __init__(self, ask: Callable[[int], Answered], count: int):
+    def __init__(self, ask: Callable[[int], ServerAnswer], count: int):
         self.ask, self.left = ask, False
         self.line: deque[tuple[int, _Question]] = deque()
         self.some = threading.Condition()

@@ -17,21 +17,21 @@ import torch
 from torch import Tensor
 
 from specviz.audit.known import (
-    DRAFTS,
+    DRAFT_KINDS,
     FACTORS,
     SETTINGS,
-    Edges,
-    Known,
-    Next,
-    Schedule,
-    heated,
-    known,
-    next_token,
-    probabilities,
-    schedules,
+    DraftSchedule,
+    EdgeProbabilities,
+    KnownBug,
+    NextTokenSplit,
+    build_pass_temperature,
+    compute_edge_probabilities,
+    compute_next_token,
+    list_known_bugs,
+    list_schedules,
 )
-from specviz.audit.parting import Parting, parting
-from specviz.audit.reading import Reading, after, read
+from specviz.audit.parting import FirstDifference, find_first_difference
+from specviz.audit.reading import PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.builders import uncut, unwarped
 from specviz.evidence.bugs.published import MISTAKES
@@ -42,14 +42,14 @@ from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, p_in_words, plural
 from specviz.statistics.goodness import conditional_chi_square
 
-STRAY = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
-TINY = 1e-300  # in place of a probability of 0
-OFTEN = 5  # times that a token was seen, to be a cell of its own where shares are explained
-MOSTLY = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
-APART = log(100.0)  # log likelihood ratio at which two mistakes are told apart
-LISTED = 5  # mistakes in the list
-REFINED, FITTED = 3, 30  # halvings between two temperatures; rounds of expectation maximization
-DRAFTLESS = (
+CORRECT_SHARE = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
+MIN_PROBABILITY = 1e-300  # in place of a probability of 0
+MIN_CELL_COUNT = 5  # times that a token was seen, to be a cell of its own where shares are explained
+MIN_EXPLAINED = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
+MIN_LOG_RATIO = log(100.0)  # log likelihood ratio at which two mistakes are told apart
+MAX_MATCHES = 5  # mistakes in the list
+HALVINGS, EM_ROUNDS = 3, 30  # halvings between two temperatures; rounds of expectation maximization
+DRAFT_INDEPENDENT = (
     "pass-temperature",
     "R4",
     SETTINGS,
@@ -59,7 +59,7 @@ MIXED = "a temperature of its own for each verified token"
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class BugMatch:
     """One mistake and the samples.
 
     mistake     its id, or SETTINGS; name  in words; words  the draft, the schedule and what else makes it fit best
@@ -83,8 +83,8 @@ class Diagnosis:
     samples: int
     prefixes: int
     compared: int
-    parting: Parting | None
-    matches: tuple[Match, ...]
+    parting: FirstDifference | None
+    matches: tuple[BugMatch, ...]
     named: tuple[str, ...]
     sentence: str
 
@@ -93,9 +93,9 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
-    one: Known
-    schedule: Schedule
+class _ScoredBug:
+    one: KnownBug
+    schedule: DraftSchedule
     score: float  # log likelihood ratio (nats) against a correct decoder, less a penalty for parameters that were fitted
 
 
@@ -115,70 +115,82 @@ def diagnose(
     drafting  whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend on it
     """
     target, draft = pair.open(settings)
-    reading = read(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
+    reading = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
     soft_target, soft_draft = pair.open(unwarped(settings))
     warped = unwarped(settings) != settings
     soft = (
-        tuple(after(model, prompt, reading.prefixes) for model in (soft_target, soft_draft)) if warped else (reading.p, reading.q)
+        tuple(compute_distributions(model, prompt, reading.prefixes) for model in (soft_target, soft_draft))
+        if warped
+        else (reading.p, reading.q)
     )
-    whole = after(pair.open(uncut(settings))[1], prompt, reading.prefixes) if uncut(settings) != settings else reading.q
+    whole = (
+        compute_distributions(pair.open(uncut(settings))[1], prompt, reading.prefixes)
+        if uncut(settings) != settings
+        else reading.q
+    )
     on_progress(0.5)
-    found = compared(reading, settings, (soft[0], soft[1]), whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
-    diagnosis = told(reading, found, pair.decode)
+    found = score_bugs(reading, settings, (soft[0], soft[1]), whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
+    diagnosis = build_diagnosis(reading, found, pair.decode)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
 
-def compared(
-    reading: Reading,
+def score_bugs(
+    reading: PrefixTable,
     settings: Settings,
     soft: tuple[Tensor, Tensor],
     whole: Tensor,
     total: int,
     drafting: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-) -> list[_Scored]:
+) -> list[_ScoredBug]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
-    ways, plans = known(reading, settings, soft, whole), schedules(reading.length, total)
-    ways = ways if drafting else [one for one in ways if one.mistake in DRAFTLESS]
+    ways, plans = list_known_bugs(reading, settings, soft, whole), list_schedules(reading.length, total)
+    ways = ways if drafting else [one for one in ways if one.mistake in DRAFT_INDEPENDENT]
     exact, found = reading.at(reading.p), []
-    heats: dict[bool, dict[Known, Edges]] = {False: {}, True: {}}
+    heats: dict[bool, dict[KnownBug, EdgeProbabilities]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
-        edges = Edges.of(one, reading)
+        edges = EdgeProbabilities.of(one, reading)
         if one.factor is not None:
             heats[one.greedy][one] = edges
         for plan in plans if one.mistake != SETTINGS else plans[:1]:
-            found.append(_Scored(one, plan, log_ratio(probabilities(edges, reading, plan)[0], exact, reading.count)))
+            found.append(
+                _ScoredBug(
+                    one, plan, compute_log_ratio(compute_edge_probabilities(edges, reading, plan)[0], exact, reading.count)
+                )
+            )
         on_progress(number / len(ways))
-    for sure, _ in DRAFTS:
+    for sure, _ in DRAFT_KINDS:
         if mine := heats[sure]:
-            found += _refined([one for one in found if one.one in mine], reading, settings)
-            found += [_mixture(mine, reading, plan) for plan in plans]
+            found += _refine_temperature([one for one in found if one.one in mine], reading, settings)
+            found += [_fit_mixture(mine, reading, plan) for plan in plans]
     return found
 
 
-def log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray) -> float:
+def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray) -> float:
     """Log likelihood ratio (nats) of the tokens seen: a decoder that writes them with ``written`` against one that is exact; (E,) each."""
-    mixed = (1.0 - STRAY) * written + STRAY * exact
-    return float(count @ (np.log(np.maximum(mixed, TINY)) - np.log(np.maximum(exact, TINY))))
+    mixed = (1.0 - CORRECT_SHARE) * written + CORRECT_SHARE * exact
+    return float(count @ (np.log(np.maximum(mixed, MIN_PROBABILITY)) - np.log(np.maximum(exact, MIN_PROBABILITY))))
 
 
-def _refined(found: Sequence[_Scored], reading: Reading, settings: Settings) -> Iterator[_Scored]:
+def _refine_temperature(found: Sequence[_ScoredBug], reading: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
     """The best temperature of a grid, improved between its neighbors."""
     found = [one for one in found if one.one.factor in FACTORS]
     best = max(found, key=lambda one: one.score)
     exact = reading.at(reading.p)
     scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor is not None}
-    for _ in range(REFINED):
+    for _ in range(HALVINGS):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
-            one = heated(best.one.greedy, middle := sqrt(low * high), settings.temperature)
-            ratio = log_ratio(probabilities(Edges.of(one, reading), reading, best.schedule)[0], exact, reading.count)
+            one = build_pass_temperature(best.one.greedy, middle := sqrt(low * high), settings.temperature)
+            ratio = compute_log_ratio(
+                compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, best.schedule)[0], exact, reading.count
+            )
             scores[middle] = ratio
-            yield _Scored(one, best.schedule, ratio)
+            yield _ScoredBug(one, best.schedule, ratio)
 
 
-def _mixture(heats: dict[Known, Edges], reading: Reading, plan: Schedule) -> _Scored:
+def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable, plan: DraftSchedule) -> _ScoredBug:
     """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
@@ -186,67 +198,82 @@ def _mixture(heats: dict[Known, Edges], reading: Reading, plan: Schedule) -> _Sc
     place = reading.place[reading.edge]
     drafting, here = plan.drafting(reading.length)[place], place == np.arange(reading.length)[:, None]
     written, judged = exact, np.zeros(reading.length)
-    for _ in range(FITTED):
+    for _ in range(EM_ROUNDS):
         mine = weights[:, place]
-        edges = Edges((mine * accepted).sum(0)[None], (mine * last).sum(0)[None], exact)
-        written, states = probabilities(edges, reading, plan)
+        edges = EdgeProbabilities((mine * accepted).sum(0)[None], (mine * last).sum(0)[None], exact)
+        written, states = compute_edge_probabilities(edges, reading, plan)
         judging = (states[0][reading.edge] * drafting).sum(-1)
-        shares = reading.count * judging / np.maximum(written, TINY)
+        shares = reading.count * judging / np.maximum(written, MIN_PROBABILITY)
         grown = weights * (((accepted + last) * shares) @ here.T)
         judged = grown.sum(0)
-        weights = np.where(judged > 0.0, grown / np.maximum(judged, TINY), weights)
-    often = weights @ judged / max(TINY, float(judged.sum()))
+        weights = np.where(judged > 0.0, grown / np.maximum(judged, MIN_PROBABILITY), weights)
+    often = weights @ judged / max(MIN_PROBABILITY, float(judged.sum()))
     heavy = sorted(((w, one) for w, one in zip(often.tolist(), ways, strict=True) if w >= 0.05), key=lambda pair: -pair[0])
     temperatures = ", ".join(f"{one.words.removeprefix('temperature ')} ({w:.0%})" for w, one in heavy)
     by_place = torch.from_numpy(weights)
 
-    def way(reading: Reading) -> list[Next]:
+    def way(reading: PrefixTable) -> list[NextTokenSplit]:
         mine = by_place[:, torch.from_numpy(reading.place)][..., None]
         parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.way(reading)]
-        return [Next(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
+        return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
 
-    one = Known("pass-temperature", ways[0].greedy, way, words=f"{MIXED}: {temperatures}")
+    one = KnownBug("pass-temperature", ways[0].greedy, way, words=f"{MIXED}: {temperatures}")
     fitted = (len(ways) - 1) * int((judged > 0.0).sum())
     penalty = fitted / 2 * log(max(2, int(reading.count.sum())))  # Schwarz 1978
-    return _Scored(one, plan, log_ratio(written, exact, reading.count) - penalty)
+    return _ScoredBug(one, plan, compute_log_ratio(written, exact, reading.count) - penalty)
 
 
 # What is said -----------------------------------------------------------------------------------------------------------------
 
 
-def told(reading: Reading, found: Sequence[_Scored], text: Callable[[Sequence[int]], str]) -> Diagnosis:
+def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str]) -> Diagnosis:
     """The diagnosis: where the samples part, the best variant of each mistake, and a sentence. text: ids -> text."""
-    best: dict[str, list[_Scored]] = {}
+    best: dict[str, list[_ScoredBug]] = {}
     for one in sorted(found, key=lambda one: -one.score):
         best.setdefault(one.one.mistake, []).append(one)
     counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
-    variants = list(best.values())[:LISTED]
-    plain = [ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < APART]
+    variants = list(best.values())[:MAX_MATCHES]
+    plain = [
+        ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
+    ]
     variants = plain + [ones for ones in variants if ones not in plain]  # the simpler explanation first, where no sample tells
     first = [ones[0] for ones in variants]
     top = max(one.score for one in first)
-    matches = tuple(_match(ones, reading, counts, top - ones[0].score < APART) for ones in variants)
+    matches = tuple(_build_match(ones, reading, counts, top - ones[0].score < MIN_LOG_RATIO) for ones in variants)
     needed = log(1.0 / ALPHA) + log(max(1, len(found)))
     fits = matches[0].fit is not None and matches[0].fit > ALPHA
-    sure = top > needed and (fits or matches[0].explained >= MOSTLY)
-    named = [m for m, one in zip(matches, first, strict=True) if sure and top - one.score < APART]
-    place = parting(reading, counts, text)
+    sure = top > needed and (fits or matches[0].explained >= MIN_EXPLAINED)
+    named = [m for m, one in zip(matches, first, strict=True) if sure and top - one.score < MIN_LOG_RATIO]
+    place = find_first_difference(reading, counts, text)
     return Diagnosis(
-        reading.n, len(reading.prefixes), len(found), place, matches, tuple(m.mistake for m in named), _sentence(named, matches)
+        reading.n,
+        len(reading.prefixes),
+        len(found),
+        place,
+        matches,
+        tuple(m.mistake for m in named),
+        _format_sentence(named, matches),
     )
 
 
-def _match(variants: Sequence[_Scored], reading: Reading, counts: Tensor, tested: bool) -> Match:
+def _build_match(variants: Sequence[_ScoredBug], reading: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
     """The best variant of one mistake. variants: all of them, best first; tested: whether its fit is asked for."""
     scored, one = variants[0], variants[0].one
-    _, states = probabilities(Edges.of(one, reading), reading, scored.schedule)
-    probs = next_token(one, reading, scored.schedule, states)
+    _, states = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, scored.schedule)
+    probs = compute_next_token(one, reading, scored.schedule, states)
     name = MISTAKES[one.mistake].name if one.mistake in MISTAKES else "plain sampling under other settings"
-    fit = goodness(probs, counts) if tested else None
-    return Match(one.mistake, name, _particulars(variants), scored.score / log(10.0), explained(reading, counts, probs), fit)
+    fit = compute_goodness_of_fit(probs, counts) if tested else None
+    return BugMatch(
+        one.mistake,
+        name,
+        _describe_variant(variants),
+        scored.score / log(10.0),
+        compute_explained_share(reading, counts, probs),
+        fit,
+    )
 
 
-def goodness(probs: Tensor, counts: Tensor) -> float | None:
+def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
     """p-value of the tokens after each prefix under a decoder's distributions, (G, V) each; None where there is nothing to test."""
     if bool(((probs <= 0.0) & (counts > 0.0)).any()):
         return 0.0
@@ -254,13 +281,13 @@ def goodness(probs: Tensor, counts: Tensor) -> float | None:
     return conditional_chi_square(groups).p_value if groups else None
 
 
-def _particulars(variants: Sequence[_Scored]) -> str:
+def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
     """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well."""
     best, parts = variants[0], [variants[0].one.words]
 
-    def tells(what: Callable[[_Scored], object]) -> bool:
+    def tells(what: Callable[[_ScoredBug], object]) -> bool:
         others = [one for one in variants if what(one) != what(best)]
-        return bool(others) and all(best.score - one.score >= APART for one in others)
+        return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
     if best.one.mistake != SETTINGS:
         if tells(lambda one: one.one.greedy):
@@ -272,7 +299,7 @@ def _particulars(variants: Sequence[_Scored]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def explained(reading: Reading, counts: Tensor, probs: Tensor) -> float:
+def compute_explained_share(reading: PrefixTable, counts: Tensor, probs: Tensor) -> float:
     """1 - (G - df) / (G0 - df): share of the deviation from the exact distribution that a decoder's distributions take away.
 
     counts, probs  (G, V): tokens seen after each prefix, and the decoder's distributions there
@@ -280,47 +307,47 @@ def explained(reading: Reading, counts: Tensor, probs: Tensor) -> float:
     G is the likelihood-ratio statistic with a cell for each token that was seen or expected OFTEN after its prefix, and one for all others.
     """
     n = counts.sum(-1, keepdim=True)
-    cells = (counts >= OFTEN) | (n * reading.p >= OFTEN)
-    seen, df = _pooled(counts, cells), int(cells.sum())
-    ratios = [torch.xlogy(seen, seen / (n * _pooled(one, cells)).clamp(min=TINY)) for one in (reading.p, probs)]
+    cells = (counts >= MIN_CELL_COUNT) | (n * reading.p >= MIN_CELL_COUNT)
+    seen, df = _pool_cells(counts, cells), int(cells.sum())
+    ratios = [torch.xlogy(seen, seen / (n * _pool_cells(one, cells)).clamp(min=MIN_PROBABILITY)) for one in (reading.p, probs)]
     before, left = (max(0.0, 2.0 * float(ratio.sum()) - df) for ratio in ratios)
     return float(np.clip(1.0 - left / before, 0.0, 1.0)) if before > 0.0 else 0.0
 
 
-def _pooled(values: Tensor, cells: Tensor) -> Tensor:
+def _pool_cells(values: Tensor, cells: Tensor) -> Tensor:
     """(G, V + 1): the values in the cells, 0 outside, and in the last column what lies outside."""
     outside = (values * ~cells).sum(-1, keepdim=True)
     return torch.cat((values * cells, outside), -1)
 
 
-def _sentence(named: Sequence[Match], matches: Sequence[Match]) -> str:
+def _format_sentence(named: Sequence[BugMatch], matches: Sequence[BugMatch]) -> str:
     if not named:
         nearest = (
-            f" The nearest is {_called(matches[0])}, which explains {share_in_words(matches[0].explained)} of the deviation."
+            f" The nearest is {_format_match(matches[0])}, which explains {format_share(matches[0].explained)} of the deviation."
             if matches
             else ""
         )
         return f"None of the known mistakes explains these samples.{nearest}"
     first, others = named[0], [m for m in matches if m not in named]
-    said = f"Looks like {' or '.join(map(_called, named))}: likelihood ratio {power_of_ten(first.log10_ratio)} against a correct decoder"
+    said = f"Looks like {' or '.join(map(_format_match, named))}: likelihood ratio {format_power_of_ten(first.log10_ratio)} against a correct decoder"
     if others:
-        said += f"; the next, {others[0].mistake}, is {power_of_ten(first.log10_ratio - others[0].log10_ratio)} times less likely"
+        said += f"; the next, {others[0].mistake}, is {format_power_of_ten(first.log10_ratio - others[0].log10_ratio)} times less likely"
     if first.fit is not None and first.fit > ALPHA:
         return f"{said}. It explains all that was seen (goodness of fit, {p_in_words(first.fit)})."
-    return f"{said}. It explains {share_in_words(first.explained)} of the deviation, not all of it."
+    return f"{said}. It explains {format_share(first.explained)} of the deviation, not all of it."
 
 
-def _called(match: Match) -> str:
+def _format_match(match: BugMatch) -> str:
     if match.mistake == SETTINGS:
         return f"{match.name} ({match.words})"
     return f"{match.mistake}, {match.name}" + (f" ({match.words})" if match.words else "")
 
 
-def share_in_words(share: float) -> str:
+def format_share(share: float) -> str:
     """A share that is not all: 74%, over 99%."""
     return "over 99%" if share > 0.99 else f"{share:.0%}"
 
 
-def power_of_ten(exponent: float) -> str:
+def format_power_of_ten(exponent: float) -> str:
     """A ratio given by its logarithm: 35, 1e+12, 1e+3456."""
     return f"{10.0**exponent:.2g}" if abs(exponent) < 3 else f"1e{exponent:+.0f}"

@@ -19,19 +19,19 @@ import httpx2
 
 from specviz.errors import SHOWN, EndpointError, SettingsError
 
-VERSION = "/v1"  # where OpenAI's paths begin
-ANSWER_MAX = 8 * 2**20  # bytes of an answer
-CONNECT, SILENCE = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
-IDLE = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
-TRIES, FEW = 20, 6  # how often a question is asked: for a sample, and for what the server may refuse
-LATE = 2  # answers that may be late in a row for one question
-FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
-AFTER_MAX = 120.0  # seconds of a Retry-After that are waited
-AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
+API_PREFIX = "/v1"  # where OpenAI's paths begin
+MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
+CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
+KEEPALIVE_SECONDS = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
+MAX_TRIES, FEW_TRIES = 20, 6  # how often a question is asked: for a sample, and for what the server may refuse
+MAX_TIMEOUTS = 2  # answers that may be late in a row for one question
+FIRST_BACKOFF, MAX_BACKOFF = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
+MAX_RETRY_AFTER = 120.0  # seconds of a Retry-After that are waited
+RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504, 529}
 JSON = "application/json"
 
 
-def base(url: str) -> str:
+def normalize_url(url: str) -> str:
     """The address of OpenAI's paths, ending in ``/v1``. Raises SettingsError for what is no address of a server.
 
     ``localhost:8000`` is no address: its scheme says whether the connection is encrypted, so it is not guessed.
@@ -56,10 +56,10 @@ def base(url: str) -> str:
     path = parts.path.rstrip("/")
     for end in ("/chat/completions", "/completions", "/models"):  # as copied from somewhere
         path = path.removesuffix(end)
-    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(VERSION) else path + VERSION}"
+    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(API_PREFIX) else path + API_PREFIX}"
 
 
-def key_of(variable: str) -> str:
+def read_key(variable: str) -> str:
     """The key that an environment variable holds; empty for no variable. Raises SettingsError, which never shows the key."""
     if not variable:
         return ""
@@ -72,7 +72,7 @@ def key_of(variable: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A whole answer. headers: names in lower case; seconds: from the question to its last byte."""
 
     status: int
@@ -82,7 +82,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Counted:
+class RequestCounts:
     """How often something went wrong on the way, of all questions."""
 
     asked: int = 0
@@ -103,16 +103,18 @@ class Endpoint:
     stopped    set by whoever wants nothing more: waiting ends, and ``Gone`` is raised
     """
 
-    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = SILENCE, rate: float | None = None):
+    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = ANSWER_TIMEOUT, rate: float | None = None):
         if rate is not None and not 0.0 < rate <= 1e6:
             raise SettingsError("rate", rate, "above 0 requests per second")
-        self.url, self.silence, self.rate, self._next = base(url), silence, rate, 0.0
-        self.root = self.url.removesuffix(VERSION)
-        self.stopped, self.counted, self._lock = threading.Event(), Counted(), threading.Lock()
+        self.url, self.silence, self.rate, self._next = normalize_url(url), silence, rate, 0.0
+        self.root = self.url.removesuffix(API_PREFIX)
+        self.stopped, self.counted, self._lock = threading.Event(), RequestCounts(), threading.Lock()
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._client = httpx2.Client(
             headers=headers,
-            limits=httpx2.Limits(max_connections=at_once + 2, max_keepalive_connections=at_once + 2, keepalive_expiry=IDLE),
+            limits=httpx2.Limits(
+                max_connections=at_once + 2, max_keepalive_connections=at_once + 2, keepalive_expiry=KEEPALIVE_SECONDS
+            ),
             follow_redirects=False,
             trust_env=False,
         )
@@ -121,7 +123,7 @@ class Endpoint:
         self.stopped.set()
         self._client.close()
 
-    def ask(self, path: str, body: Mapping[str, Any] | None = None, tries: int = TRIES, silence: float | None = None) -> Any:
+    def ask(self, path: str, body: Mapping[str, Any] | None = None, tries: int = MAX_TRIES, silence: float | None = None) -> Any:
         """The JSON of an answer. path: after ``/v1``, or with ``root:`` after the server's own address; body: None for GET.
 
         silence: seconds that the answer may take, in place of the endpoint's own.
@@ -137,19 +139,21 @@ class Endpoint:
                 f"{where} answered with {page}, not JSON: is this the address of an OpenAI-compatible server?", reply.status
             )
         try:
-            return json.loads(reply.content.decode("utf-8"), parse_constant=_no_number)
+            return json.loads(reply.content.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise EndpointError(
-                f"{where} answered with something that is not JSON ({_clean(reply.content[:80])!r}).", reply.status
+                f"{where} answered with something that is not JSON ({_sanitize(reply.content[:80])!r}).", reply.status
             ) from error
 
-    def reply(self, path: str, body: Mapping[str, Any] | None = None, tries: int = TRIES, silence: float | None = None) -> Reply:
+    def reply(
+        self, path: str, body: Mapping[str, Any] | None = None, tries: int = MAX_TRIES, silence: float | None = None
+    ) -> HttpReply:
         """An answer whose status is 200. Raises EndpointError as ``ask``."""
         where, said, late, silence = self._where(path), "", 0, min(self.silence, silence or self.silence)
         with self._lock:
             self.counted.asked += 1
         for number in range(tries):
-            wait = min(FIRST_WAIT * 2.0**number, LONGEST_WAIT)
+            wait = min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF)
             status = 0
             if body is not None:
                 self._wait_turn()
@@ -159,32 +163,32 @@ class Endpoint:
                 late += 1
                 self._count("late")
                 connected = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                said = f"did not answer within {silence if connected else min(CONNECT, silence):g} s"
-                if late >= LATE:
+                said = f"did not answer within {silence if connected else min(CONNECT_TIMEOUT, silence):g} s"
+                if late >= MAX_TIMEOUTS:
                     raise EndpointError(f"{where} {said}, {late} times.") from error
             except httpx2.HTTPError as error:  # refused, reset, dropped while idle, or no HTTP at all
                 self._count("broken")
-                said = f"could not be reached or broke the connection ({_clean(str(error)) or type(error).__name__})"
+                said = f"could not be reached or broke the connection ({_sanitize(str(error)) or type(error).__name__})"
                 wait = (
                     0.0
                     if number == 0 and isinstance(error, httpx2.RemoteProtocolError | httpx2.WriteError | httpx2.ReadError)
                     else wait
                 )
             except httpx2.InvalidURL as error:
-                raise EndpointError(f"{where} is no address ({_clean(str(error))}).") from error
+                raise EndpointError(f"{where} is no address ({_sanitize(str(error))}).") from error
             else:
                 status = found.status
                 if status == 200:
                     return found
-                said = f"answered with status {status}{_message(found)}"
-                if status not in AGAIN:
-                    raise EndpointError(f"{where} {_refusal(found, said)}.", status)
+                said = f"answered with status {status}{_read_error_message(found)}"
+                if status not in RETRIED_STATUSES:
+                    raise EndpointError(f"{where} {_format_refusal(found, said)}.", status)
                 self._count("refused")
-                wait = min(max(wait, _after(found)), AFTER_MAX)
+                wait = min(max(wait, _read_retry_after(found)), MAX_RETRY_AFTER)
             if number + 1 < tries:
                 self._count("retried")
                 if self.stopped.wait(wait):
-                    raise Gone("The work was stopped.")
+                    raise RequestCancelledError("The work was stopped.")
         times = f", {tries} times in a row" if tries > 1 else ""
         raise EndpointError(f"{where} {said}{times}.", status)
 
@@ -197,16 +201,16 @@ class Endpoint:
             mine = max(now, self._next)
             self._next = mine + 1.0 / self.rate
         if self.stopped.wait(max(0.0, mine - now)):
-            raise Gone("The work was stopped.")
+            raise RequestCancelledError("The work was stopped.")
 
-    def _once(self, path: str, body: Mapping[str, Any] | None, silence: float) -> Reply:
+    def _once(self, path: str, body: Mapping[str, Any] | None, silence: float) -> HttpReply:
         if self.stopped.is_set():
-            raise Gone("The work was stopped.")
+            raise RequestCancelledError("The work was stopped.")
         began = time.monotonic()
         content = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         headers = {} if body is None else {"Content-Type": JSON}
         pieces, size = [], 0
-        patience = httpx2.Timeout(silence, connect=min(CONNECT, silence))
+        patience = httpx2.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence))
         how = "GET" if body is None else "POST"
         with self._client.stream(how, self.address(path), content=content, headers=headers, timeout=patience) as answer:
             if answer.headers.get("content-encoding", "identity") != "identity":
@@ -215,13 +219,15 @@ class Endpoint:
                 )
             for piece in answer.iter_raw():
                 size += len(piece)
-                if size > ANSWER_MAX:
-                    raise EndpointError(f"{self._where(path)} answered with more than {ANSWER_MAX >> 20} MB.", answer.status_code)
+                if size > MAX_ANSWER_BYTES:
+                    raise EndpointError(
+                        f"{self._where(path)} answered with more than {MAX_ANSWER_BYTES >> 20} MB.", answer.status_code
+                    )
                 if time.monotonic() - began > silence:  # each byte may be in time, and the whole without end
                     raise httpx2.ReadTimeout("the answer does not end")
                 pieces.append(piece)
             headers = {name.lower(): value for name, value in answer.headers.items()}
-            return Reply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
+            return HttpReply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
 
     def address(self, path: str) -> str:
         """The whole address of a path, as ``ask`` takes it."""
@@ -235,11 +241,11 @@ class Endpoint:
             setattr(self.counted, what, getattr(self.counted, what) + 1)
 
 
-class Gone(EndpointError):
+class RequestCancelledError(EndpointError):
     """The work was stopped while a question waited."""
 
 
-def _after(reply: Reply) -> float:
+def _read_retry_after(reply: HttpReply) -> float:
     """Seconds of a Retry-After header; 0 without one, or for a date."""
     try:
         return max(0.0, float(reply.headers.get("retry-after", 0.0)))
@@ -247,17 +253,17 @@ def _after(reply: Reply) -> float:
         return 0.0
 
 
-def _refusal(reply: Reply, said: str) -> str:
+def _format_refusal(reply: HttpReply, said: str) -> str:
     """A sentence's end for an answer that another try would not change."""
     if 300 <= reply.status < 400:
-        target = _clean(reply.headers.get("location", "")) or "another address"
+        target = _sanitize(reply.headers.get("location", "")) or "another address"
         return f"redirects to {target}; redirects are not followed, so give that address itself if you trust it"
     if reply.status in (401, 403):
         return f"{said}; name the environment variable that holds your key with --api-key-variable"
     return said
 
 
-def _message(reply: Reply) -> str:
+def _read_error_message(reply: HttpReply) -> str:
     """What a server says about its refusal, in the form of OpenAI's errors or FastAPI's; '' if it says nothing that can be shown."""
     try:
         found = json.loads(reply.content)
@@ -265,15 +271,15 @@ def _message(reply: Reply) -> str:
         return ""
     said = found.get("error", found.get("detail", found.get("message"))) if isinstance(found, dict) else None
     said = said.get("message") if isinstance(said, dict) else said
-    return f" ({_clean(said if isinstance(said, str) else json.dumps(said))})" if said else ""
+    return f" ({_sanitize(said if isinstance(said, str) else json.dumps(said))})" if said else ""
 
 
-def _clean(said: str | bytes) -> str:
+def _sanitize(said: str | bytes) -> str:
     """A server's words as part of a sentence: one line, bounded, and nothing that a terminal would obey."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * SHOWN]).split())
     return (line if len(line) <= SHOWN else line[:SHOWN] + " …").rstrip(".")
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.diagnosis import Diagnosis, diagnose
-from specviz.audit.parting import Parting, parting_of_texts, parting_of_two
-from specviz.audit.precision import apart, in_other_precision
-from specviz.audit.reproduction import Request, reproduction, reproduction_of_two
-from specviz.audit.texts import against_texts
+from specviz.audit.parting import FirstDifference, find_first_difference_of_two, find_text_difference
+from specviz.audit.precision import convert_precision, measure_distance
+from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, plan_reproduction_of_two
+from specviz.audit.texts import run_text_tests
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import answer_of
 from specviz.evidence.certificate.seal import sealed
@@ -31,10 +31,10 @@ from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_words, plural
 
-BOTH = "Speculation was seen at work on both servers, so a mistake that both make does not show."
-NOWHERE = "No single prefix shows the difference by itself."
-ROUNDING = 1e-4  # total variation below which two precisions are one
-AT_WORK = {
+BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
+NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
+ROUNDING_TV = 1e-4  # total variation below which two precisions are one
+SPECULATION_SEEN = {
     True: ("speculation was seen at work", "Speculation was seen at work: the server counted draft tokens while it answered."),
     False: (
         "speculation was not seen at work",
@@ -44,8 +44,8 @@ AT_WORK = {
 }
 
 
-def judge(
-    on: SampleFile,
+def build_verdict(
+    file: SampleFile,
     *,
     settings: Settings,
     pair: LoadedPair | None = None,
@@ -55,8 +55,8 @@ def judge(
     drafted: Sequence[bool | None],
     command: Sequence[str],
     on_progress: ProgressCallback = ignore_progress,
-    request: Request | None = None,
-    against_request: Request | None = None,
+    request: ReproducibleRequest | None = None,
+    against_request: ReproducibleRequest | None = None,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -70,32 +70,34 @@ def judge(
 
     Raises EvidenceError or SettingsError where nothing can be tested.
     """
-    settings = replace(settings, prompt=on.prompt, seed=seed)
+    settings = replace(settings, prompt=file.prompt, seed=seed)
     texts = precision = found = again = where = None
     if pair is not None:
         plan = partial(Plan.of, tv=tv)
-        if on.tokens:
-            report = against_distribution(on, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
+        if file.tokens:
+            report = against_distribution(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
-            report, texts = against_texts(on, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing texts"))
-        precision = precisions(on, settings, plan, pair, report, scale_progress(on_progress, 0.5, 0.7, "another precision"))
-        if report["verdict"] == "rejected" and on.tokens:
-            found = explained(on, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
-            again = found.parting and shown_again(found.parting, settings, pair, found.samples, request)
-            where = found.parting.where() if found.parting else NOWHERE
+            report, texts = run_text_tests(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing texts"))
+        precision = compare_precisions(
+            file, settings, plan, pair, report, scale_progress(on_progress, 0.5, 0.7, "another precision")
+        )
+        if report["verdict"] == "rejected" and file.tokens:
+            found = diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
+            again = found.parting and build_reproduction(found.parting, settings, pair, found.samples, request)
+            where = found.parting.where() if found.parting else NO_SINGLE_PREFIX
         elif report["verdict"] == "rejected":
             one = report["answers"][0]
-            parted = parting_of_texts(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
-            again = parted and shown_again(parted, settings, pair, one["n"], request)
-            where = parted.where() if parted else NOWHERE
+            parted = find_text_difference(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
+            again = parted and build_reproduction(parted, settings, pair, one["n"], request)
+            where = parted.where() if parted else NO_SINGLE_PREFIX
     elif against is not None:
-        report = compare(on, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
+        report = compare(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
         if report["verdict"] == "rejected":
-            parted = parting_of_two(on.samples, against.samples)
-            where = parted.where("on the second server") if parted else NOWHERE
+            parted = find_first_difference_of_two(file.samples, against.samples)
+            where = parted.where("on the second server") if parted else NO_SINGLE_PREFIX
             if parted and request and against_request:
-                sizes = len(on.samples), len(against.samples)
-                made = reproduction_of_two(parted, on.prompt, sizes, (request, against_request))
+                sizes = len(file.samples), len(against.samples)
+                made = plan_reproduction_of_two(parted, file.prompt, sizes, (request, against_request))
                 again = asdict(made) | {"sentence": made.sentence}
     else:
         raise EvidenceError(
@@ -103,7 +105,7 @@ def judge(
         )
     audit = {
         "command": shlex.join(map(str, command)),
-        "speculation": speculation(drafted),
+        "speculation": describe_speculation(drafted),
         "precision": precision,
         "texts": texts,
         "where": where,
@@ -111,21 +113,21 @@ def judge(
         "reproduction": again,
     }
     on_progress(1.0, "done")
-    return sealed({**report, "audit": plain(audit)})
+    return sealed({**report, "audit": to_plain(audit)})
 
 
-def speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
+def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
     """Whether speculation was seen at work, as a verdict of its own. drafted: of each server."""
     if all(drafted) and len(drafted) > 1:
-        return {"drafted": True, "verdict": AT_WORK[True][0], "sentence": BOTH}
+        return {"drafted": True, "verdict": SPECULATION_SEEN[True][0], "sentence": BOTH_SPECULATE}
     one = True if True in drafted else None if None in drafted else False
-    said = AT_WORK[one][1]
+    said = SPECULATION_SEEN[one][1]
     if one and len(drafted) > 1:
         said = f"Speculation was seen at work on the {'first' if drafted[0] else 'second'} server alone."
-    return {"drafted": one, "verdict": AT_WORK[one][0], "sentence": said}
+    return {"drafted": one, "verdict": SPECULATION_SEEN[one][0], "sentence": said}
 
 
-def explained(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
+def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
@@ -135,17 +137,17 @@ def explained(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress:
     return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
 
 
-def shown_again(
-    parted: Parting, settings: Settings, pair: LoadedPair, samples: int, request: Request | None
+def build_reproduction(
+    parted: FirstDifference, settings: Settings, pair: LoadedPair, samples: int, request: ReproducibleRequest | None
 ) -> dict[str, Any] | None:
     """The experiment that shows a difference; None where no server is known. samples: that were looked at."""
     if request is None:
         return None
-    made = reproduction(parted, settings.prompt, pair.encode(settings.prompt), samples, request)
+    made = plan_reproduction(parted, settings.prompt, pair.encode(settings.prompt), samples, request)
     return asdict(made) | {"sentence": made.sentence}
 
 
-def precisions(
+def compare_precisions(
     on: SampleFile,
     settings: Settings,
     plan: Callable[[int, int], Plan],
@@ -154,7 +156,7 @@ def precisions(
     on_progress: ProgressCallback,
 ) -> dict[str, Any] | None:
     """How far another precision of the same weights lies from the reference, and whether rejected samples follow that one; None: no memory."""
-    other = in_other_precision(pair)
+    other = convert_precision(pair)
     if other is None:
         return None
     ids, answer = pair.encode(settings.prompt), answer_of(report["answers"][0])
@@ -164,12 +166,12 @@ def precisions(
         partition = exact_partition(
             pair.open(settings)[0], ids, settings.max_new_tokens, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
-    found = apart(pair, other, settings, ids, partition)
+    found = measure_distance(pair, other, settings, ids, partition)
     on_progress(0.5)
     said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
     verdict = None
-    if report["verdict"] == "rejected" and found.tv > ROUNDING:
-        test = against_distribution if on.tokens else against_texts
+    if report["verdict"] == "rejected" and found.tv > ROUNDING_TV:
+        test = against_distribution if on.tokens else run_text_tests
         result = test(on, settings, plan, other, scale_progress(on_progress, 0.5, 1.0))
         verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
         explains = verdict != "rejected"
@@ -181,14 +183,14 @@ def precisions(
     return asdict(found) | {"verdict_in_other": verdict, "sentence": said}
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Records as JSON has them: lists for tuples."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): to_plain(one) for key, one in value.items()}
+    return [to_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def of_servers(audit: Mapping[str, Any]) -> list[str]:
+def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
     """What the records of the servers say that changes how a verdict is read: traps in spite of which samples were collected, and end
     tokens that were not given."""
     lines, servers = [], audit.get("servers", ())
@@ -197,13 +199,13 @@ def of_servers(audit: Mapping[str, Any]) -> list[str]:
         if stripped := server["seen"]["stripped"]:
             said.append(f"The end token was left out of {plural(stripped, 'sample')}; it was added from the reason for stopping.")
         if uncounted := server["seen"].get("uncounted"):
-            said.append(_uncounted(uncounted, server["seen"].get("alone") or 0))
+            said.append(_describe_uncounted(uncounted, server["seen"].get("alone") or 0))
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
         lines += [whose + sentence for sentence in said]
     return lines
 
 
-def _uncounted(samples: int, alone: int) -> str:
+def _describe_uncounted(samples: int, alone: int) -> str:
     if alone:
         return (
             f"How many tokens {plural(samples, 'sample')} have is told by no count; {plural(alone, 'request')} of one sample each had as many "
@@ -212,10 +214,10 @@ def _uncounted(samples: int, alone: int) -> str:
     return f"Whether {plural(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."
 
 
-def text(report: Mapping[str, Any]) -> str:
+def format_verdict(report: Mapping[str, Any]) -> str:
     """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
     audit = report["audit"]
-    lines = [report["sentence"], audit["speculation"]["sentence"], *of_servers(audit)]
+    lines = [report["sentence"], audit["speculation"]["sentence"], *list_server_remarks(audit)]
     lines += [report["note"]] if report["note"] else []
     one = report["answers"][0]
     if one["tv"] is not None:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.audit.reading import Reading
+from specviz.audit.reading import PrefixTable
 from specviz.evidence.bugs.builders import LEAST, SIBLINGS
 from specviz.evidence.bugs.distributions import certain, halved, reheated
 from specviz.evidence.bugs.rules import ByListPlace
@@ -27,12 +27,12 @@ from specviz.verification.typical import least_typical
 from specviz.verification.warp import warp
 
 FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
-STRANGE = {
+STRANGE_FACTORS = {
     inf: "infinite",
     -0.02: "negative",
 }  # further ones, which memory that was never written holds as well, and how they are called
 UNIFORMS = 32  # values of a random number that a whole sample shares
-CUTS = (  # sampling settings that servers have by default
+OTHER_SETTINGS = (  # sampling settings that servers have by default
     Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
     Settings(temperature=1.5), Settings(temperature=2.0), Settings(top_k=20), Settings(top_k=40), Settings(top_k=50), Settings(top_p=0.8),
     Settings(top_p=0.9), Settings(top_p=0.95), Settings(min_p=0.05), Settings(min_p=0.1), Settings(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05),
@@ -40,14 +40,14 @@ CUTS = (  # sampling settings that servers have by default
 SETTINGS = "settings"  # in place of a mistake's id: plain sampling under other settings
 
 
-DRAFTS: tuple[tuple[bool, Callable[[Tensor], Tensor]], ...] = (
+DRAFT_KINDS: tuple[tuple[bool, Callable[[Tensor], Tensor]], ...] = (
     (False, lambda q: q),
     (True, certain),
 )  # greedy or not; the distribution that draft tokens come from
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextTokenSplit:
     """The next token after G prefixes; ``accepted`` and ``last`` together sum to 1, and ``bonus`` does.
 
     accepted  (G, V) drafted here and accepted: the round goes on
@@ -60,11 +60,13 @@ class Next:
     bonus: Tensor
 
 
-Way = Callable[[Reading], Iterable[Next]]  # one, or one for each value of a random number that a whole sample shares
+BugModel = Callable[
+    [PrefixTable], Iterable[NextTokenSplit]
+]  # one, or one for each value of a random number that a whole sample shares
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownBug:
     """One mistake on one kind of draft.
 
     mistake  its id in docs/mistakes.md, or SETTINGS
@@ -75,13 +77,13 @@ class Known:
 
     mistake: str
     greedy: bool
-    way: Way
+    way: BugModel
     factor: float | None = None
     words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class DraftSchedule:
     """Which tokens are drafted. lead: tokens that are written before the first draft; gamma: draft tokens per round; total: of the
     whole text, the last of which is never drafted; 0: it may be."""
 
@@ -99,19 +101,19 @@ class Schedule:
         return np.array([[k <= place and k < self.levels(place - k) for k in range(length)] for place in range(length)])
 
 
-def schedules(length: int, total: int) -> list[Schedule]:
+def list_schedules(length: int, total: int) -> list[DraftSchedule]:
     """Every schedule that differs from the others in the first ``length`` of ``total`` tokens; something is drafted in each."""
-    found: dict[bytes, Schedule] = {}
+    found: dict[bytes, DraftSchedule] = {}
     for lead in (0, 1):
         for gamma in range(1, length + 1):
             for cap in (total, 0):
-                one = Schedule(lead, gamma, cap)
+                one = DraftSchedule(lead, gamma, cap)
                 if (table := one.drafting(length)).any():
                     found.setdefault(table.tobytes(), one)
     return list(found.values())
 
 
-def known(reading: Reading, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[Known]:
+def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownBug]:
     """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
 
     soft   both distributions at temperature 1 without cuts, (G, V) each
@@ -120,27 +122,29 @@ def known(reading: Reading, settings: Settings, soft: tuple[Tensor, Tensor], unc
     cuts = any(getattr(settings, name) is not None for name in ("top_k", "top_p", "min_p"))
     greedy = settings.temperature == 0.0
     warped = cuts or settings.temperature != 1.0
-    found = [Known("R3", True, lambda reading: [argmax_after_softmax(*soft)])] if greedy else []
+    found = [KnownBug("R3", True, lambda reading: [split_argmax_after_softmax(*soft)])] if greedy else []
     if not greedy:
         found += [
-            Known("R1", True, lambda reading: [judged(reading.p, certain(reading.q), reading.q)]),
-            Known("R6", False, lambda reading: [same_noise(reading.p, reading.q)]),
-            Known("R8", False, lambda reading: [dropping(reading.p, reading.q, LEAST)]),
-            Known("R16", False, lambda reading: [judged(reading.p, halved(reading.q), reading.q)]),
-            Known("R20", True, lambda reading: [per_path(reading.p, reading.q, SIBLINGS)]),
-            Known("R21", True, lambda reading: [typical(reading.p, reading.q, settings.typical_epsilon)]),
+            KnownBug("R1", True, lambda reading: [apply_token_rule(reading.p, certain(reading.q), reading.q)]),
+            KnownBug("R6", False, lambda reading: [split_same_noise(reading.p, reading.q)]),
+            KnownBug("R8", False, lambda reading: [split_dropped_drafts(reading.p, reading.q, LEAST)]),
+            KnownBug("R16", False, lambda reading: [apply_token_rule(reading.p, halved(reading.q), reading.q)]),
+            KnownBug("R20", True, lambda reading: [split_per_path(reading.p, reading.q, SIBLINGS)]),
+            KnownBug("R21", True, lambda reading: [split_typical(reading.p, reading.q, settings.typical_epsilon)]),
         ]
         if cuts:
-            found.append(Known("R2", False, lambda reading: [judged(reading.p, reading.q, uncut)]))
-        found += [plain(one, settings.temperature) for one in CUTS]
+            found.append(KnownBug("R2", False, lambda reading: [apply_token_rule(reading.p, reading.q, uncut)]))
+        found += [build_other_settings(one, settings.temperature) for one in OTHER_SETTINGS]
     if warped:
-        found.append(Known(SETTINGS, False, lambda reading: [alone(soft[0])], words="temperature 1 without cuts"))
-    for sure, drawn in DRAFTS:
-        found += _on_draft(sure, drawn, settings, soft, cuts, warped, greedy)
+        found.append(
+            KnownBug(SETTINGS, False, lambda reading: [split_without_draft(soft[0])], words="temperature 1 without cuts")
+        )
+    for sure, drawn in DRAFT_KINDS:
+        found += _list_draft_bugs(sure, drawn, settings, soft, cuts, warped, greedy)
     return found
 
 
-def _on_draft(
+def _list_draft_bugs(
     sure: bool,
     drawn: Callable[[Tensor], Tensor],
     settings: Settings,
@@ -148,124 +152,128 @@ def _on_draft(
     cuts: bool,
     warped: bool,
     greedy: bool,
-) -> list[Known]:
+) -> list[KnownBug]:
     """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
 
-    def gate(reading: Reading) -> list[Next]:
-        return [judged(reading.p, drawn(reading.q), drawn(reading.row_before(True)))]
+    def gate(reading: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.row_before(True)))]
 
-    def late(reading: Reading) -> list[Next]:
-        return [judged(reading.row_before(False), drawn(reading.q), drawn(reading.q))]
+    def late(reading: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(reading.row_before(False), drawn(reading.q), drawn(reading.q))]
 
-    def from_target(reading: Reading) -> list[Next]:
-        return [judged(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
+    def from_target(reading: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
 
-    def always(reading: Reading) -> list[Next]:
-        return [judged(reading.p, drawn(reading.q), drawn(reading.q), share=(reading.p > 0.0).double())]
+    def always(reading: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), share=(reading.p > 0.0).double())]
 
-    def one_number(reading: Reading) -> Iterator[Next]:
+    def one_number(reading: PrefixTable) -> Iterator[NextTokenSplit]:
         q = drawn(reading.q)
-        share, replaced = _share(reading.p, q), _residual(reading.p, q)
+        share, replaced = _acceptance_probability(reading.p, q), _compute_residual(reading.p, q)
         for number in range(UNIFORMS):
-            yield judged(reading.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
+            yield apply_token_rule(reading.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
 
-    found = [Known("gate", sure, gate), Known("R11", sure, late), Known("R18", sure, always)]
+    found = [KnownBug("gate", sure, gate), KnownBug("R11", sure, late), KnownBug("R18", sure, always)]
     if greedy:
         return found
-    found += [Known("R5", sure, from_target), Known("R7", sure, one_number)]
-    found += [heated(sure, factor, settings.temperature) for factor in (*FACTORS, *STRANGE)]
-    found += [undefined()] if sure else []
+    found += [KnownBug("R5", sure, from_target), KnownBug("R7", sure, one_number)]
+    found += [build_pass_temperature(sure, factor, settings.temperature) for factor in (*FACTORS, *STRANGE_FACTORS)]
+    found += [build_undefined_temperature()] if sure else []
     if warped:
-        found.append(Known("R4", sure, lambda reading: [judged(soft[0], drawn(reading.q), drawn(reading.q))]))
+        found.append(KnownBug("R4", sure, lambda reading: [apply_token_rule(soft[0], drawn(reading.q), drawn(reading.q))]))
     if cuts:
-        found.append(Known("R9", sure, lambda reading: [by_place(reading.p, drawn(reading.q))]))
+        found.append(KnownBug("R9", sure, lambda reading: [split_by_place(reading.p, drawn(reading.q))]))
     return found
 
 
-def heated(sure: bool, factor: float, temperature: float) -> Known:
+def build_pass_temperature(sure: bool, factor: float, temperature: float) -> KnownBug:
     """pass-temperature at one temperature of the verifying pass."""
-    drawn = dict(DRAFTS)[sure]
+    drawn = dict(DRAFT_KINDS)[sure]
 
-    def way(reading: Reading) -> list[Next]:
+    def way(reading: PrefixTable) -> list[NextTokenSplit]:
         q = drawn(reading.q)
-        return [replace(judged(reheated(reading.p, factor), q, q), bonus=reading.p)]
+        return [replace(apply_token_rule(reheated(reading.p, factor), q, q), bonus=reading.p)]
 
-    words = f"temperature {STRANGE.get(factor, f'{factor * temperature:.3g}')}"
-    return Known("pass-temperature", sure, way, factor=factor, words=words)
+    words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
+    return KnownBug("pass-temperature", sure, way, factor=factor, words=words)
 
 
-def undefined() -> Known:
+def build_undefined_temperature() -> KnownBug:
     """pass-temperature at 0, or so near it that logits overflow: all probabilities are no numbers, and so is every comparison with them.
 
     The draft token is rejected. With a greedy draft it is also its own replacement, because a server that draws from the residual of a
     one-hot q sets the draft token's mass to 0, the one number that is left (vLLM, ``sample_recovered_tokens_kernel``). So it is written,
     and ends the round.
     """
-    return Known(
+    return KnownBug(
         "pass-temperature",
         True,
-        lambda reading: [Next(torch.zeros_like(reading.p), certain(reading.q), reading.p)],
+        lambda reading: [NextTokenSplit(torch.zeros_like(reading.p), certain(reading.q), reading.p)],
         factor=0.0,
         words="temperature 0",
     )
 
 
-def plain(changed: Settings, temperature: float) -> Known:
+def build_other_settings(changed: Settings, temperature: float) -> KnownBug:
     """Target-only sampling under other settings. changed: its temperature over the one asked for, and cuts on top of those asked for."""
     parts = [f"temperature {changed.temperature * temperature:.3g}"] if changed.temperature != 1.0 else []
     for name in ("top_k", "top_p", "min_p"):
         if (value := getattr(changed, name)) is not None:
             parts.append(f"{name.replace('_', '-')} {value:g}")
-    return Known(SETTINGS, False, lambda reading: [alone(warp(reading.p.log(), changed))], words=", ".join(parts))
+    return KnownBug(
+        SETTINGS, False, lambda reading: [split_without_draft(warp(reading.p.log(), changed))], words=", ".join(parts)
+    )
 
 
 # The three distributions of a mistake. p, drawn, claimed: (G, V), rows sum to 1 --------------------------------------------------
 
 
-def judged(p: Tensor, drawn: Tensor, claimed: Tensor, replaced: Tensor | None = None, share: Tensor | None = None) -> Next:
+def apply_token_rule(
+    p: Tensor, drawn: Tensor, claimed: Tensor, replaced: Tensor | None = None, share: Tensor | None = None
+) -> NextTokenSplit:
     """The token rule. drawn: what draft tokens come from; claimed: what the rule believes they come from.
 
     replaced  the distribution of a replacement; None: the residual
     share     probability of acceptance by token; None: min(1, p / claimed)
     """
-    share = _share(p, claimed) if share is None else share
+    share = _acceptance_probability(p, claimed) if share is None else share
     accepted = drawn * share
-    replaced = _residual(p, claimed) if replaced is None else replaced
-    return Next(accepted, (1.0 - accepted.sum(-1, keepdim=True)).clamp(min=0.0) * replaced, p)
+    replaced = _compute_residual(p, claimed) if replaced is None else replaced
+    return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)).clamp(min=0.0) * replaced, p)
 
 
-def alone(p: Tensor) -> Next:
+def split_without_draft(p: Tensor) -> NextTokenSplit:
     """Nothing is drafted, or nothing of it shows."""
-    return Next(torch.zeros_like(p), p, p)
+    return NextTokenSplit(torch.zeros_like(p), p, p)
 
 
-def argmax_after_softmax(p: Tensor, q: Tensor) -> Next:
+def split_argmax_after_softmax(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R3. p, q: not warped, at temperature 1."""
-    return replace(judged(p, certain(q), q, certain(_residual(p, q))), bonus=certain(p))
+    return replace(apply_token_rule(p, certain(q), q, certain(_compute_residual(p, q))), bonus=certain(p))
 
 
-def same_noise(p: Tensor, q: Tensor) -> Next:
+def split_same_noise(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R6: the random number that drew a rejected draft token draws its replacement, so tokens of the residual meet the draft's in order."""
-    share, left = _share(p, q), _residual(p, q)
+    share, left = _acceptance_probability(p, q), _compute_residual(p, q)
     of_q, of_left = (probs.cumsum(-1) / probs.sum(-1, keepdim=True) for probs in (q, left))
     edges = torch.cat((torch.zeros_like(of_q[:, :1]), of_q, of_left), -1).sort(-1).values
     middles, widths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
     last = p.shape[-1] - 1
     drafted, written = (torch.searchsorted(one.contiguous(), middles, right=True).clamp(max=last) for one in (of_q, of_left))
     rejected = widths * (1.0 - share.gather(-1, drafted))
-    return Next(q * share, torch.zeros_like(p).scatter_add_(-1, written, rejected), p)
+    return NextTokenSplit(q * share, torch.zeros_like(p).scatter_add_(-1, written, rejected), p)
 
 
-def dropping(p: Tensor, q: Tensor, least: float) -> Next:
+def split_dropped_drafts(p: Tensor, q: Tensor, least: float) -> NextTokenSplit:
     """R8: a draft token with a smaller q than ``least`` is thrown away, and the target draws."""
     sure = q >= least
-    found = judged(p, q * sure, q)  # what is not sure is neither accepted nor rejected
+    found = apply_token_rule(p, q * sure, q)  # what is not sure is neither accepted nor rejected
     dropped = (q * ~sure).sum(-1, keepdim=True)
     rejected = (q * sure).sum(-1, keepdim=True) - found.accepted.sum(-1, keepdim=True)
-    return replace(found, last=rejected.clamp(min=0.0) * _residual(p, q) + dropped * p)
+    return replace(found, last=rejected.clamp(min=0.0) * _compute_residual(p, q) + dropped * p)
 
 
-def by_place(p: Tensor, q: Tensor) -> Next:
+def split_by_place(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R9, with the rule of the mutant, row by row."""
     rule, rows = ByListPlace(), []
     for of_target, of_draft in zip(p, q, strict=True):
@@ -273,31 +281,31 @@ def by_place(p: Tensor, q: Tensor) -> Next:
             rows.append(rule.replacement(of_target, of_draft))
         except EmptyResidual:
             rows.append(of_target)
-    return judged(p, q, q, torch.stack(rows))
+    return apply_token_rule(p, q, q, torch.stack(rows))
 
 
-def per_path(p: Tensor, q: Tensor, siblings: int) -> Next:
+def split_per_path(p: Tensor, q: Tensor, siblings: int) -> NextTokenSplit:
     """R20: the draft's likeliest tokens side by side, each accepted with probability p of it, and p stays p."""
     order = q.argsort(dim=-1, descending=True, stable=True)[:, :siblings]
     masses = p.gather(-1, order) * (q.gather(-1, order) > 0.0)
     missed = torch.cat((torch.ones_like(masses[:, :1]), (1.0 - masses).cumprod(-1)), -1)
     accepted = torch.zeros_like(p).scatter_(-1, order, masses * missed[:, :-1])
-    return Next(accepted, missed[:, -1:] * p, p)
+    return NextTokenSplit(accepted, missed[:, -1:] * p, p)
 
 
-def typical(p: Tensor, q: Tensor, epsilon: float) -> Next:
+def split_typical(p: Tensor, q: Tensor, epsilon: float) -> NextTokenSplit:
     """R21, with the draft's likeliest token."""
     bar = torch.tensor([least_typical(row, epsilon) for row in p], dtype=p.dtype)[:, None]
     accepted = certain(q) * (p > bar)
-    return Next(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * certain(p), certain(p))
+    return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * certain(p), certain(p))
 
 
-def _share(p: Tensor, q: Tensor) -> Tensor:
+def _acceptance_probability(p: Tensor, q: Tensor) -> Tensor:
     """min(1, p / q) where q is above 0, else whether p is."""
     return torch.where(q > 0.0, (p / q).clamp(max=1.0), (p > 0.0).double())
 
 
-def _residual(p: Tensor, q: Tensor) -> Tensor:
+def _compute_residual(p: Tensor, q: Tensor) -> Tensor:
     """The production residual; p itself in rows where nothing is ever rejected."""
     return residual(p, q.masked_fill((p <= q).all(-1, keepdim=True), 0.0))
 
@@ -306,7 +314,7 @@ def _residual(p: Tensor, q: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class EdgeProbabilities:
     """What a decoder gives the tokens that were seen: accepted and last (U, E) for U values of a shared random number, bonus (E,)."""
 
     accepted: np.ndarray
@@ -314,7 +322,7 @@ class Edges:
     bonus: np.ndarray
 
     @classmethod
-    def of(cls, one: Known, reading: Reading) -> Edges:
+    def of(cls, one: KnownBug, reading: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
         for found in one.way(reading):
             accepted.append(reading.at(found.accepted))
@@ -323,7 +331,9 @@ class Edges:
         return cls(np.stack(accepted), np.stack(last), bonus)
 
 
-def probabilities(edges: Edges, reading: Reading, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
+def compute_edge_probabilities(
+    edges: EdgeProbabilities, reading: PrefixTable, schedule: DraftSchedule
+) -> tuple[np.ndarray, np.ndarray]:
     """The probability of each edge's token after its prefix, (E,), and how likely each state is there, (U, G, L).
 
     A state is the number of draft tokens just accepted; how likely, given the prefix. A prefix that the decoder cannot write keeps
@@ -353,7 +363,7 @@ def probabilities(edges: Edges, reading: Reading, schedule: Schedule) -> tuple[n
     return found, states[:, :, :length]
 
 
-def next_token(one: Known, reading: Reading, schedule: Schedule, states: np.ndarray) -> Tensor:
+def compute_next_token(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
     drafting = schedule.drafting(reading.length)[reading.place]
     result = torch.zeros_like(reading.p)

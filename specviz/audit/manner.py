@@ -9,12 +9,12 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.settings import OFF, PROMPT_MAX, number, whole
 
-TOKENS_MAX = 64  # of a sample: longer ones need more samples than any server gives
-HOTTEST = 1000.0  # temperature of a probe: every token is about as likely as any other
+MAX_TOKENS = 64  # of a sample: longer ones need more samples than any server gives
+MAX_TEMPERATURE = 1000.0  # temperature of a probe: every token is about as likely as any other
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class SamplingRequest:
     """How samples are asked for. None for top_k, top_p or min_p means off.
 
     prompt      the text to continue; under ``chat`` the message of the user
@@ -37,8 +37,8 @@ class Manner:
     written: str = ""
 
     def __post_init__(self) -> None:
-        whole("max-new-tokens", self.max_tokens, 1, TOKENS_MAX)
-        number("temperature", self.temperature, 0.0, HOTTEST, f"a number from 0 (greedy) to {HOTTEST:g}")
+        whole("max-new-tokens", self.max_tokens, 1, MAX_TOKENS)
+        number("temperature", self.temperature, 0.0, MAX_TEMPERATURE, f"a number from 0 (greedy) to {MAX_TEMPERATURE:g}")
         if self.top_k is not None:
             whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
@@ -74,6 +74,6 @@ class Manner:
         """Everything that was asked, JSON-ready."""
         return {"model": self.model, "prompt": self.prompt, "written": self.written, "extra": dict(self.extra)} | self.settings()
 
-    def hot(self, temperature: float, max_tokens: int) -> Manner:
+    def hot(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
         return replace(self, temperature=temperature, top_k=None, top_p=None, min_p=None, max_tokens=max_tokens)

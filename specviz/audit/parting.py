@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.audit.reading import FEWEST, Reading
+from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reading import Sample
 from specviz.evidence.scores import conditional
@@ -19,12 +19,12 @@ from specviz.statistics.twosample import homogeneity
 NO_IDS = (
     "Where they part, and which known mistake they look like, can only be told from token ids, which this server does not give."
 )
-SLIGHT = 0.05  # a shift below this share of the largest one is not shown
-SHOWN = 5  # tokens that gain, and that lose
+MIN_SHIFT = 0.05  # a shift below this share of the largest one is not shown
+MAX_SHIFTS = 5  # tokens that gain, and that lose
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class FrequencyShift:
     """A token after a prefix: how often it was seen there, and its exact probability, or how often the second server wrote it."""
 
     token: int
@@ -34,7 +34,7 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class FirstDifference:
     """Where the samples part first.
 
     position  from 1; prefix  the ids before it, after the prompt; n  samples that have the prefix
@@ -49,44 +49,44 @@ class Parting:
     text: str
     n: int
     p_value: float
-    gains: tuple[Shift, ...]
-    loses: tuple[Shift, ...]
+    gains: tuple[FrequencyShift, ...]
+    loses: tuple[FrequencyShift, ...]
     whole: bool = False
     m: int | None = None
 
     def where(self, reference: str = "exact") -> str:
         """In a sentence. reference: what the second number of a token is."""
-        sides = _sides(self.gains, self.loses, reference)
+        sides = _format_sides(self.gains, self.loses, reference)
         if self.whole:
             return f"Of {self.n:,} whole texts, {sides}; {p_in_words(self.p_value)}. {NO_IDS}"
         after = f"after \u201c{self.text}\u201d ({self.n:,} samples)" if self.prefix else f"the first of {self.n:,} samples"
         return f"The samples part first at token {self.position}, {after}: {sides}; {p_in_words(self.p_value)}."
 
 
-def parting(reading: Reading, counts: Any, text: Callable[[Sequence[int]], str]) -> Parting | None:
+def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:
     """The earliest position at which a prefix shows a difference by itself, and there the prefix that shows it best; None: none does.
 
     counts  (G, V): tokens seen after each prefix; text  ids -> text
     """
-    tested: list[_Tested] = []
+    tested: list[_PrefixTest] = []
     for prefix, seen, p in zip(reading.prefixes, counts, reading.p, strict=True):
         if bool(((p <= 0.0) & (seen > 0.0)).any()):
-            tested.append(_Tested(prefix, 0.0, float("inf")))
+            tested.append(_PrefixTest(prefix, 0.0, float("inf")))
             continue
         for cells, masses in conditional(seen[None], p[None]):
             found = chi_square(cells, masses)
-            tested.append(_Tested(prefix, found.p_value, found.statistic))
-    if (first := _first(tested)) is None:
+            tested.append(_PrefixTest(prefix, found.p_value, found.statistic))
+    if (first := _find_first_prefix(tested)) is None:
         return None
     prefix, p_value = first
     row = reading.prefixes.index(prefix)
     n = int(counts[row].sum())
     seen, p = (counts[row] / n).tolist(), reading.p[row].tolist()
-    gains, loses = _shifts({token: (seen[token], p[token]) for token in range(len(p))}, lambda token: text([token]))
-    return Parting(len(prefix) + 1, prefix, text(prefix), n, p_value, gains, loses)
+    gains, loses = _list_shifts({token: (seen[token], p[token]) for token in range(len(p))}, lambda token: text([token]))
+    return FirstDifference(len(prefix) + 1, prefix, text(prefix), n, p_value, gains, loses)
 
 
-def parting_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> Parting | None:
+def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> FirstDifference | None:
     """The same for the samples of two servers, by a homogeneity test of the next tokens after each prefix. Without weights tokens are
     shown by their ids; texts are compared whole, each as one token."""
     arms = [[(one,) if isinstance(one, str) else tuple(one) for one in arm] for arm in (first, second)]
@@ -97,15 +97,15 @@ def parting_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> Parting
                 after[sample[:place]][number][token] += 1
     tested = []
     for prefix, counts in after.items():
-        if min(one.total() for one in counts) < FEWEST:
+        if min(one.total() for one in counts) < MIN_SAMPLES_PER_PREFIX:
             continue
         tokens = sorted(counts[0] | counts[1])
         try:
             found = homogeneity(*([one[token] for token in tokens] for one in counts))
         except EvidenceError:  # nothing that could be tested
             continue
-        tested.append(_Tested(prefix, found.p_value, found.statistic))
-    if (where := _first(tested)) is None:
+        tested.append(_PrefixTest(prefix, found.p_value, found.statistic))
+    if (where := _find_first_prefix(tested)) is None:
         return None
     prefix, p_value = where
     one, two = after[prefix]
@@ -113,27 +113,29 @@ def parting_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> Parting
     whole = isinstance(first[0], str)
     named = dict(enumerate(tokens)) if whole else {token: token for token in tokens}
     shares = {number: (one[token] / one.total(), two[token] / two.total()) for number, token in named.items()}
-    gains, loses = _shifts(shares, lambda number: str(named[number]))
+    gains, loses = _list_shifts(shares, lambda number: str(named[number]))
     text = " ".join(map(str, prefix))
-    return Parting(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, whole, two.total())
+    return FirstDifference(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, whole, two.total())
 
 
-def parting_of_texts(cells: Sequence[Mapping[str, Any]], p_value: float, text: Callable[[Sequence[int]], str]) -> Parting | None:
+def find_text_difference(
+    cells: Sequence[Mapping[str, Any]], p_value: float, text: Callable[[Sequence[int]], str]
+) -> FirstDifference | None:
     """The whole texts that shift, from the cells of a report (``begins``, ``count``, ``mass``); None if only the pooled cell does."""
     n = sum(cell["count"] for cell in cells)
     shares = {number: (cell["count"] / n, cell["mass"]) for number, cell in enumerate(cells) if cell["begins"]}
-    gains, loses = _shifts(shares, lambda number: text(cells[number]["begins"]))
-    return Parting(1, (), "", n, p_value, gains, loses, True) if gains or loses else None
+    gains, loses = _list_shifts(shares, lambda number: text(cells[number]["begins"]))
+    return FirstDifference(1, (), "", n, p_value, gains, loses, True) if gains or loses else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Tested:
+class _PrefixTest:
     prefix: tuple[Any, ...]
     p_value: float
     statistic: float
 
 
-def _first(tested: Sequence[_Tested]) -> tuple[tuple[Any, ...], float] | None:
+def _find_first_prefix(tested: Sequence[_PrefixTest]) -> tuple[tuple[Any, ...], float] | None:
     """The prefix that parts first, and its corrected p-value: the shortest prefixes, and of these the one that shows it best."""
     if not tested:
         return None
@@ -149,18 +151,20 @@ def _first(tested: Sequence[_Tested]) -> tuple[tuple[Any, ...], float] | None:
     return tested[number].prefix, p_value
 
 
-def _shifts(shares: Mapping[int, tuple[float, float]], text: Callable[[int], str]) -> tuple[tuple[Shift, ...], tuple[Shift, ...]]:
+def _list_shifts(
+    shares: Mapping[int, tuple[float, float]], text: Callable[[int], str]
+) -> tuple[tuple[FrequencyShift, ...], tuple[FrequencyShift, ...]]:
     """Tokens that gain and that lose most. shares: token -> seen and exact."""
     order = sorted(shares, key=lambda token: (shares[token][1] - shares[token][0], token))
-    least = SLIGHT * max(abs(seen - exact) for seen, exact in shares.values()) if shares else 0.0
+    least = MIN_SHIFT * max(abs(seen - exact) for seen, exact in shares.values()) if shares else 0.0
     sides = []
-    for part, sign in ((order[:SHOWN], 1), (order[::-1][:SHOWN], -1)):
+    for part, sign in ((order[:MAX_SHIFTS], 1), (order[::-1][:MAX_SHIFTS], -1)):
         kept = [token for token in part if sign * (shares[token][0] - shares[token][1]) >= max(least, 1e-300)]
-        sides.append(tuple(Shift(token, text(token), *shares[token]) for token in kept))
+        sides.append(tuple(FrequencyShift(token, text(token), *shares[token]) for token in kept))
     return sides[0], sides[1]
 
 
-def _sides(gains: Sequence[Shift], loses: Sequence[Shift], reference: str) -> str:
+def _format_sides(gains: Sequence[FrequencyShift], loses: Sequence[FrequencyShift], reference: str) -> str:
     sides = []
     for name, shifts in (("comes too often", gains[:1]), ("too rarely", loses[:1])):
         sides += [f"\u201c{shift.text}\u201d {name} ({shift.seen:.3f}, {reference} {shift.exact:.3f})" for shift in shifts]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from specviz.audit.traps import Probe
+from specviz.audit.traps import ServerProbe
 from specviz.evidence.sample_files.two_files import FEWEST_DF
 from specviz.evidence.tests import CELLS, MARGIN, Plan
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import corrected, detectable_tv, draws_needed, pooled_draws
 
-TIMED = 4  # requests of a thread that are timed
-LEAST = 0.5  # seconds after which a probe may end
+TIMED_REQUESTS = 4  # requests of a thread that are timed
+MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class CollectionForecast:
     """What is to be expected of a number of samples.
 
     samples  of each file; files  that are collected
@@ -38,48 +38,58 @@ class Forecast:
         of_each = " of each" if self.files == 2 else ""
         sees = f"{self.samples:,} samples{of_each} detect a total variation of {self.sees:.2g} with power {POWER:.0%}"
         enough = "" if self.samples >= self.needed else f"; {self.tv:g} needs {self.needed:,}"
-        return f"{sees}{enough}. This server gives about {self.rate:.3g} samples per second: {span(self.seconds)}."
+        return f"{sees}{enough}. This server gives about {self.rate:.3g} samples per second: {format_duration(self.seconds)}."
 
 
-def needed(tv: float, length: int, two_files: bool) -> int:
+def count_needed_samples(tv: float, length: int, two_files: bool) -> int:
     """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError."""
     if two_files:
         return 2 * draws_needed(tv, FEWEST_DF, ALPHA / 2)
     return Plan.of(1, length, tv).needed
 
 
-def sees(samples: int, length: int, two_files: bool) -> float:
+def compute_detectable_tv(samples: int, length: int, two_files: bool) -> float:
     """Total variation that so many samples of each file detect, by the same tests as ``needed``."""
     if two_files:
         return detectable_tv(FEWEST_DF, pooled_draws(samples, samples), corrected(ALPHA, 2))
     return min(1.0, detectable_tv(CELLS[0] - 1, samples, Plan.of(1, length, 1.0).level) / MARGIN)
 
 
-def rate(probe: Probe, choices: int = 1) -> float:
+def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
     """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers, one where the rate
     is limited."""
     done, began = 0, time.monotonic()
-    rounds = TIMED if probe.endpoint.rate is None else 1
+    rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1
     while True:
         seeds = [probe.fresh_of(choices) for _ in range(rounds * probe.at_once)]
         done += sum(len(one.samples) for one in probe.many(probe.manner, seeds, choices))
-        if (spent := time.monotonic() - began) >= LEAST:
+        if (spent := time.monotonic() - began) >= MIN_PROBE_SECONDS:
             return done / spent
 
 
-def forecast(samples: int, missing: int, length: int, tv: float, files: int, two_files: bool, per_second: float) -> Forecast:
+def forecast_collection(
+    samples: int, missing: int, length: int, tv: float, files: int, two_files: bool, per_second: float
+) -> CollectionForecast:
     """missing: samples of all files together that are still to be collected."""
     ahead = missing / per_second
-    return Forecast(samples, files, tv, needed(tv, length, two_files), sees(samples, length, two_files), per_second, ahead)
+    return CollectionForecast(
+        samples,
+        files,
+        tv,
+        count_needed_samples(tv, length, two_files),
+        compute_detectable_tv(samples, length, two_files),
+        per_second,
+        ahead,
+    )
 
 
-def needed_in_words(tv: float, length: int, two_files: bool) -> str:
+def describe_needed_samples(tv: float, length: int, two_files: bool) -> str:
     """What is known before a server is asked anything."""
     each = " of each server" if two_files else ""
-    return f"A total variation of {tv:g} needs {needed(tv, length, two_files):,} samples{each} to be detected with power {POWER:.0%}."
+    return f"A total variation of {tv:g} needs {count_needed_samples(tv, length, two_files):,} samples{each} to be detected with power {POWER:.0%}."
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time that lies ahead, in words."""
     if seconds < 90:
         return f"about {max(seconds, 1.0):.0f} s"

@@ -14,14 +14,14 @@ from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 
-COMPARED = 20_000  # samples that are read
-FEWEST = 10  # samples that must share a prefix
-PREFIXES = 512  # most prefixes
-NUMBERS = 2**24  # most entries of the target's distributions: 128 MB, so a large vocabulary gets fewer prefixes
+MAX_SAMPLES = 20_000  # samples that are read
+MIN_SAMPLES_PER_PREFIX = 10  # samples that must share a prefix
+MAX_PREFIXES = 512  # most prefixes
+MAX_ENTRIES = 2**24  # most entries of the target's distributions: 128 MB, so a large vocabulary gets fewer prefixes
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PrefixTable:
     """G prefixes, sorted by length, and the E different tokens that the samples have after them.
 
     n         samples read, the first ones
@@ -71,31 +71,33 @@ class Reading:
         )
 
 
-def read(
+def build_prefix_table(
     target: LanguageModel,
     draft: LanguageModel,
     prompt: Sequence[int],
     samples: Samples,
     on_progress: ProgressCallback = ignore_progress,
-) -> Reading:
+) -> PrefixTable:
     """The prefixes that at least FEWEST of the first COMPARED samples share, the most frequent ones first. One pass of each model per group."""
-    tokens = samples.tokens[:COMPARED]
+    tokens = samples.tokens[:MAX_SAMPLES]
     kept: list[tuple[int, tuple[int, ...]]] = []
     for place in range(tokens.shape[1]):
         rows, which = distinct(tokens[tokens[:, place] != NONE][:, :place])
         often = np.bincount(which, minlength=len(rows))
-        kept += [(int(count), tuple(row)) for row, count in zip(rows.tolist(), often, strict=True) if count >= FEWEST]
-    most = max(1, min(PREFIXES, NUMBERS // target.vocabulary))
+        kept += [
+            (int(count), tuple(row)) for row, count in zip(rows.tolist(), often, strict=True) if count >= MIN_SAMPLES_PER_PREFIX
+        ]
+    most = max(1, min(MAX_PREFIXES, MAX_ENTRIES // target.vocabulary))
     kept = sorted(kept, key=lambda one: (-one[0], len(one[1]), one[1]))[:most]
     prefixes = tuple(sorted((prefix for _, prefix in kept), key=lambda prefix: (len(prefix), prefix))) or ((),)
     number = {prefix: index for index, prefix in enumerate(prefixes)}
-    edge, token, count = _edges(tokens, number)
+    edge, token, count = _list_edges(tokens, number)
     leads = {(*prefixes[g], int(x)): e for e, (g, x) in enumerate(zip(edge.tolist(), token.tolist(), strict=True))}
-    p = after(target, prompt, prefixes, scale_progress(on_progress, 0.0, 0.5))
-    q = after(draft, prompt, prefixes, scale_progress(on_progress, 0.5, 1.0))
+    p = compute_distributions(target, prompt, prefixes, scale_progress(on_progress, 0.0, 0.5))
+    q = compute_distributions(draft, prompt, prefixes, scale_progress(on_progress, 0.5, 1.0))
     shorter = prompt[:-1] if len(prompt) > 1 else prompt
-    before = tuple(after(model, shorter, ((),)) for model in (target, draft))
-    return Reading(
+    before = tuple(compute_distributions(model, shorter, ((),)) for model in (target, draft))
+    return PrefixTable(
         len(tokens),
         prefixes,
         np.array([number.get(prefix[:-1], -1) if prefix else -1 for prefix in prefixes]),
@@ -109,7 +111,7 @@ def read(
     )
 
 
-def _edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _list_edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Prefix, token and count of every continuation of the prefixes by one token."""
     found: list[tuple[int, int, int]] = []
     for place in range(max(map(len, number)) + 1):
@@ -122,7 +124,7 @@ def _edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple[np.n
     return edge, token, count
 
 
-def after(
+def compute_distributions(
     model: LanguageModel,
     prompt: Sequence[int],
     prefixes: Sequence[tuple[int, ...]],

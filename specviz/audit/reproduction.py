@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from specviz.audit.manner import Manner
-from specviz.audit.parting import Parting, Shift
-from specviz.audit.profiles import Profile
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.parting import FirstDifference, FrequencyShift
+from specviz.audit.profiles import ServerProfile
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import equal_draws_needed, rate_draws_needed, two_rates_draws_needed
 
@@ -27,7 +27,7 @@ for seed in range(1, n + 1):
 print(f"{{hits}} of {{reached}}: {{hits / max(1, reached):.3f}}, the model's own distribution says {exact:.3f}")
 """
 
-BETWEEN = """\
+TWO_SERVER_SCRIPT = """\
 import json, os, urllib.request
 from math import erfc, sqrt
 
@@ -48,11 +48,11 @@ m, per = sum(hits) / max(1, sum(reached)), sum(1 / max(1, count) for count in re
 apart = abs(hits[0] / max(1, reached[0]) - hits[1] / max(1, reached[1])) - per / 2
 print(f"one rate for both: p = {{erfc(max(0.0, apart) / sqrt(2 * m * (1 - m) * per or 1)):.2g}}, rejected below {level:g}")
 """
-SERVER = '    ("{address}", {headers},\n     lambda seed: {body},\n     lambda answer: {wrote}),'
+SERVER_LINE = '    ("{address}", {headers},\n     lambda seed: {body},\n     lambda answer: {wrote}),'
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReproducibleRequest:
     """How a program without this project asks a server for one sample.
 
     address  of the request
@@ -67,10 +67,12 @@ class Request:
     variable: str = ""
 
     @classmethod
-    def of(cls, address: str, profile: Profile, manner: Manner, ids: bool = True, variable: str = "") -> Request:
+    def of(
+        cls, address: str, profile: ServerProfile, manner: SamplingRequest, ids: bool = True, variable: str = ""
+    ) -> ReproducibleRequest:
         place = '["message"]["content"]' if manner.chat else '["text"]'
         wrote = profile.ids_in_python(manner) if ids else f'[answer["choices"][0]{place}]'
-        return cls(address, repr(profile.body(manner, _Seed())), wrote, variable)
+        return cls(address, repr(profile.body(manner, _SeedVariable())), wrote, variable)
 
     @property
     def headers(self) -> str:
@@ -79,7 +81,7 @@ class Request:
         return f'{{"Content-Type": "application/json"{key}}}'
 
 
-class _Seed(int):
+class _SeedVariable(int):
     """A seed that writes itself as a name."""
 
     def __repr__(self) -> str:
@@ -87,7 +89,7 @@ class _Seed(int):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TokenCounts:
     """How often a token came after the prefix, on the first server and on the second."""
 
     token: int
@@ -123,7 +125,7 @@ class Reproduction:
     samples: int
     script: str
     whole: bool = False
-    counts: tuple[Counted, ...] = ()
+    counts: tuple[TokenCounts, ...] = ()
     n: int | None = None
     m: int | None = None
 
@@ -143,11 +145,13 @@ class Reproduction:
         )
 
 
-def reproduction(parting: Parting, prompt: str, prompt_ids: Sequence[int], samples: int, request: Request) -> Reproduction:
+def plan_reproduction(
+    parting: FirstDifference, prompt: str, prompt_ids: Sequence[int], samples: int, request: ReproducibleRequest
+) -> Reproduction:
     """The token after the parting prefix that needs the fewest samples. samples: that were tested."""
-    shift = min((*parting.gains, *parting.loses), key=lambda one: (needed(one), one.token))
-    reaching = needed(shift)
-    total = asked_for(reaching, parting.n / samples)
+    shift = min((*parting.gains, *parting.loses), key=lambda one: (count_needed(one), one.token))
+    reaching = count_needed(shift)
+    total = count_samples_to_reach(reaching, parting.n / samples)
     script = SCRIPT.format(
         prefix=list(parting.prefix),
         token=repr(shift.text) if parting.whole else shift.token,
@@ -177,27 +181,27 @@ def reproduction(parting: Parting, prompt: str, prompt_ids: Sequence[int], sampl
     )
 
 
-def reproduction_of_two(
-    parting: Parting, prompt: str, samples: tuple[int, int], requests: tuple[Request, Request]
+def plan_reproduction_of_two(
+    parting: FirstDifference, prompt: str, samples: tuple[int, int], requests: tuple[ReproducibleRequest, ReproducibleRequest]
 ) -> Reproduction:
     """The same between two servers: both are asked in turn, with seeds of their own. samples: of each that were compared."""
     assert parting.m is not None, "a parting of two servers counts both"
-    shift = min((*parting.gains, *parting.loses), key=lambda one: (needed_of_each(one), one.token))
-    reaching = needed_of_each(shift)
-    total = asked_for(reaching, min(parting.n / samples[0], parting.m / samples[1]))
-    script = BETWEEN.format(
+    shift = min((*parting.gains, *parting.loses), key=lambda one: (count_needed_of_each(one), one.token))
+    reaching = count_needed_of_each(shift)
+    total = count_samples_to_reach(reaching, min(parting.n / samples[0], parting.m / samples[1]))
+    script = TWO_SERVER_SCRIPT.format(
         prefix=list(parting.prefix),
         token=repr(shift.text) if parting.whole else shift.token,
         samples=total,
         servers="\n".join(
-            SERVER.format(address=one.address, headers=one.headers, body=one.body, wrote=one.wrote) for one in requests
+            SERVER_LINE.format(address=one.address, headers=one.headers, body=one.body, wrote=one.wrote) for one in requests
         ),
         position=len(parting.prefix),
         after=len(parting.prefix) + 1,
         level=ALPHA,
     )
     counts = tuple(
-        Counted(one.token, one.text, round(one.seen * parting.n), round(one.exact * parting.m))
+        TokenCounts(one.token, one.text, round(one.seen * parting.n), round(one.exact * parting.m))
         for one in (*parting.gains, *parting.loses)
     )
     return Reproduction(
@@ -220,7 +224,7 @@ def reproduction_of_two(
     )
 
 
-def asked_for(reaching: int, share: float) -> int:
+def count_samples_to_reach(reaching: int, share: float) -> int:
     """Samples of which ``reaching`` have the prefix 99 times in 100. share: of samples that have it, above 0."""
     total = reaching
     while total * share - Z * sqrt(total * share * (1.0 - share)) < reaching:
@@ -228,11 +232,11 @@ def asked_for(reaching: int, share: float) -> int:
     return total
 
 
-def needed_of_each(shift: Shift) -> int:
+def count_needed_of_each(shift: FrequencyShift) -> int:
     """Fewest samples of each of two servers with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
     return two_rates_draws_needed(shift.exact, shift.seen)
 
 
-def needed(shift: Shift) -> int:
+def count_needed(shift: FrequencyShift) -> int:
     """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
     return equal_draws_needed(shift.seen) if shift.exact == 0.0 else rate_draws_needed(shift.exact, shift.seen)

@@ -32,21 +32,21 @@ from specviz.statistics.finding import plural
 from specviz.statistics.twosample import MOST, permutation_test
 
 MODE = "texts"
-EXPECTED = 5.0  # samples that a cell expects at least
-LIKELY = 0.25  # a sequence is looked for if it has this share of the least mass of a cell
-PRUNED = 1e-3  # other ways to write a text are followed down to this share of it
-WIDE = 4  # sequences kept at each length, for each cell
-BROKEN = "\ufffd"  # in place of bytes that are no character
-SURELY = 7.0  # expected broken texts of which one would have been seen, 999 times in 1,000
+MIN_EXPECTED = 5.0  # samples that a cell expects at least
+SEARCH_SHARE = 0.25  # a sequence is looked for if it has this share of the least mass of a cell
+PRUNED_SHARE = 1e-3  # other ways to write a text are followed down to this share of it
+BEAM_FACTOR = 4  # sequences kept at each length, for each cell
+REPLACEMENT_CHARACTER = "\ufffd"  # in place of bytes that are no character
+MIN_BROKEN = 7.0  # expected broken texts of which one would have been seen, 999 times in 1,000
 
 
-State = tuple[
+WritingState = tuple[
     int, int, bytes
 ]  # of a sequence that is to write a text: which text, how many of its bytes are written, half a character
 
 
 @dataclass(frozen=True, slots=True)
-class Likely:
+class LikelySequences:
     """Token sequences found along the target: ids -> probability, and the mass of those that end in half a character."""
 
     sequences: dict[tuple[int, ...], float]
@@ -73,7 +73,7 @@ class TextDistribution:
     held_back: bool
 
 
-class Tokens:
+class TokenBytes:
     """The bytes of every token; special tokens have none, as servers leave them out."""
 
     def __init__(self, pieces: Mapping[int, bytes], silent: Iterable[int]):
@@ -83,7 +83,7 @@ class Tokens:
         for token, raw in self.pieces.items():
             if raw:
                 self.writing[raw].append(token)
-                if (whole := whole_characters(raw)) is not None and whole != raw:
+                if (whole := strip_partial_character(raw)) is not None and whole != raw:
                     self.cut[whole].append(token)
         halves = [
             (raw, token) for token, raw in self.pieces.items() if 0 < len(raw) < 4 and all(byte & 0xC0 == 0x80 for byte in raw)
@@ -92,7 +92,7 @@ class Tokens:
         self.longest = max(map(len, self.writing), default=0)
 
     @classmethod
-    def of(cls, pair: LoadedPair) -> Tokens:
+    def of(cls, pair: LoadedPair) -> TokenBytes:
         raw = {token: bytes.fromhex(one) for token, one in pair.pieces(range(len(pair.tokenizer))).items()}
         return cls(raw, {*pair.tokenizer.all_special_ids, *pair.eos_token_ids})
 
@@ -102,11 +102,11 @@ class Tokens:
     def text(self, ids: Sequence[int], held_back: bool) -> str:
         """As a server writes it: half a character at the end is left out, or stands as U+FFFD."""
         raw = self.bytes_of(ids)
-        whole = whole_characters(raw)
+        whole = strip_partial_character(raw)
         return (whole if held_back and whole is not None else raw).decode("utf-8", "replace")
 
 
-def whole_characters(raw: bytes) -> bytes | None:
+def strip_partial_character(raw: bytes) -> bytes | None:
     """The bytes without half a character at their end; None if they are no UTF-8 elsewhere."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -115,15 +115,15 @@ def whole_characters(raw: bytes) -> bytes | None:
         return None
 
 
-def likely_sequences(
+def find_likely_sequences(
     target: LanguageModel,
     prompt: Sequence[int],
     length: int,
     least: float,
     most: int,
-    tokens: Tokens,
+    tokens: TokenBytes,
     eos_token_ids: frozenset[int],
-) -> Likely:
+) -> LikelySequences:
     """Sequences of ``length`` tokens, or fewer up to an end token, of probability ``least`` or more; at most ``most`` at each length."""
     open_: dict[tuple[int, ...], float] = {(): 1.0}
     closed: dict[tuple[int, ...], float] = {}
@@ -140,16 +140,18 @@ def likely_sequences(
         open_ = {ids: mass for ids, mass in grown.items() if ids not in ended}
         if not open_:
             break
-    return Likely(closed, sum(mass for ids, mass in closed.items() if whole_characters(raw := tokens.bytes_of(ids)) != raw))
+    return LikelySequences(
+        closed, sum(mass for ids, mass in closed.items() if strip_partial_character(raw := tokens.bytes_of(ids)) != raw)
+    )
 
 
-def text_distribution(
+def compute_text_distribution(
     target: LanguageModel,
     prompt: Sequence[int],
     length: int,
     least: float,
     cells: int,
-    tokens: Tokens,
+    tokens: TokenBytes,
     eos_token_ids: frozenset[int],
     held_back: Callable[[float], bool] = lambda broken: False,
 ) -> TextDistribution:
@@ -159,24 +161,24 @@ def text_distribution(
 
     Raises EvidenceError where no text is as likely as that.
     """
-    likely = likely_sequences(target, prompt, length, LIKELY * least, WIDE * cells, tokens, eos_token_ids)
+    likely = find_likely_sequences(target, prompt, length, SEARCH_SHARE * least, BEAM_FACTOR * cells, tokens, eos_token_ids)
     hidden = held_back(likely.broken)
     found: dict[str, float] = defaultdict(float)
     best: dict[str, tuple[int, ...]] = {}
     for ids, mass in sorted(likely.sequences.items(), key=lambda one: (-one[1], one[0])):
         text = tokens.text(ids, hidden)
-        if BROKEN not in text:
+        if REPLACEMENT_CHARACTER not in text:
             found[text] += mass
             best.setdefault(text, ids)
-    wanted = sorted((text for text, mass in found.items() if mass >= LIKELY * least), key=lambda text: (-found[text], text))
-    masses, left_out = every_way(target, prompt, length, wanted, PRUNED * least, tokens, eos_token_ids, hidden)
+    wanted = sorted((text for text, mass in found.items() if mass >= SEARCH_SHARE * least), key=lambda text: (-found[text], text))
+    masses, left_out = sum_over_tokenizations(target, prompt, length, wanted, PRUNED_SHARE * least, tokens, eos_token_ids, hidden)
     kept = sorted((text for text in wanted if masses[text] >= least), key=lambda text: (-masses[text], text))[:cells]
     if not kept:
         raise EvidenceError(
             f"No text of {plural(length, 'token')} has a probability of {least:.2g}: collect more samples, or shorter ones."
         )
     others = {text: masses[text] - likely.sequences[best[text]] for text in kept}
-    several = sum(other > PRUNED * least for other in others.values())
+    several = sum(other > PRUNED_SHARE * least for other in others.values())
     return TextDistribution(
         {text: masses[text] for text in kept},
         {text: best[text] for text in kept},
@@ -188,31 +190,31 @@ def text_distribution(
     )
 
 
-def every_way(
+def sum_over_tokenizations(
     target: LanguageModel,
     prompt: Sequence[int],
     length: int,
     texts: Sequence[str],
     least: float,
-    tokens: Tokens,
+    tokens: TokenBytes,
     eos_token_ids: frozenset[int],
     held_back: bool,
 ) -> tuple[dict[str, float], float]:
     """text -> probability of all token sequences that write it, and the mass of beginnings below ``least``, which are not followed."""
     goals, result, left_out = [text.encode() for text in texts], dict.fromkeys(texts, 0.0), 0.0
     ends = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
-    open_: dict[tuple[int, ...], tuple[float, list[State]]] = {(): (1.0, [(goal, 0, b"") for goal in range(len(goals))])}
+    open_: dict[tuple[int, ...], tuple[float, list[WritingState]]] = {(): (1.0, [(goal, 0, b"") for goal in range(len(goals))])}
     for place in range(length):
-        grown: dict[tuple[int, ...], tuple[float, list[State]]] = {}
+        grown: dict[tuple[int, ...], tuple[float, list[WritingState]]] = {}
         paths, last = sorted(open_), place == length - 1
         for where, probs in distributions_after(target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
             for path, row in zip(paths[where], probs, strict=True):
                 mass, here = open_[path]
-                fresh: dict[int, list[State]] = defaultdict(list)
+                fresh: dict[int, list[WritingState]] = defaultdict(list)
                 for goal, begun, half in here:
                     if begun == len(goals[goal]):
                         result[texts[goal]] += mass * float(row[ends].sum())
-                    for token, more, cut in steps(tokens, goals[goal][begun:], half, held_back):
+                    for token, more, cut in iterate_next_tokens(tokens, goals[goal][begun:], half, held_back):
                         if not last:
                             fresh[token].append((goal, begun + more, cut))
                         elif begun + more == len(goals[goal]):
@@ -228,13 +230,13 @@ def every_way(
     return result, left_out
 
 
-def steps(tokens: Tokens, rest: bytes, half: bytes, held_back: bool) -> Iterator[tuple[int, int, bytes]]:
+def iterate_next_tokens(tokens: TokenBytes, rest: bytes, half: bytes, held_back: bool) -> Iterator[tuple[int, int, bytes]]:
     """Tokens that may come next where ``rest`` is still to be written: id, how many bytes of it are written, and the half character then open.
 
     half  the half character that is open; after it only more of its own bytes
     """
     if half:
-        yield from ((token, 0, half + raw) for raw, token in tokens.halves if whole_characters(half + raw) == b"")
+        yield from ((token, 0, half + raw) for raw, token in tokens.halves if strip_partial_character(half + raw) == b"")
         return
     for size in range(1, min(tokens.longest, len(rest)) + 1):
         yield from ((token, size, b"") for token in tokens.writing.get(rest[:size], ()))
@@ -245,7 +247,7 @@ def steps(tokens: Tokens, rest: bytes, half: bytes, held_back: bool) -> Iterator
 # The test ----------------------------------------------------------------------------------------------------------------------
 
 
-def against_texts(
+def run_text_tests(
     file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, on_progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
@@ -264,20 +266,20 @@ def against_texts(
         )
     texts = [str(text) for text in file.samples]
     said = refuse_repeats(file)
-    ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], Tokens.of(pair)
+    ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], TokenBytes.of(pair)
     plan = make_plan(len(texts), settings.max_new_tokens)
-    distribution = text_distribution(
+    distribution = compute_text_distribution(
         target,
         ids,
         settings.max_new_tokens,
-        EXPECTED / plan.n,
+        MIN_EXPECTED / plan.n,
         (plan.cells or CELLS[0]) - 1,
         tokens,
         pair.eos_token_ids,
-        lambda broken: leaves_half_out(texts, broken),
+        lambda broken: omits_partial_character(texts, broken),
     )
     on_progress(0.6)
-    partition, counts = cells_of(distribution, Counter(texts), plan, settings.max_new_tokens)
+    partition, counts = count_cells(distribution, Counter(texts), plan, settings.max_new_tokens)
     reference = decoders.reference(pair, settings, ids, on_progress=scale_progress(on_progress, 0.6, 0.7))
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
@@ -291,24 +293,24 @@ def against_texts(
         on_progress=scale_progress(on_progress, 0.7, 1.0),
     )
     found = judged(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
-    about = described(distribution, partition, counts)
+    about = describe_texts(distribution, partition, counts)
     return report(
         file.name, [found], pair, settings, files=[file.describe()], said=" ".join(filter(None, (said, about["sentence"])))
     ), about
 
 
-def leaves_half_out(texts: Sequence[str], broken: float) -> bool:
+def omits_partial_character(texts: Sequence[str], broken: float) -> bool:
     """Whether a server leaves out half a character at the end: none is seen in its texts, though their probability is ``broken``."""
-    return broken * len(texts) >= SURELY and not any(BROKEN in text for text in texts)
+    return broken * len(texts) >= MIN_BROKEN and not any(REPLACEMENT_CHARACTER in text for text in texts)
 
 
-def cells_of(distribution: TextDistribution, seen: Counter[str], plan: Plan, length: int) -> tuple[Partition, np.ndarray]:
+def count_cells(distribution: TextDistribution, seen: Counter[str], plan: Plan, length: int) -> tuple[Partition, np.ndarray]:
     """A cell for each likely text, named by its likeliest tokens, and one for all others; with how many samples lie in each.
 
     The lightest texts join the others until these expect EXPECTED samples too.
     """
     texts = list(distribution.masses)
-    while len(texts) > 1 and 1e-9 < (1.0 - sum(distribution.masses[text] for text in texts)) * plan.n < EXPECTED:
+    while len(texts) > 1 and 1e-9 < (1.0 - sum(distribution.masses[text] for text in texts)) * plan.n < MIN_EXPECTED:
         texts.pop()
     texts.sort(key=lambda text: distribution.names[text])
     masses = [distribution.masses[text] for text in texts]
@@ -321,7 +323,7 @@ def cells_of(distribution: TextDistribution, seen: Counter[str], plan: Plan, len
     return partition, np.array([sum(seen.values()) - sum(own), *own], dtype=np.int64)
 
 
-def described(distribution: TextDistribution, partition: Partition, counts: np.ndarray) -> dict[str, Any]:
+def describe_texts(distribution: TextDistribution, partition: Partition, counts: np.ndarray) -> dict[str, Any]:
     """What stands in a report of texts, with a sentence."""
     n, pooled = int(counts.sum()), float(partition.masses[0])
     whole = "left out" if distribution.held_back else "shown as U+FFFD"

@@ -14,28 +14,28 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Profile, Sampled
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.profiles import SampledText, ServerAnswer, ServerProfile
 from specviz.errors import EndpointError
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import plural
 
 PENALTIES = ("repeat_penalty", "repetition_penalty", "presence_penalty", "frequency_penalty")
-LOOPING = 48  # tokens of a greedy text in which a penalty shows
-LONG = 16  # tokens of a continuation that is compared with another
-REPEATS = 8  # continuations that should differ
+PENALTY_TOKENS = 48  # tokens of a greedy text in which a penalty shows
+HOT_TOKENS = 16  # tokens of a continuation that is compared with another
+HOT_REQUESTS = 8  # continuations that should differ
 HOT_DRAWS = 300  # single tokens at the highest temperature
-REACHED = 400  # fewer tokens than this are a filter's: no vocabulary is as small
-PATIENT = 32  # tokens after which every drafting method has drafted
-SHORT = 8  # requests that show whether a length is enough to draft
-HALF = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
-SAME = 0.02  # difference of log probabilities that rounding explains
-FEW_TOKENS = 100  # more different ones in 300 draws are not left by any filter that servers have by default
-FLAT = 50.0  # temperature from which tokens are so alike that their number can be estimated
+MIN_REACHABLE = 400  # fewer tokens than this are a filter's: no vocabulary is as small
+DRAFTING_TOKENS = 32  # tokens after which every drafting method has drafted
+DRAFTING_REQUESTS = 8  # requests that show whether a length is enough to draft
+MIN_SHARE = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
+LOGPROB_TOLERANCE = 0.02  # difference of log probabilities that rounding explains
+FILTERED_TOKENS = 100  # more different ones in 300 draws are not left by any filter that servers have by default
+FLAT_TEMPERATURE = 50.0  # temperature from which tokens are so alike that their number can be estimated
 
 
 @dataclass(frozen=True, slots=True)
-class Trap:
+class PreflightCheck:
     """One thing that was looked for.
 
     name      short, the same for every server
@@ -51,7 +51,7 @@ class Trap:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class PreflightResult:
     """All traps, and what follows for the samples.
 
     at_once   requests at a time: 1 where seeds are mixed
@@ -59,17 +59,17 @@ class Probed:
     drafted   draft tokens during the probes; None where the server does not show them
     """
 
-    traps: tuple[Trap, ...]
+    traps: tuple[PreflightCheck, ...]
     at_once: int
     choices: int
     drafted: int | None
 
     @property
-    def stopping(self) -> list[Trap]:
+    def stopping(self) -> list[PreflightCheck]:
         return [trap for trap in self.traps if trap.stops]
 
 
-class Probe:
+class ServerProbe:
     """Asks one server for continuations, each with a seed that no other request of the probes has.
 
     at_once     most requests at a time
@@ -81,8 +81,8 @@ class Probe:
     def __init__(
         self,
         endpoint: Endpoint,
-        profile: Profile,
-        manner: Manner,
+        profile: ServerProfile,
+        manner: SamplingRequest,
         at_once: int,
         seeds: int,
         known: tuple[int, ...] | None = None,
@@ -93,19 +93,19 @@ class Probe:
         self.known, self.vocabulary = known, vocabulary
         self.drafted, self.choices = 0, 1
         self.tick: Callable[[], None] = lambda: None
-        self.hot = manner.hot(profile.hottest, LONG)
+        self.hot = manner.hot(profile.hottest, HOT_TOKENS)
 
     def fresh(self) -> int:
         self.seeds += 1
         return self.seeds
 
-    def one(self, manner: Manner, seed: int | None, choices: int = 1) -> Answered:
+    def one(self, manner: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
         path, body = self.profile.path(manner, choices), self.profile.body(manner, seed, choices)
         found = self.profile.read(self.endpoint.ask(path, body))
         self.drafted += found.drafted or 0
         return found
 
-    def many(self, manner: Manner, seeds: Sequence[int | None], choices: int = 1) -> list[Answered]:
+    def many(self, manner: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
         """Answers in the order of the seeds, as many at a time as samples will be. ``tick`` is called after each; what it raises ends it."""
         pool, found = ThreadPoolExecutor(self.at_once), []
         try:
@@ -121,53 +121,53 @@ class Probe:
         self.seeds += choices
         return self.seeds - choices + 1
 
-    def texts(self, manner: Manner, seeds: Sequence[int | None]) -> list[Any]:
-        return [said(answer.samples[0]) for answer in self.many(manner, seeds)]
+    def texts(self, manner: SamplingRequest, seeds: Sequence[int | None]) -> list[Any]:
+        return [get_content(answer.samples[0]) for answer in self.many(manner, seeds)]
 
 
-def said(sample: Sampled) -> tuple[int, ...] | str:
+def get_content(sample: SampledText) -> tuple[int, ...] | str:
     """What a sample is compared by: its ids, else its text."""
     return sample.text if sample.tokens is None else sample.tokens
 
 
-def probed(probe: Probe, on_progress: ProgressCallback = ignore_progress) -> Probed:
+def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_progress) -> PreflightResult:
     """Look for every trap. Raises EndpointError where the server does not answer; SpecvizError as ``on_progress`` raises."""
-    found: list[Trap] = []
+    found: list[PreflightCheck] = []
     looks = (
-        prompt_read,
-        temperature,
-        filters,
-        penalties,
-        seeds_repeat,
-        unseeded,
-        choices_of_one,
-        one_seed_for_a_list,
-        long_enough,
-        log_probabilities,
+        check_prompt,
+        check_temperature,
+        check_filters,
+        check_penalties,
+        check_seeds,
+        check_default_seed,
+        check_choices,
+        check_prompt_list,
+        check_length,
+        check_log_probabilities,
     )
     at_once = probe.at_once
     for number, look in enumerate(looks):
         probe.tick = partial(on_progress, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
         probe.tick()
         found.append(look(probe))
-        if found[-1].stops and look is temperature:  # nothing that follows would mean anything
+        if found[-1].stops and look is check_temperature:  # nothing that follows would mean anything
             break
     else:
         probe.tick = partial(on_progress, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
         probe.tick()
-        together = seeds_together(probe, honored=found[looks.index(seeds_repeat)].state == "safe")
+        together = check_concurrent_seeds(probe, are_seeds_honored=found[looks.index(check_seeds)].state == "safe")
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once
     on_progress(1.0, "")
     visible = bool(probe.profile.seen_by)
-    return Probed(tuple(found), at_once, probe.choices, probe.drafted if visible else None)
+    return PreflightResult(tuple(found), at_once, probe.choices, probe.drafted if visible else None)
 
 
-def prompt_read(probe: Probe) -> Trap:
+def check_prompt(probe: ServerProbe) -> PreflightCheck:
     """Whether the server reads the tokens that the local tokenizer makes of the text."""
     name, answer = "a prompt that is read differently", probe.one(replace(probe.hot, max_tokens=1), probe.fresh())
     if probe.known is None:
-        return Trap(
+        return PreflightCheck(
             name,
             "unknown",
             f"The server read {plural(answer.prompt_tokens, 'token')} of the prompt; no local tokenizer says which they should be."
@@ -176,34 +176,38 @@ def prompt_read(probe: Probe) -> Trap:
         )
     if (ids := answer.prompt_ids or probe.profile.prompt_ids(probe.endpoint, probe.manner)) is not None:
         if ids == probe.known:
-            return Trap(
+            return PreflightCheck(
                 name, "safe", f"The server read the same {plural(len(probe.known), 'token')} of the prompt as the local model."
             )
         sentence = f"The server read the tokens {list(ids[:8])}, the local tokenizer makes {list(probe.known[:8])}"
-        return Trap(name, "caught", f"{sentence}: another chat template or another start token.", True)
+        return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
     if answer.prompt_tokens is None:
-        return Trap(name, "unknown", "The server does not say how many tokens it read.")
+        return PreflightCheck(name, "unknown", "The server does not say how many tokens it read.")
     if answer.prompt_tokens == len(probe.known):
-        return Trap(name, "safe", f"The server read {plural(answer.prompt_tokens, 'token')}, as many as the local model.")
+        return PreflightCheck(
+            name, "safe", f"The server read {plural(answer.prompt_tokens, 'token')}, as many as the local model."
+        )
     sentence = f"The server read {plural(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.known)}"
-    return Trap(name, "caught", f"{sentence}: another chat template or another start token.", True)
+    return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
 
 
-def temperature(probe: Probe) -> Trap:
+def check_temperature(probe: ServerProbe) -> PreflightCheck:
     """Greedy whatever the temperature, or one answer for all."""
     name, hot = "greedy at every temperature", probe.profile.hottest
-    texts = probe.texts(probe.hot, [probe.fresh() for _ in range(REPEATS)])
+    texts = probe.texts(probe.hot, [probe.fresh() for _ in range(HOT_REQUESTS)])
     if len(set(texts)) > 1:
-        return Trap(name, "safe", f"{plural(len(set(texts)), 'text')} in {REPEATS} at temperature {hot:g}.")
+        return PreflightCheck(name, "safe", f"{plural(len(set(texts)), 'text')} in {HOT_REQUESTS} at temperature {hot:g}.")
     cold = probe.texts(replace(probe.hot, temperature=0.0), [probe.fresh()])[0]
     if cold == texts[0]:
-        sentence = f"At temperature {hot:g} all {REPEATS} texts are the greedy one: the server does not sample."
+        sentence = f"At temperature {hot:g} all {HOT_REQUESTS} texts are the greedy one: the server does not sample."
     else:
-        sentence = f"{REPEATS} requests with different seeds gave one text: the server uses one seed, or answers from a cache."
-    return Trap(name, "caught", sentence, True)
+        sentence = (
+            f"{HOT_REQUESTS} requests with different seeds gave one text: the server uses one seed, or answers from a cache."
+        )
+    return PreflightCheck(name, "caught", sentence, True)
 
 
-def filters(probe: Probe) -> Trap:
+def check_filters(probe: ServerProbe) -> PreflightCheck:
     """How many tokens can be reached at all (Chao 1984: from those seen once and those seen twice)."""
     name, hot = "filters that nobody asked for", probe.profile.hottest
     tokens = probe.texts(replace(probe.hot, max_tokens=1), [probe.fresh() for _ in range(HOT_DRAWS)])
@@ -211,167 +215,173 @@ def filters(probe: Probe) -> Trap:
     distinct, once, twice = len(set(tokens)), times[1], times[2]
     reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
     sentence = f"{HOT_DRAWS} draws of one token at temperature {hot:g} gave {distinct} different ones"
-    if hot < FLAT:  # the model's own distribution may be this narrow
-        if distinct > FEW_TOKENS:
-            return Trap(name, "safe", f"{sentence}, so no top-k below {distinct} is in force. A mild top-p would not show here.")
-        return Trap(
+    if hot < FLAT_TEMPERATURE:  # the model's own distribution may be this narrow
+        if distinct > FILTERED_TOKENS:
+            return PreflightCheck(
+                name, "safe", f"{sentence}, so no top-k below {distinct} is in force. A mild top-p would not show here."
+            )
+        return PreflightCheck(
             name, "unknown", f"{sentence}: filters may be on. This server takes no temperature at which that would be certain."
         )
-    if reachable >= min(REACHED, HALF * (probe.vocabulary or REACHED / HALF)):
-        return Trap(name, "safe", f"{sentence}, as many as without filters.")
+    if reachable >= min(MIN_REACHABLE, MIN_SHARE * (probe.vocabulary or MIN_REACHABLE / MIN_SHARE)):
+        return PreflightCheck(name, "safe", f"{sentence}, as many as without filters.")
     about = f"{distinct}" if once <= 1 else f"about {reachable:.0f}"
-    return Trap(name, "caught", f"The filters are on: {about} tokens are reachable ({sentence}).", True)
+    return PreflightCheck(name, "caught", f"The filters are on: {about} tokens are reachable ({sentence}).", True)
 
 
-def penalties(probe: Probe) -> Trap:
+def check_penalties(probe: ServerProbe) -> PreflightCheck:
     """A penalty on tokens that were there before: greedy texts with the penalties as they are sent, left out, and named off."""
-    name, cold = "penalties that nobody asked for", replace(probe.manner.hot(0.0, LOOPING))
+    name, cold = "penalties that nobody asked for", replace(probe.manner.hot(0.0, PENALTY_TOKENS))
 
-    def text(profile: Profile, **extra: float) -> Any:
+    def text(profile: ServerProfile, **extra: float) -> Any:
         asked = replace(cold, extra=dict(cold.extra) | extra)
         found = profile.read(probe.endpoint.ask(profile.path(asked), profile.body(asked, probe.fresh())))
-        return said(found.samples[0])
+        return get_content(found.samples[0])
 
     usual = text(probe.profile)
     if usual != text(probe.profile):
-        return Trap(name, "unknown", "Greedy texts differ from one request to the next, so a penalty would not show.")
+        return PreflightCheck(name, "unknown", "Greedy texts differ from one request to the next, so a penalty would not show.")
     try:
         off = text(probe.profile, repeat_penalty=1.0, repetition_penalty=1.0)
     except EndpointError:
         off = usual  # the server refuses the fields, so it has none of them
     if usual != off:
         sentence = "Tokens that were there before are penalized. Fields that switch this off are given with --body, such as "
-        return Trap(name, "caught", sentence + "'{\"repeat_penalty\": 1.0}'.", True)
+        return PreflightCheck(name, "caught", sentence + "'{\"repeat_penalty\": 1.0}'.", True)
     try:
         default = text(type(probe.profile)(probe.profile.without | set(PENALTIES)))
     except EndpointError:
         default = usual
     if usual != default:
-        return Trap(
+        return PreflightCheck(
             name, "caught", "Unless it is told otherwise, the server penalizes tokens that were there before. Here it is told."
         )
-    return Trap(name, "safe", "A greedy text is the same whether penalties are named off or not named.")
+    return PreflightCheck(name, "safe", "A greedy text is the same whether penalties are named off or not named.")
 
 
-def seeds_repeat(probe: Probe) -> Trap:
+def check_seeds(probe: ServerProbe) -> PreflightCheck:
     """Whether a seed fixes a text. It need not: it only makes samples repeatable."""
     name, seeds = "seeds that are ignored", [probe.fresh() for _ in range(3)]
     first, second = [probe.one(probe.hot, seed) for seed in seeds], [probe.one(probe.hot, seed) for seed in seeds]
-    same = sum(said(one.samples[0]) == said(other.samples[0]) for one, other in zip(first, second, strict=True))
+    same = sum(get_content(one.samples[0]) == get_content(other.samples[0]) for one, other in zip(first, second, strict=True))
     if same == len(seeds):
-        return Trap(name, "safe", f"{same} of {len(seeds)} seeds gave the same text twice.")
-    return Trap(name, "caught", f"{same} of {len(seeds)} seeds gave the same text twice: samples cannot be drawn again.")
+        return PreflightCheck(name, "safe", f"{same} of {len(seeds)} seeds gave the same text twice.")
+    return PreflightCheck(
+        name, "caught", f"{same} of {len(seeds)} seeds gave the same text twice: samples cannot be drawn again."
+    )
 
 
-def seeds_together(probe: Probe, honored: bool) -> Trap:
+def check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> PreflightCheck:
     """Whether a seed fixes a text also while others are answered. Where it does not, requests share one generator."""
     name = "seeds that are mixed at the same time"
     if probe.at_once == 1:
-        return Trap(name, "safe", "Requests are sent one by one.")
-    if not honored:
-        return Trap(name, "unknown", "Seeds are ignored, so this cannot be seen.")
-    seeds = [probe.fresh() for _ in range(REPEATS)]
-    lone = [said(probe.one(probe.hot, seed).samples[0]) for seed in seeds]
+        return PreflightCheck(name, "safe", "Requests are sent one by one.")
+    if not are_seeds_honored:
+        return PreflightCheck(name, "unknown", "Seeds are ignored, so this cannot be seen.")
+    seeds = [probe.fresh() for _ in range(HOT_REQUESTS)]
+    lone = [get_content(probe.one(probe.hot, seed).samples[0]) for seed in seeds]
     together = probe.texts(probe.hot, [*seeds, *seeds])
     same = sum(one == other for one, other in zip([*lone, *lone], together, strict=True))
-    if same >= HALF * len(together):
-        return Trap(name, "safe", f"{same} of {len(together)} texts are the same alone and {probe.at_once} at a time.")
+    if same >= MIN_SHARE * len(together):
+        return PreflightCheck(name, "safe", f"{same} of {len(together)} texts are the same alone and {probe.at_once} at a time.")
     sentence = (
         f"Only {same} of {len(together)} texts are the same alone and {probe.at_once} at a time: requests share one generator"
     )
-    return Trap(name, "caught", f"{sentence}, so they are sent one by one.")
+    return PreflightCheck(name, "caught", f"{sentence}, so they are sent one by one.")
 
 
-def unseeded(probe: Probe) -> Trap:
+def check_default_seed(probe: ServerProbe) -> PreflightCheck:
     """A fixed default seed, and a cache of answers. Our requests all have seeds of their own; those of others may not."""
-    name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot, max_tokens=LONG - 1)
+    name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot, max_tokens=HOT_TOKENS - 1)
     rounds = []
     for _ in range(2):  # some servers draw on from the last seed that anybody named
         probe.one(probe.hot, probe.seeds)
-        rounds.append([said(probe.one(probe.hot, None).samples[0]) for _ in range(2)])
+        rounds.append([get_content(probe.one(probe.hot, None).samples[0]) for _ in range(2)])
     if rounds[0][0] == rounds[0][1]:
-        other = said(probe.one(shorter, None).samples[0])
+        other = get_content(probe.one(shorter, None).samples[0])
         if rounds[0][0][: len(other)] == other:
-            return Trap(
+            return PreflightCheck(
                 name,
                 "caught",
                 "Requests without a seed all give the same text: the default seed is fixed. Every request here has its own.",
             )
-        return Trap(
+        return PreflightCheck(
             name,
             "caught",
             "Equal requests get equal answers: a cache of answers. Every request here has its own seed, so no two are equal.",
         )
     if rounds[0] == rounds[1]:
         sentence = "After a request with a seed, those without one repeat the same series. Every request here has its own seed."
-        return Trap(name, "caught", sentence)
-    return Trap(name, "safe", "Requests without a seed give different texts.")
+        return PreflightCheck(name, "caught", sentence)
+    return PreflightCheck(name, "safe", "Requests without a seed give different texts.")
 
 
-def choices_of_one(probe: Probe) -> Trap:
+def check_choices(probe: ServerProbe) -> PreflightCheck:
     """How several samples of one request are seeded."""
     name = "n samples with seeds s, s + 1, ..."
     if probe.profile.choices < 2:
-        return Trap(name, "safe", "One sample is asked for at a time.")
+        return PreflightCheck(name, "safe", "One sample is asked for at a time.")
     seed = probe.fresh()
     probe.fresh()
     try:
-        both = [said(one) for one in probe.one(probe.hot, seed, 2).samples]
+        both = [get_content(one) for one in probe.one(probe.hot, seed, 2).samples]
     except EndpointError as error:
-        return Trap(name, "unknown", f"Two samples in one request are refused ({str(error)[:120]}).")
+        return PreflightCheck(name, "unknown", f"Two samples in one request are refused ({str(error)[:120]}).")
     if len(both) < 2:
-        return Trap(name, "caught", "n = 2 gave one sample: n is ignored. Samples are counted as they come.")
+        return PreflightCheck(name, "caught", "n = 2 gave one sample: n is ignored. Samples are counted as they come.")
     if both[0] == both[1]:
-        return Trap(name, "caught", "The two samples of one request are equal. One sample is asked for at a time.")
+        return PreflightCheck(name, "caught", "The two samples of one request are equal. One sample is asked for at a time.")
     probe.choices = probe.profile.choices
-    if both[1] == said(probe.one(probe.hot, seed + 1).samples[0]):
-        return Trap(
+    if both[1] == get_content(probe.one(probe.hot, seed + 1).samples[0]):
+        return PreflightCheck(
             name, "caught", "Sample i of a request has the seed s + i. Seeds of different requests are at least n apart here."
         )
-    return Trap(name, "safe", "The samples of one request are different, and not those of the next seed.")
+    return PreflightCheck(name, "safe", "The samples of one request are different, and not those of the next seed.")
 
 
-def one_seed_for_a_list(probe: Probe) -> Trap:
+def check_prompt_list(probe: ServerProbe) -> PreflightCheck:
     """Whether equal prompts in one request get equal texts."""
     name = "one seed for a list of prompts"
     if probe.manner.chat:
-        return Trap(name, "safe", "A chat is asked with one list of messages.")
-    plain = Profile(probe.profile.without)
+        return PreflightCheck(name, "safe", "A chat is asked with one list of messages.")
+    plain = ServerProfile(probe.profile.without)
     body = plain.body(probe.hot, probe.fresh()) | {"prompt": [probe.manner.prompt] * 2}
     for name_of_field in ("presence_penalty", "frequency_penalty"):
         body.pop(name_of_field, None)
     try:
-        texts = [said(one) for one in plain.read(probe.endpoint.ask("/completions", body, 1)).samples]
+        texts = [get_content(one) for one in plain.read(probe.endpoint.ask("/completions", body, 1)).samples]
     except EndpointError:
-        return Trap(name, "safe", "The server does not take a list of prompts.")
+        return PreflightCheck(name, "safe", "The server does not take a list of prompts.")
     if len(texts) == 2 and texts[0] == texts[1]:
-        return Trap(name, "caught", "Two equal prompts in one request give the same text. No lists are sent here.")
-    return Trap(name, "safe", "Two equal prompts in one request give different texts.")
+        return PreflightCheck(name, "caught", "Two equal prompts in one request give the same text. No lists are sent here.")
+    return PreflightCheck(name, "safe", "Two equal prompts in one request give different texts.")
 
 
-def long_enough(probe: Probe) -> Trap:
+def check_length(probe: ServerProbe) -> PreflightCheck:
     """Whether the server drafts in samples of this length, where it shows drafting at all."""
     name, profile = "requests too short to draft", probe.profile
     if not profile.seen_by:
-        return Trap(name, "unknown", "This server does not show whether it drafts.")
-    short = drafts(probe, [probe.fresh() for _ in range(SHORT)], probe.manner)
+        return PreflightCheck(name, "unknown", "This server does not show whether it drafts.")
+    short = count_drafted(probe, [probe.fresh() for _ in range(DRAFTING_REQUESTS)], probe.manner)
     if short is None:
-        return Trap(
+        return PreflightCheck(
             name, "unknown", f"{profile.seen_by[0].upper()}{profile.seen_by[1:]} could not be read, so drafting is not seen."
         )
     if short:
-        return Trap(name, "safe", f"{plural(short, 'token')} drafted in {SHORT} requests of {probe.manner.max_tokens}.")
-    if long := drafts(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=PATIENT)):
-        sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {PATIENT}"
-        return Trap(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
-    return Trap(
+        return PreflightCheck(
+            name, "safe", f"{plural(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.manner.max_tokens}."
+        )
+    if long := count_drafted(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=DRAFTING_TOKENS)):
+        sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
+        return PreflightCheck(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
+    return PreflightCheck(
         name,
         "unknown",
-        f"Speculation was not seen at work: nothing is drafted in requests of {probe.manner.max_tokens} or {PATIENT} tokens.",
+        f"Speculation was not seen at work: nothing is drafted in requests of {probe.manner.max_tokens} or {DRAFTING_TOKENS} tokens.",
     )
 
 
-def drafts(probe: Probe, seeds: Iterable[int], manner: Manner) -> int | None:
+def count_drafted(probe: ServerProbe, seeds: Iterable[int], manner: SamplingRequest) -> int | None:
     """Tokens drafted while these requests were answered; None where it cannot be seen."""
     before = probe.profile.counters(probe.endpoint)
     answers = probe.many(manner, list(seeds))
@@ -383,7 +393,7 @@ def drafts(probe: Probe, seeds: Iterable[int], manner: Manner) -> int | None:
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def log_probabilities(probe: Probe) -> Trap:
+def check_log_probabilities(probe: ServerProbe) -> PreflightCheck:
     """Which log probabilities the server tells. Nothing here uses them: samples are counted."""
     name = "log probabilities of another distribution"
     asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
@@ -391,26 +401,30 @@ def log_probabilities(probe: Probe) -> Trap:
     tops: list[float | None] = []
     for hot in (1.0, 2.0):
         manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
-        plain = Profile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
+        plain = ServerProfile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
         try:
-            values, top = _told(probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1))
+            values, top = _parse_log_probabilities(probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1))
         except EndpointError:
             values, top = [], None
         zeros, tokens, tops = zeros + values.count(0.0), tokens + len(values), [*tops, top]
     if not tokens:
-        return Trap(name, "unknown", "The server tells no log probabilities. None are needed.")
+        return PreflightCheck(name, "unknown", "The server tells no log probabilities. None are needed.")
     if zeros:
         sentence = f"{zeros} of {tokens} log probabilities are 0, as after a verifying pass that computes none."
-        return Trap(name, "caught", f"{sentence} None are used here.")
+        return PreflightCheck(name, "caught", f"{sentence} None are used here.")
     low, high = tops
     if low is None or high is None:
-        return Trap(name, "unknown", "The server tells the log probability of the drawn token alone. None are used here.")
-    if abs(low - high) < SAME:
-        return Trap(name, "caught", "Log probabilities are the model's own, before the temperature. None are used here.")
-    return Trap(name, "safe", "Log probabilities follow the temperature. None are used here.")
+        return PreflightCheck(
+            name, "unknown", "The server tells the log probability of the drawn token alone. None are used here."
+        )
+    if abs(low - high) < LOGPROB_TOLERANCE:
+        return PreflightCheck(
+            name, "caught", "Log probabilities are the model's own, before the temperature. None are used here."
+        )
+    return PreflightCheck(name, "safe", "Log probabilities follow the temperature. None are used here.")
 
 
-def _told(answer: Any) -> tuple[list[float], float | None]:
+def _parse_log_probabilities(answer: Any) -> tuple[list[float], float | None]:
     """The log probabilities of an answer's tokens, and that of the likeliest first token, in OpenAI's older form or its newer one."""
     try:
         told = answer["choices"][0]["logprobs"]

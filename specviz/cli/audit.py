@@ -17,7 +17,7 @@ from specviz.errors import EndpointError, EvidenceError, SettingsError
 from specviz.settings import Settings, whole
 
 if TYPE_CHECKING:
-    from specviz.audit.arms import Arm
+    from specviz.audit.arms import AuditTarget
     from specviz.models.pairs.loading import LoadedPair
 
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
@@ -93,7 +93,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from specviz.audit import judging
-    from specviz.audit.arms import described
+    from specviz.audit.arms import add_server_records
     from specviz.evidence.sample_files.reading import read
     from specviz.export.folder import writable, write
     from specviz.export.report import build_report_package
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         for arm in arms:
             arm.endpoint.close()
     files = [read(folder / arm.file) for arm in arms]
-    report = judging.judge(
+    report = judging.build_verdict(
         files[0],
         settings=settings,
         pair=pair,
@@ -122,9 +122,9 @@ def run(options: argparse.Namespace) -> int:
         request=arms[0].request,
         against_request=arms[1].request if len(arms) > 1 else None,
     )
-    report = described(report, records)
+    report = add_server_records(report, records)
     write(folder / "certificate", build_report_package(report).files())
-    show(report, options, judging.text)
+    show(report, options, judging.format_verdict)
     told(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]
 
@@ -159,12 +159,12 @@ def pair_of(options: argparse.Namespace) -> str:
     return pair_name(options)
 
 
-def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[Arm]:
+def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
     """Whom to ask for what: one server, or two. Whatever is wrong with an option is said here, before anything is asked."""
-    from specviz.audit.arms import Arm
-    from specviz.audit.collect import Asked
-    from specviz.audit.endpoint import Endpoint, base, key_of
-    from specviz.audit.manner import Manner
+    from specviz.audit.arms import AuditTarget
+    from specviz.audit.collect import CollectionSize
+    from specviz.audit.endpoint import Endpoint, normalize_url, read_key
+    from specviz.audit.manner import SamplingRequest
 
     written = ""
     if options.chat and pair is not None:
@@ -179,22 +179,24 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
     }
     asked |= {name: getattr(options, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
     bodies = [fields(options.body, "body")]
-    urls, names = [base(options.url)], ["samples"]
+    urls, names = [normalize_url(options.url)], ["samples"]
     if pair is None:
         bodies.append(bodies[0] | fields(options.against_body or "", "against-body"))
-        urls, names = [*urls, base(options.against or options.url)], [*names, "against"]
+        urls, names = [*urls, normalize_url(options.against or options.url)], [*names, "against"]
         if urls[0] == urls[1] and bodies[0] == bodies[1] and options.against_model in (None, options.model):
             raise SettingsError("against", options.against, "another server, or the same one with other fields (--against-body)")
-    key, arms = key_of(options.api_key_variable), []
+    key, arms = read_key(options.api_key_variable), []
     for number, (url, body, name) in enumerate(zip(urls, bodies, names, strict=True)):
         model = options.against_model if number and options.against_model is not None else options.model
-        manner = Manner(**asked | {"model": model, "extra": body})
-        how = Asked(options.samples, options.concurrency, options.choices, settings.seed, number)
+        manner = SamplingRequest(**asked | {"model": model, "extra": body})
+        how = CollectionSize(options.samples, options.concurrency, options.choices, settings.seed, number)
         # The key is the first server's; a second one elsewhere must not learn it.
         mine = urlsplit(url).netloc == urlsplit(urls[0]).netloc
         own, variable = (key, options.api_key_variable) if mine else ("", "")
         arms.append(
-            Arm(Endpoint(url, own, options.concurrency, options.timeout, options.rate), manner, how, f"{name}.jsonl", variable)
+            AuditTarget(
+                Endpoint(url, own, options.concurrency, options.timeout, options.rate), manner, how, f"{name}.jsonl", variable
+            )
         )
     return arms
 
@@ -212,15 +214,15 @@ def fields(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
+def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
     """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
-    from specviz.audit.arms import look
-    from specviz.audit.collect import collect
-    from specviz.audit.planning import needed_in_words
+    from specviz.audit.arms import prepare_target
+    from specviz.audit.collect import collect_samples
+    from specviz.audit.planning import describe_needed_samples
 
-    told(needed_in_words(options.min_tv, options.max_new_tokens, pair is None))
+    told(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
     for arm in arms:
-        arm.ready = look(arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
+        arm.ready = prepare_target(arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
         told(arm.ready.words)
         if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.max_new_tokens:
             allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
@@ -233,7 +235,7 @@ def collected(arms: list[Arm], options: argparse.Namespace, folder: Path, pair: 
     if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.ignore_checks:
         raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --ignore-checks collects them all the same.")
     try:
-        return collect([arm.job(folder) for arm in arms], Progress("samples"))
+        return collect_samples([arm.job(folder) for arm in arms], Progress("samples"))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(KEPT.format(folder)) from stop
     except EndpointError as error:

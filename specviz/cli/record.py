@@ -152,7 +152,7 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
 
 def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
-    from specviz.evidence.serving_setups.setups import to_json
+    from specviz.evidence.serving_setups.setups import dump_setups
     from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.speed.acceptance import cut_openings
@@ -164,7 +164,7 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
         told(f"The speeds are no verdict: {found.unsteady}")
-    text = to_json(replace(found, models=found.models | fingerprints(pair)))
+    text = dump_setups(replace(found, models=found.models | fingerprints(pair)))
     return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 

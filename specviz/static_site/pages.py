@@ -185,7 +185,7 @@ def _method(row: MethodRow) -> dict[str, Any]:
 
 def evidence() -> Content:
     cells = read_file(TRACES / "matrix.json", matrix.read)
-    served = read_file(TRACES / "setups.json", setups.from_json)
+    served = read_file(TRACES / "setups.json", setups.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
     setups_rows = [

@@ -13,18 +13,30 @@ import pytest
 
 from specviz.audit import collect as collecting
 from specviz.audit import endpoint as waiting
-from specviz.audit.collect import PROBES, REGION, TURN, Asked, Job, beside, collect, first_seed, read_record
+from specviz.audit.collect import (
+    PROBE_REGION,
+    ROUNDS_PER_TURN,
+    SEED_REGION,
+    CollectionJob,
+    CollectionSize,
+    collect_samples,
+    compute_first_seed,
+    read_record,
+    record_path,
+)
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.profiles import Answered, Sampled, bounded, changed, changes, recognized
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.profiles import SampledText, ServerAnswer, bound_value, format_changes, list_changes, recognize_server
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reading import read
 from tests.audit.server import serving
 
-PLAIN = Manner("Once upon a time", 4)
+PLAIN = SamplingRequest("Once upon a time", 4)
 
 
-def gathered(server, path, samples: int = 40, manner: Manner = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
+def gathered(
+    server, path, samples: int = 40, manner: SamplingRequest = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked
+):
     """One call of ``collect``, as the command makes it."""
     return in_turn([server], [path], samples, manner, on_progress, rate, **asked)[0]
 
@@ -35,11 +47,11 @@ def in_turn(servers, paths, samples, manner=PLAIN, on_progress=lambda share, doi
     try:
         for arm, (server, path) in enumerate(zip(servers, paths, strict=True)):
             endpoint = Endpoint(server.url, silence=5.0, rate=rate)
-            who = recognized(endpoint)
+            who = recognize_server(endpoint)
             profile, _, said = who.profile.settled(endpoint, manner)
-            how = Asked(samples, **{"at_once": 4, "arm": arm} | asked)
-            jobs.append(Job(endpoint, replace(who, profile=profile), manner, how, path, (), tuple(said)))
-        return collect(jobs, on_progress)
+            how = CollectionSize(samples, **{"at_once": 4, "arm": arm} | asked)
+            jobs.append(CollectionJob(endpoint, replace(who, profile=profile), manner, how, path, (), tuple(said)))
+        return collect_samples(jobs, on_progress)
     finally:
         for job in jobs:
             job.endpoint.close()
@@ -58,8 +70,8 @@ def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_pat
     assert len(file.samples) == 40 == record.samples and file.prompt == PLAIN.prompt
     assert file.settings == {"temperature": 1.0, "max_tokens": 4}
     assert file.tokens == (dialect in ("vllm", "sglang", "llama.cpp"))
-    assert seeds(path) == [first_seed(7, 0) + number for number in range(40)]
-    assert read_record(path) == record and "secret" not in beside(path).read_text()
+    assert seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
+    assert read_record(path) == record and "secret" not in record_path(path).read_text()
 
 
 def test_answers_stand_in_the_order_of_the_questions_though_they_come_in_another(tmp_path):
@@ -100,7 +112,7 @@ def test_work_that_is_stopped_keeps_a_first_part_and_goes_on_with_fresh_seeds(tm
         assert 10 <= count < 40 and kept.endswith(b"\n") and read_record(path).samples == count
         record = gathered(server, path)
     assert path.read_bytes().startswith(kept) and record.samples == 40
-    assert seeds(path) == [first_seed(7, 0) + number for number in range(40)]
+    assert seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
     with serving() as server:
         gathered(server, tmp_path / "whole.jsonl")
     assert path.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
@@ -128,7 +140,8 @@ def test_more_samples_than_before_continue_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"manner": Manner("Another text", 4)}, {"manner": Manner(PLAIN.prompt, 3)}, {"seed": 8}, {"choices": 2}]
+    "change",
+    [{"manner": SamplingRequest("Another text", 4)}, {"manner": SamplingRequest(PLAIN.prompt, 3)}, {"seed": 8}, {"choices": 2}],
 )
 def test_a_file_of_other_questions_is_not_continued(change, tmp_path):
     path = tmp_path / "s.jsonl"
@@ -158,7 +171,7 @@ def test_a_file_without_a_record_or_with_a_damaged_one_is_left_alone(tmp_path):
     with serving() as server:
         with pytest.raises(SettingsError, match="without a record of who sampled it"):
             gathered(server, path)
-        beside(path).write_text('{"schema": "specviz-audit-samples-1"')
+        record_path(path).write_text('{"schema": "specviz-audit-samples-1"')
         with pytest.raises(SettingsError, match="without a damaged record"):
             gathered(server, path)
     assert path.read_text() == "something\n"
@@ -205,8 +218,8 @@ CHANGED = {
 def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_new_are_named(what, tmp_path, monkeypatch):
     dialect, then, sentence = CHANGED[what]
     path = tmp_path / "s.jsonl"
-    monkeypatch.setattr(collecting, "LOOK", 0.0)
-    monkeypatch.setattr(collecting, "SECOND", 0.01)
+    monkeypatch.setattr(collecting, "IDENTITY_SECONDS", 0.0)
+    monkeypatch.setattr(collecting, "CLOCK_TICK", 0.01)
 
     with serving(dialect=dialect, meta={"n_params": 7}, created=lambda: 4, slow=lambda number: 0.005) as server:
 
@@ -223,18 +236,18 @@ def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_ne
 @pytest.mark.parametrize("ticks", [1e6, 50.0])
 def test_a_time_of_loading_that_is_the_time_of_the_answer_is_no_change(ticks, tmp_path, monkeypatch):
     """As vLLM and llama.cpp write it. The slower clock stands still between two looks in a row, and has gone on after SECOND."""
-    monkeypatch.setattr(collecting, "LOOK", 0.0)
-    monkeypatch.setattr(collecting, "SECOND", 0.05)
+    monkeypatch.setattr(collecting, "IDENTITY_SECONDS", 0.0)
+    monkeypatch.setattr(collecting, "CLOCK_TICK", 0.05)
     with serving(created=lambda: int(time.monotonic() * ticks), slow=lambda number: 0.02) as server:
         assert gathered(server, tmp_path / "s.jsonl", samples=20).samples == 20
 
 
 def test_what_a_server_says_of_itself_is_kept_in_bounds_and_compared_all_the_same():
     long, deep = {"n": ["x" * 5000]}, json.loads("[" * 900 + "]" * 900)
-    kept_of_it = [bounded(one) for one in (long, {"n": ["x" * 4999 + "y"]}, 7, deep)]
+    kept_of_it = [bound_value(one) for one in (long, {"n": ["x" * 4999 + "y"]}, 7, deep)]
     assert kept_of_it[0] != kept_of_it[1] and all(len(json.dumps(one)) < 4100 for one in kept_of_it) and kept_of_it[2] == 7
-    said = changed(changes({f"k{n}": "\x1b[31m" + "a" * 500 for n in range(9)}, {}))
-    assert len(changes(deep, json.loads("[" * 900 + "1" + "]" * 900))) == 1
+    said = format_changes(list_changes({f"k{n}": "\x1b[31m" + "a" * 500 for n in range(9)}, {}))
+    assert len(list_changes(deep, json.loads("[" * 900 + "1" + "]" * 900))) == 1
     assert len(said) < 800 and said.isprintable() and "and 6 more" in said
 
 
@@ -272,22 +285,22 @@ def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, 
 
 
 def test_too_many_tokens_in_texts_are_seen_too():
-    answer = Answered(tuple(Sampled(None, "a", stop) for stop in ("length", "stop", "length")), completion_tokens=14)
+    answer = ServerAnswer(tuple(SampledText(None, "a", stop) for stop in ("length", "stop", "length")), completion_tokens=14)
     with pytest.raises(EndpointError, match="gave 14 tokens in 3 samples where samples of 4 tokens were asked for"):
         collecting.refuse_short(answer.samples[0], answer, PLAIN)
     for count in (13, 9, 8):  # with all that the one that ended may have
         collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=count), PLAIN)
     with pytest.raises(EndpointError, match="gave 7 tokens in 3 samples"):
         collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=7), PLAIN)
-    first = Answered((Sampled(None, "", "stop"), Sampled(None, "abcd", "length")), completion_tokens=1)
+    first = ServerAnswer((SampledText(None, "", "stop"), SampledText(None, "abcd", "length")), completion_tokens=1)
     collecting.refuse_short(first.samples[0], first, PLAIN)
-    assert not collecting.counted(first, PLAIN), "it may be the first sample's count alone"
+    assert not collecting.has_token_count(first, PLAIN), "it may be the first sample's count alone"
 
 
 @pytest.mark.parametrize("choices", [1, 3])
 def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_path, monkeypatch):
     """And lost answers do too: each request has one seed, however often it is sent."""
-    monkeypatch.setattr(waiting, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(waiting, "FIRST_BACKOFF", 0.001)
     with serving() as server:
         gathered(server, tmp_path / "good.jsonl", choices=choices)
     with serving(fails=lambda number: 500 if number % 2 else 0) as server:
@@ -301,7 +314,7 @@ def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_p
 
 
 def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
-    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(waiting, "MAX_BACKOFF", 0.001)
     path = tmp_path / "s.jsonl"
     with serving(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
         gathered(server, path, at_once=1)
@@ -312,7 +325,7 @@ def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
     with serving(ignores_n=True) as server:
         record = gathered(server, tmp_path / "s.jsonl", samples=12, choices=4)
     assert record.samples == 12 and record.seen["requests"] == 12
-    assert seeds(tmp_path / "s.jsonl") == [first_seed(7, 0) + 4 * number for number in range(12)]
+    assert seeds(tmp_path / "s.jsonl") == [compute_first_seed(7, 0) + 4 * number for number in range(12)]
 
 
 @pytest.mark.parametrize(
@@ -341,16 +354,16 @@ def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
 def test_the_seeds_of_two_files_and_of_the_probes_never_meet():
     """Whatever the seed and however many samples: each region begins in its first half and a file fits into the other."""
     for seed in (0, 7, 2**63 - 1):
-        starts = [first_seed(seed, region) for region in (0, 1, PROBES)]
-        assert all(region * REGION < start <= region * REGION + REGION // 2 for region, start in enumerate(starts))
-        assert starts[-1] + REGION // 2 < 2**31
-    assert first_seed(7, 0) != first_seed(8, 0)
+        starts = [compute_first_seed(seed, region) for region in (0, 1, PROBE_REGION)]
+        assert all(region * SEED_REGION < start <= region * SEED_REGION + SEED_REGION // 2 for region, start in enumerate(starts))
+        assert starts[-1] + SEED_REGION // 2 < 2**31
+    assert compute_first_seed(7, 0) != compute_first_seed(8, 0)
 
 
 def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_path):
     with serving() as server:
         with pytest.raises(SettingsError, match="would be larger than 200 MB"):
-            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=Manner("word " * 200, 4))
+            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=SamplingRequest("word " * 200, 4))
         assert not (tmp_path / "s.jsonl").exists()
 
 
@@ -380,8 +393,8 @@ def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
     """A B B A B A A B ... in batches of TURN rounds: whatever drifts meets both alike. Each server sees no request during the other's turn."""
     order: list[str] = []
     with two_that_tell(order) as servers:
-        records = in_turn(servers, of_both(tmp_path), 10 * TURN, at_once=2)
-    batch = 2 * TURN
+        records = in_turn(servers, of_both(tmp_path), 10 * ROUNDS_PER_TURN, at_once=2)
+    batch = 2 * ROUNDS_PER_TURN
     assert order[:2] == ["A", "B"], "the requests that settle the profiles"
     assert runs_of(order[2:]) == [
         ("A", batch),
@@ -391,7 +404,7 @@ def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
         ("A", 2 * batch),
         ("B", batch),
     ]
-    assert [record.samples for record in records] == [10 * TURN] * 2
+    assert [record.samples for record in records] == [10 * ROUNDS_PER_TURN] * 2
 
 
 def test_a_slow_server_is_not_left_behind(tmp_path):
@@ -402,8 +415,8 @@ def test_a_slow_server_is_not_left_behind(tmp_path):
         apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
 
     with serving(slow=lambda number: 0.01) as slow, serving() as quick:
-        in_turn([slow, quick], paths, 5 * TURN, on_progress=on_progress, at_once=1)
-    assert 0 < max(apart) <= TURN and apart[-1] == 0
+        in_turn([slow, quick], paths, 5 * ROUNDS_PER_TURN, on_progress=on_progress, at_once=1)
+    assert 0 < max(apart) <= ROUNDS_PER_TURN and apart[-1] == 0
 
 
 def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_have_been(tmp_path):
@@ -418,30 +431,30 @@ def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_ha
 
     with two_that_tell(order) as servers:
         with pytest.raises(KeyboardInterrupt):
-            in_turn(servers, of_both(kept), 6 * TURN, on_progress=stop, at_once=1)
+            in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, on_progress=stop, at_once=1)
         first = [path.read_bytes() for path in of_both(kept)]
         lines = [content.count(b"\n") for content in first]
-        assert 5 * TURN <= sum(lines) < 8 * TURN and abs(lines[0] - lines[1]) <= TURN
+        assert 5 * ROUNDS_PER_TURN <= sum(lines) < 8 * ROUNDS_PER_TURN and abs(lines[0] - lines[1]) <= ROUNDS_PER_TURN
         assert [read_record(path).samples for path in of_both(kept)] == lines
     order = []
     with two_that_tell(order) as servers:
-        in_turn(servers, of_both(kept), 6 * TURN, at_once=1)
-        assert order.count("A") == 1 + 6 * TURN - lines[0] and order.count("B") == 1 + 6 * TURN - lines[1]
-        assert max(count for _, count in runs_of(order[2:])) <= 2 * TURN, "the rest is in turn too"
-        in_turn(servers, of_both(whole), 6 * TURN, at_once=1)
+        in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, at_once=1)
+        assert order.count("A") == 1 + 6 * ROUNDS_PER_TURN - lines[0] and order.count("B") == 1 + 6 * ROUNDS_PER_TURN - lines[1]
+        assert max(count for _, count in runs_of(order[2:])) <= 2 * ROUNDS_PER_TURN, "the rest is in turn too"
+        in_turn(servers, of_both(whole), 6 * ROUNDS_PER_TURN, at_once=1)
     for before, path, other in zip(first, of_both(kept), of_both(whole), strict=True):
         assert path.read_bytes() == other.read_bytes() and path.read_bytes().startswith(before)
 
 
 def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(waiting, "MAX_BACKOFF", 0.001)
     with (
         serving() as good,
-        serving(fails=lambda number: 500 if number > 2 * TURN else 0) as bad,
+        serving(fails=lambda number: 500 if number > 2 * ROUNDS_PER_TURN else 0) as bad,
         pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
     ):
-        in_turn([good, bad], of_both(tmp_path), 6 * TURN, at_once=1)
-    assert [len(read(path).samples) for path in of_both(tmp_path)] == [TURN, 2 * TURN - 1]
+        in_turn([good, bad], of_both(tmp_path), 6 * ROUNDS_PER_TURN, at_once=1)
+    assert [len(read(path).samples) for path in of_both(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
 
 
 def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written(tmp_path):
@@ -449,7 +462,7 @@ def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written
     two.write_text("something\n")
     with serving() as server, pytest.raises(SettingsError, match="without a record of who sampled it"):
         in_turn([server, server], [one, two], 10)
-    assert not one.exists() and not beside(one).exists()
+    assert not one.exists() and not record_path(one).exists()
 
 
 def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
@@ -470,7 +483,7 @@ def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
 @pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])
 def test_numbers_out_of_range_are_refused(fields):
     with pytest.raises(SettingsError):
-        Asked(**{"samples": 10} | fields)
+        CollectionSize(**{"samples": 10} | fields)
 
 
 def test_no_thread_is_left_when_the_work_is_done(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.audit.collect import first_seed
+from specviz.audit.collect import compute_first_seed
 from specviz.evidence.certificate.seal import broken
 from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
@@ -113,8 +113,8 @@ def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(p
 def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local, capsys, tmp_path, monkeypatch):
     from specviz.audit import endpoint
 
-    monkeypatch.setattr(endpoint, "LONGEST_WAIT", 0.001)
-    first = range(first_seed(7, 0), first_seed(7, 0) + 150)  # the seeds of the samples: the probes have others
+    monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
+    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 150)  # the seeds of the samples: the probes have others
     command = [*ASKED, *local, "--samples", "150", "--out", str(tmp_path / "a")]
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
         server.switches.fails = lambda number: (
@@ -149,7 +149,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local, capsys, tmp_path):
     break_, sentence = FAULTS[fault]
-    first = range(first_seed(7, 0), first_seed(7, 0) + 150)  # the seeds of the samples
+    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 150)  # the seeds of the samples
     command = [*ASKED, *local, "--samples", "150", "--timeout", "0.5", "--out", str(tmp_path / "a")]
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
 
@@ -173,7 +173,7 @@ def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, loca
     probability below 1e-3, and that the first of all fails six times one of 1.6%, so the first six answer."""
     from specviz.audit import endpoint
 
-    monkeypatch.setattr(endpoint, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
     dice = random.Random(5)
     with serving(drafts=True, fails=lambda number: 500 * (number > 6 and dice.random() < 0.5), **of_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "150", "--out", str(tmp_path / "a")])

@@ -11,8 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodness, power_of_ten, share_in_words, told
-from specviz.audit.reading import FEWEST, read
+from specviz.audit.diagnosis import (
+    MIXED,
+    build_diagnosis,
+    compute_explained_share,
+    compute_goodness_of_fit,
+    diagnose,
+    format_power_of_ten,
+    format_share,
+    score_bugs,
+)
+from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import on_tables
@@ -33,9 +42,9 @@ MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 
 def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
-    reading = read(target, draft, IDS, samples)
-    found = compared(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
-    return reading, found, told(reading, found, lambda ids: " ".join(map(str, ids)))
+    reading = build_prefix_table(target, draft, IDS, samples)
+    found = score_bugs(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
+    return reading, found, build_diagnosis(reading, found, lambda ids: " ".join(map(str, ids)))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -164,8 +173,8 @@ def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_
     samples = drawn_from(OPEN, "R18", False, IDS, SETTINGS, 4000)
     reading, _, _ = on_table(samples)
     counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
-    assert explained(reading, counts, reading.p) == 0.0
-    assert explained(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
+    assert compute_explained_share(reading, counts, reading.p) == 0.0
+    assert compute_explained_share(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
 
 
 def test_likely_tokens_that_never_come_are_part_of_the_deviation():
@@ -177,29 +186,29 @@ def test_likely_tokens_that_never_come_are_part_of_the_deviation():
     reading, _, _ = on_table(drawn_from(OPEN, "R18", False, IDS, SETTINGS, 400))
     alike = torch.full_like(probs, 1.0 / vocabulary)
     one = replace(reading, prefixes=((),), p=probs)
-    assert explained(one, counts, probs) == 0.0 and explained(one, counts, alike) > 0.95
+    assert compute_explained_share(one, counts, probs) == 0.0 and compute_explained_share(one, counts, alike) > 0.95
 
 
 def test_a_token_that_a_decoder_never_writes_does_not_fit_it():
     probs, counts = torch.tensor([[0.5, 0.5, 0.0]]).double(), torch.tensor([[20.0, 20.0, 1.0]]).double()
-    assert goodness(probs, counts) == 0.0
-    assert goodness(probs, torch.tensor([[20.0, 20.0, 0.0]]).double()) > 0.5
-    assert goodness(probs, torch.tensor([[1.0, 0.0, 0.0]]).double()) is None, "one sample is too few for a cell"
+    assert compute_goodness_of_fit(probs, counts) == 0.0
+    assert compute_goodness_of_fit(probs, torch.tensor([[20.0, 20.0, 0.0]]).double()) > 0.5
+    assert compute_goodness_of_fit(probs, torch.tensor([[1.0, 0.0, 0.0]]).double()) is None, "one sample is too few for a cell"
 
 
 def test_only_prefixes_that_enough_samples_share_are_read():
     samples = drawn_from(OPEN, "R5", False, IDS, SETTINGS, 300)
     reading, _, _ = on_table(samples)
     totals = np.bincount(reading.edge, weights=reading.count)
-    assert totals.min() >= FEWEST and reading.prefixes[0] == ()
+    assert totals.min() >= MIN_SAMPLES_PER_PREFIX and reading.prefixes[0] == ()
     assert {prefix[:-1] for prefix in reading.prefixes if prefix} <= set(reading.prefixes)
     assert totals[0] == 300
 
 
 def test_a_share_that_is_not_all_is_never_shown_as_all():
-    assert [share_in_words(share) for share in (0.0, 0.744, 0.985, 0.9998)] == ["0%", "74%", "98%", "over 99%"]
+    assert [format_share(share) for share in (0.0, 0.744, 0.985, 0.9998)] == ["0%", "74%", "98%", "over 99%"]
 
 
 @pytest.mark.parametrize(("exponent", "words"), ((0.0, "1"), (1.5, "32"), (12.4, "1e+12"), (3456.0, "1e+3456"), (-7.0, "1e-7")))
 def test_a_ratio_may_be_too_large_for_float64(exponent, words):
-    assert power_of_ten(exponent) == words
+    assert format_power_of_ten(exponent) == words

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from specviz.audit.endpoint import ANSWER_MAX, Endpoint, base, key_of
+from specviz.audit.endpoint import MAX_ANSWER_BYTES, Endpoint, normalize_url, read_key
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import serving
 
@@ -34,7 +34,7 @@ def ask(server, tries: int = 3, silence: float = 5.0, key: str = ""):
     ],
 )
 def test_an_address_ends_in_v1_however_it_was_copied(given, found):
-    assert base(given) == found
+    assert normalize_url(given) == found
 
 
 @pytest.mark.parametrize(
@@ -44,22 +44,22 @@ def test_an_address_ends_in_v1_however_it_was_copied(given, found):
 )  # fmt: skip
 def test_what_is_no_address_is_refused_in_a_sentence(given):
     with pytest.raises(SettingsError, match=r"URL must be an address such as http://HOST:PORT/v1"):
-        base(given)
+        normalize_url(given)
 
 
 def test_an_address_with_a_password_is_refused_and_the_password_not_shown():
     with pytest.raises(SettingsError) as error:
-        base("http://me:hunter2@host/v1")
+        normalize_url("http://me:hunter2@host/v1")
     assert "hunter2" not in str(error.value) and "--api-key-variable" in str(error.value)
 
 
 def test_a_key_comes_from_the_environment_and_stands_in_no_sentence(monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2")
-    assert key_of("MY_KEY") == "hunter2" and key_of("") == ""
+    assert read_key("MY_KEY") == "hunter2" and read_key("") == ""
     monkeypatch.setenv("MY_KEY", "hunter2\nX-Header: 1")
     for variable in ("MY_KEY", "NO_SUCH_KEY"):
         with pytest.raises(SettingsError) as error:
-            key_of(variable)
+            read_key(variable)
         assert "hunter2" not in str(error.value)
 
 
@@ -75,7 +75,7 @@ def test_a_key_is_sent_and_its_absence_is_explained():
     [
         ({"html": True}, "answered with a web page, not JSON"),
         ({"garbage": True}, r"answered with something that is not JSON \('{\"choices\""),
-        ({"endless": True}, f"more than {ANSWER_MAX >> 20} MB"),
+        ({"endless": True}, f"more than {MAX_ANSWER_BYTES >> 20} MB"),
         ({"hangs": 1.0}, "did not answer within 0.2 s, 2 times"),
         ({"drips": True}, "did not answer within 0.2 s, 2 times"),
         ({"fails": lambda number: 500}, r"status 500 \(it failed\), 3 times in a row"),

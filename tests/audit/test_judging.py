@@ -15,26 +15,33 @@ from scipy import stats
 
 from specviz.audit import judging
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.parting import Parting, Shift, parting_of_texts, parting_of_two
-from specviz.audit.precision import Precision
-from specviz.audit.profiles import VLLM, LlamaCpp, SGLang, Transformers
-from specviz.audit.reproduction import Counted, Request, needed, needed_of_each, reproduction, reproduction_of_two
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.parting import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
+from specviz.audit.precision import PrecisionDistance
+from specviz.audit.profiles import LlamaCppProfile, SglangProfile, TransformersProfile, VllmProfile
+from specviz.audit.reproduction import (
+    ReproducibleRequest,
+    TokenCounts,
+    count_needed,
+    count_needed_of_each,
+    plan_reproduction,
+    plan_reproduction_of_two,
+)
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.export.report import commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving
 
-REQUEST = Request.of("http://localhost:8000/v1/completions", VLLM(), Manner(PROMPT, 3))
-SECOND = Request.of("http://localhost:8001/v1/completions", VLLM(), Manner(PROMPT, 3))
+REQUEST = ReproducibleRequest.of("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
+SECOND = ReproducibleRequest.of("http://localhost:8001/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
 def judged(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
     asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
-    return judging.judge(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
+    return judging.build_verdict(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +63,7 @@ def wrong(pair, progress):
 def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
     assert right["verdict"] == "consistent"
     assert right["audit"]["diagnosis"] is None and right["audit"]["reproduction"] is None
-    assert "Consistent with the target's distribution" in judging.text(right)
+    assert "Consistent with the target's distribution" in judging.format_verdict(right)
 
 
 def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
@@ -66,14 +73,14 @@ def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
     again = audit["reproduction"]
     assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
     assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
-    said = judging.text(wrong)
+    said = judging.format_verdict(wrong)
     assert "Looks like R18, random number stuck at 0" in said and again["script"].splitlines()[0] in said
 
 
 def test_that_speculation_was_not_seen_is_a_verdict_of_its_own(right, wrong):
     assert right["audit"]["speculation"]["verdict"] == "speculation was not seen at work"
-    assert "Speculation was not seen at work" in judging.text(right)
-    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in judging.text(wrong)
+    assert "Speculation was not seen at work" in judging.format_verdict(right)
+    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in judging.format_verdict(wrong)
 
 
 def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
@@ -96,15 +103,15 @@ def test_what_precision_alone_explains_is_computed(right, wrong):
         assert (found["reference"], found["other"]) == ("float32", "bfloat16") and 0.0 < found["tv"] < 0.1
     assert right["audit"]["precision"]["verdict_in_other"] is None
     assert wrong["audit"]["precision"]["verdict_in_other"] == "rejected"
-    assert "rounding does not explain them" in judging.text(wrong)
+    assert "rounding does not explain them" in judging.format_verdict(wrong)
 
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
     """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
     three = drawn("target", pair, 3)
     stuck = as_file(replace(three, tokens=three.tokens.repeat(500, 0)))
-    found = judging.judge(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
-    assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in judging.text(found)
+    found = judging.build_verdict(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
+    assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in judging.format_verdict(found)
 
 
 def test_two_files_are_compared_without_weights(pair):
@@ -113,18 +120,20 @@ def test_two_files_are_compared_without_weights(pair):
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
     asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
-    same = judging.judge(on, against=off, **asked)
+    same = judging.build_verdict(on, against=off, **asked)
     assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
     assert same["audit"]["where"] is None
-    wrong = judging.judge(other, against=off, **asked)
+    wrong = judging.build_verdict(other, against=off, **asked)
     assert wrong["verdict"] == "rejected" and wrong["audit"]["diagnosis"] is None
     first, frequent = wrong["audit"]["where"], Counter(sample[0] for sample in other.samples).most_common(1)[0]
-    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in judging.text(wrong)
+    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in judging.format_verdict(
+        wrong
+    )
     assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
-    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.text(same)
+    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.format_verdict(same)
     assert wrong["audit"]["reproduction"] is None, "no server is known"
-    named = judging.judge(other, against=off, request=REQUEST, against_request=SECOND, **asked)
-    again, said = named["audit"]["reproduction"], judging.text(named)
+    named = judging.build_verdict(other, against=off, request=REQUEST, against_request=SECOND, **asked)
+    again, said = named["audit"]["reproduction"], judging.format_verdict(named)
     counts = {one["token"]: (one["first"], one["second"]) for one in again["counts"]}
     seen = [Counter(sample[0] for sample in file.samples) for file in (other, off)]
     assert counts == {token: (seen[0][token], seen[1][token]) for token in counts} and again["token"] in counts
@@ -134,19 +143,19 @@ def test_two_files_are_compared_without_weights(pair):
     assert json.loads(json.dumps(named, allow_nan=False)) == named and not [x for x in check(named) if x.state == ALTERED]
     assert same["audit"]["reproduction"] is None
     with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
-        judging.judge(on, **asked)
+        judging.build_verdict(on, **asked)
 
 
 def test_two_servers_part_at_the_earliest_prefix_that_differs():
     """200 samples each. Both begin with 1 or 2 equally often; after 1 one goes on with 3, the other with 4."""
     first, second = [(1, 3), (2, 5)] * 100, [(1, 4), (2, 5)] * 100
-    found = parting_of_two(first, second)
+    found = find_first_difference_of_two(first, second)
     assert (found.position, found.prefix, found.n) == (2, (1,), 100) and found.p_value < 1e-9
     assert [(one.text, one.seen, one.exact) for one in found.gains] == [("3", 1.0, 0.0)]
     assert [(one.text, one.seen, one.exact) for one in found.loses] == [("4", 0.0, 1.0)]
-    assert parting_of_two(first, first) is None and parting_of_two(first[:4], second[:4]) is None
+    assert find_first_difference_of_two(first, first) is None and find_first_difference_of_two(first[:4], second[:4]) is None
     assert (found.m, found.gains[0].token, found.loses[0].token) == (100, 3, 4)
-    texts = parting_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
+    texts = find_first_difference_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
     assert (texts.position, texts.prefix) == (1, ()) and [one.text for one in texts.gains] == [" c"]
 
 
@@ -154,24 +163,28 @@ def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
     cells = [
         {"begins": ids, "count": count, "mass": mass} for ids, count, mass in (((), 20, 0.3), ((5,), 70, 0.4), ((6,), 10, 0.3))
     ]
-    found = parting_of_texts(cells, 1e-5, lambda ids: f"text {ids[0]}")
+    found = find_text_difference(cells, 1e-5, lambda ids: f"text {ids[0]}")
     assert (
         "\u201ctext 5\u201d comes too often (0.700, exact 0.400), \u201ctext 6\u201d too rarely (0.100, exact 0.300)"
         in found.where()
     )
     assert "token ids, which this server does not give" in found.where()
-    assert parting_of_texts([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], 1e-5, str) is None
-    made = reproduction(
-        found, PROMPT, (3, 4), 100, Request.of("http://h/v1/completions", Transformers(), Manner(PROMPT, 3), False)
+    assert find_text_difference([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], 1e-5, str) is None
+    made = plan_reproduction(
+        found,
+        PROMPT,
+        (3, 4),
+        100,
+        ReproducibleRequest.of("http://h/v1/completions", TransformersProfile(), SamplingRequest(PROMPT, 3), False),
     )
     assert '[answer["choices"][0]["text"]]' in made.script and "the text is \u201ctext" in made.sentence
     assert f"prefix, token, n, hits, reached = [], {made.text!r}, {made.samples}, 0, 0" in made.script
 
 
 def test_a_key_is_read_from_its_variable_and_never_written():
-    made = reproduction(PARTING, PROMPT, (3, 4), 1000, replace(REQUEST, variable="SERVER_KEY"))
+    made = plan_reproduction(PARTING, PROMPT, (3, 4), 1000, replace(REQUEST, variable="SERVER_KEY"))
     assert '"Authorization": "Bearer " + os.environ[\'SERVER_KEY\']' in made.script
-    assert "environ" not in reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST).script
+    assert "environ" not in plan_reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST).script
 
 
 @pytest.mark.parametrize(
@@ -181,7 +194,7 @@ def test_a_key_is_read_from_its_variable_and_never_written():
      ([True, True], "on both servers, so a mistake that both make does not show"), ([False, False], "not seen at work"), ([None, False], "is not known")),
 )  # fmt: skip
 def test_of_two_servers_it_is_told_which_one_drafts(drafted, words):
-    found = judging.speculation(drafted)
+    found = judging.describe_speculation(drafted)
     assert words in found["sentence"] and found["drafted"] is (True if True in drafted else None if None in drafted else False)
 
 
@@ -196,15 +209,15 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
         {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
         {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
     ]
-    said = judging.text(right | {"audit": right["audit"] | {"servers": servers}})
+    said = judging.format_verdict(right | {"audit": right["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
     assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
     servers[1]["seen"]["uncounted"] = 40
-    unseen = judging.of_servers({"servers": servers})[-1]
+    unseen = judging.list_server_remarks({"servers": servers})[-1]
     assert unseen.startswith("Second server: Whether 40 samples have as many tokens as were asked for could not be seen")
     servers[1]["seen"]["alone"] = 4
-    assert "4 requests of one sample each had as many as were asked for" in judging.of_servers({"servers": servers})[-1]
-    alone = judging.text(right | {"audit": right["audit"] | {"servers": servers[:1]}})
+    assert "4 requests of one sample each had as many as were asked for" in judging.list_server_remarks({"servers": servers})[-1]
+    alone = judging.format_verdict(right | {"audit": right["audit"] | {"servers": servers[:1]}})
     assert "\nThe filters are on" in alone and "First server" not in alone
 
 
@@ -213,10 +226,12 @@ def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatc
     other = replace(pair, target=pair.draft, draft=pair.target)
     samples = as_file(drawn("target", other, 1500))
     monkeypatch.setattr(judging, "in_other_precision", lambda pair: other)
-    monkeypatch.setattr(judging, "apart", lambda *given: Precision("float32", "bfloat16", 0.2))
-    report = judging.judge(samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND)
+    monkeypatch.setattr(judging, "apart", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
+    report = judging.build_verdict(
+        samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
+    )
     assert report["verdict"] == "rejected" and report["audit"]["precision"]["verdict_in_other"] == "consistent"
-    assert "give --dtype bfloat16 if the server uses it" in judging.text(report)
+    assert "give --dtype bfloat16 if the server uses it" in judging.format_verdict(report)
 
 
 def test_progress_goes_up_and_says_what_is_done(wrong, progress):
@@ -227,49 +242,49 @@ def test_progress_goes_up_and_says_what_is_done(wrong, progress):
 
 # The reproduction --------------------------------------------------------------------------------------------------------------
 
-SHIFT = Shift(439, " there", 0.9, 0.6)
-PARTING = Parting(2, (5,), " was", 400, 1e-9, (SHIFT, Shift(1, "a", 0.01, 0.009)), ())
+SHIFT = FrequencyShift(439, " there", 0.9, 0.6)
+PARTING = FirstDifference(2, (5,), " was", 400, 1e-9, (SHIFT, FrequencyShift(1, "a", 0.01, 0.009)), ())
 
 
 @pytest.mark.parametrize(("exact", "seen"), ((0.6, 0.9), (0.1, 0.875), (0.448, 0.561), (0.077, 0.027), (0.01, 0.03)))
 def test_the_fewest_samples_detect_the_difference_nearly_always(exact, seen):
     """The power of the exact binomial test of level 0.001 with that many samples, and with half of them: near 99%, and far from it."""
     powers = []
-    for n in (needed(Shift(1, "a", seen, exact)), needed(Shift(1, "a", seen, exact)) // 2):
+    for n in (count_needed(FrequencyShift(1, "a", seen, exact)), count_needed(FrequencyShift(1, "a", seen, exact)) // 2):
         low, high = stats.binom.ppf(0.0005, n, exact), stats.binom.isf(0.0005, n, exact)
         powers.append(stats.binom.cdf(low - 1, n, seen) + stats.binom.sf(high, n, seen))
     assert powers[0] > 0.97 and powers[1] < 0.9
 
 
 def test_a_token_that_the_model_never_writes_needs_only_to_come_once():
-    assert needed(replace(SHIFT, exact=0.0)) == 2  # 0.1^2 = 1%
+    assert count_needed(replace(SHIFT, exact=0.0)) == 2  # 0.1^2 = 1%
 
 
 def test_the_samples_count_those_that_do_not_reach_the_prefix():
     """400 of 1,000 do, so more than 2.5 times as many are asked for; the token that needs fewest is counted."""
-    made = reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST)
+    made = plan_reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST)
     assert made.token == 439 and made.prefix_ids == (5,)
     assert 2.5 * made.reaching < made.samples < 5 * made.reaching
     assert f"{made.samples:,} samples show that with power 99%" in made.sentence
 
 
-@pytest.mark.parametrize(("chat", "dialect", "profile"), ((0, "vllm", VLLM), (1, "vllm", VLLM), (0, "llama.cpp", LlamaCpp), (1, "llama.cpp", LlamaCpp), (0, "sglang", SGLang)))  # fmt: skip
+@pytest.mark.parametrize(("chat", "dialect", "profile"), ((0, "vllm", VllmProfile), (1, "vllm", VllmProfile), (0, "llama.cpp", LlamaCppProfile), (1, "llama.cpp", LlamaCppProfile), (0, "sglang", SglangProfile)))  # fmt: skip
 def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_says(chat, dialect, profile, tmp_path):
     """Run as it stands. The test's server gives the same ids to the same seed, so the counts are known without the script."""
     with serving(dialect=dialect) as server:
-        endpoint, manner = Endpoint(server.url, silence=10.0), Manner("Once upon a time", 3, chat=bool(chat))
+        endpoint, manner = Endpoint(server.url, silence=10.0), SamplingRequest("Once upon a time", 3, chat=bool(chat))
         path, samples = profile().path(manner), []
         for seed in range(1, 41):
             answer = profile().read(endpoint.ask(path, profile().body(manner, seed)))
             samples.append(answer.samples[0].tokens)
         prefix, token = samples[0][:1], samples[0][1]
-        shift, share = Shift(token, "a", 0.9, 0.6), sum(ids[:1] == prefix for ids in samples)
-        made = reproduction(
-            Parting(2, prefix, "b", share, 1e-9, (shift,), ()),
+        shift, share = FrequencyShift(token, "a", 0.9, 0.6), sum(ids[:1] == prefix for ids in samples)
+        made = plan_reproduction(
+            FirstDifference(2, prefix, "b", share, 1e-9, (shift,), ()),
             PROMPT,
             (3, 4),
             40,
-            Request.of(endpoint.address(path), profile(), manner),
+            ReproducibleRequest.of(endpoint.address(path), profile(), manner),
         )
         endpoint.close()
         script = made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0")
@@ -297,38 +312,38 @@ def power_of_two(n: int, one: float, two: float) -> float:
 @pytest.mark.parametrize(("exact", "seen"), ((0.6, 0.9), (0.1, 0.875), (0.448, 0.561), (0.01, 0.05), (0.0, 0.3), (0.132, 0.0)))
 def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(exact, seen):
     """Computed over all pairs of counts. With half as many the power is far from 99%; two equal servers are told apart once in 1,000."""
-    n = needed_of_each(Shift(1, "a", seen, exact))
+    n = count_needed_of_each(FrequencyShift(1, "a", seen, exact))
     assert power_of_two(n, exact, seen) > 0.98 and power_of_two(n // 2, exact, seen) < 0.9
     assert max(power_of_two(n, one, one) for one in (exact, seen)) < 0.0011
 
 
 def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_many_are_asked():
     parted = replace(PARTING, m=100)
-    made = reproduction_of_two(parted, PROMPT, (1000, 1000), (REQUEST, SECOND))
-    swapped = reproduction_of_two(replace(parted, n=100, m=400), PROMPT, (1000, 1000), (REQUEST, SECOND))
-    assert made.token == 439 and made.reaching == needed_of_each(SHIFT) and made.samples == swapped.samples
+    made = plan_reproduction_of_two(parted, PROMPT, (1000, 1000), (REQUEST, SECOND))
+    swapped = plan_reproduction_of_two(replace(parted, n=100, m=400), PROMPT, (1000, 1000), (REQUEST, SECOND))
+    assert made.token == 439 and made.reaching == count_needed_of_each(SHIFT) and made.samples == swapped.samples
     assert 10 * made.reaching < made.samples < 20 * made.reaching
-    assert made.counts[0] == Counted(439, " there", 360, 60)
+    assert made.counts[0] == TokenCounts(439, " there", 360, 60)
     assert "90.0% of the samples of the first server and in 60.0% of the second" in made.sentence
 
 
 def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_what_it_counted(tmp_path):
     """Run as it stands. The servers give the same ids to the same seed, so counts and p-value are known without the script."""
-    manner, n = Manner("Once upon a time", 3), 40
+    manner, n = SamplingRequest("Once upon a time", 3), 40
     with serving() as one, serving(dialect="llama.cpp", top_k=2) as two:
         samples, requests = [], []
-        for number, (server, profile) in enumerate(((one, VLLM()), (two, LlamaCpp()))):
+        for number, (server, profile) in enumerate(((one, VllmProfile()), (two, LlamaCppProfile()))):
             endpoint, path = Endpoint(server.url, silence=10.0), profile.path(manner)
             asked = [profile.body(manner, seed) for seed in range(1 + number * n, n + 1 + number * n)]
             samples.append([profile.read(endpoint.ask(path, body)).samples[0].tokens for body in asked])
-            requests.append(Request.of(endpoint.address(path), profile, manner))
+            requests.append(ReproducibleRequest.of(endpoint.address(path), profile, manner))
             endpoint.close()
             server.seen.bodies.clear()
         prefix = Counter(ids[:1] for ids in samples[1]).most_common(1)[0][0]
         reached = [sum(ids[:1] == prefix for ids in arm) for arm in samples]
         token = Counter(ids[1] for ids in samples[1] if ids[:1] == prefix).most_common(1)[0][0]
-        parted = Parting(2, prefix, "b", reached[0], 1e-9, (Shift(token, "a", 0.2, 0.8),), (), False, reached[1])
-        made = reproduction_of_two(parted, PROMPT, (n, n), (requests[0], requests[1]))
+        parted = FirstDifference(2, prefix, "b", reached[0], 1e-9, (FrequencyShift(token, "a", 0.2, 0.8),), (), False, reached[1])
+        made = plan_reproduction_of_two(parted, PROMPT, (n, n), (requests[0], requests[1]))
         script = made.script.replace(f", {made.samples}, [0, 0]", f", {n}, [0, 0]")
         assert script != made.script
         (tmp_path / "again.py").write_text(script)

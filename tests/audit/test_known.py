@@ -6,8 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.known import DRAFTS, SETTINGS, UNIFORMS, Edges, Known, Schedule, known, next_token, probabilities, schedules
-from specviz.audit.reading import FEWEST, Reading, after, read
+from specviz.audit.known import (
+    DRAFT_KINDS,
+    SETTINGS,
+    UNIFORMS,
+    DraftSchedule,
+    EdgeProbabilities,
+    KnownBug,
+    compute_edge_probabilities,
+    compute_next_token,
+    list_known_bugs,
+    list_schedules,
+)
+from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import on_tables
 from specviz.evidence.bugs.builders import uncut, unwarped
@@ -24,18 +35,20 @@ GREEDY = ("R4", "R5", "R7", "R9", "R11", "R18", "pass-temperature")
 LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
 
 
-def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[Reading, list[Known]]:
+def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownBug]]:
     """All prefixes of tables, as if every text had been sampled, and every known mistake on them."""
-    texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * FEWEST, dtype=np.int32)
+    texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
     target, draft = open_(settings)
-    reading = read(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
-    soft = tuple(after(model, prompt, reading.prefixes) for model in open_(unwarped(settings)))
-    return reading, known(reading, settings, soft, after(open_(uncut(settings))[1], prompt, reading.prefixes))
+    reading = build_prefix_table(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
+    soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(unwarped(settings)))
+    return reading, list_known_bugs(
+        reading, settings, soft, compute_distributions(open_(uncut(settings))[1], prompt, reading.prefixes)
+    )
 
 
-def written(one: Known, reading: Reading, schedule: Schedule) -> dict[tuple[int, ...], float]:
+def written(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
     """The distribution of texts of LENGTH tokens that a known mistake has, as products over the tokens."""
-    found, _ = probabilities(Edges.of(one, reading), reading, schedule)
+    found, _ = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, schedule)
     masses, texts = {(): 1.0}, {}
     for edge, token, share in zip(reading.edge.tolist(), reading.token.tolist(), found.tolist(), strict=True):
         text = (*reading.prefixes[edge], token)
@@ -66,7 +79,7 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
         one = next(
             one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5)
         )
-        apart = total_variation(written(one, reading, Schedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
+        apart = total_variation(written(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
         assert apart < (3.0 / UNIFORMS if name == "R7" else 1e-9)
 
 
@@ -78,7 +91,7 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
         one = next(one for one in ways if one.mistake == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
-        found = written(one, reading, Schedule(0, 2, LENGTH))
+        found = written(one, reading, DraftSchedule(0, 2, LENGTH))
         assert total_variation(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
 
 
@@ -92,22 +105,22 @@ def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(
     reading, ways = everything(on_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
     assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:
-        for schedule in schedules(LENGTH, LENGTH):
-            found, states = probabilities(Edges.of(one, reading), reading, schedule)
-            probs = next_token(one, reading, schedule, states)
+        for schedule in list_schedules(LENGTH, LENGTH):
+            found, states = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, schedule)
+            probs = compute_next_token(one, reading, schedule, states)
             assert torch.allclose(probs.sum(-1), torch.ones(len(probs)).double(), atol=1e-12)
             assert np.allclose(reading.at(probs), found, atol=1e-12)
 
 
 def test_schedules_are_those_that_differ_and_draft_something():
     """Of three tokens, the last never drafted: one or two draft tokens from the start, one from the second on; else three, and two of those."""
-    assert all(one.drafting(3).any() for one in schedules(3, 3))
-    assert len({one.drafting(3).tobytes() for one in schedules(3, 3)}) == len(schedules(3, 3))
-    assert Schedule(0, 4, 3).drafting(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
-    assert Schedule(1, 1, 0).drafting(2).tolist() == [[False, False], [True, False]]
-    assert schedules(1, 1) == [Schedule(0, 1, 0)]
+    assert all(one.drafting(3).any() for one in list_schedules(3, 3))
+    assert len({one.drafting(3).tobytes() for one in list_schedules(3, 3)}) == len(list_schedules(3, 3))
+    assert DraftSchedule(0, 4, 3).drafting(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
+    assert DraftSchedule(1, 1, 0).drafting(2).tolist() == [[False, False], [True, False]]
+    assert list_schedules(1, 1) == [DraftSchedule(0, 1, 0)]
 
 
 def test_a_draft_is_greedy_or_draws():
     q = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64)
-    assert [drawn(q).tolist() for _, drawn in DRAFTS] == [[[0.2, 0.5, 0.3]], [[0.0, 1.0, 0.0]]]
+    assert [drawn(q).tolist() for _, drawn in DRAFT_KINDS] == [[[0.2, 0.5, 0.3]], [[0.0, 1.0, 0.0]]]

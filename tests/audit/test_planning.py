@@ -6,12 +6,19 @@ import time
 
 import pytest
 
-from specviz.audit.collect import PROBES, first_seed
+from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.planning import forecast, needed, needed_in_words, rate, sees, span
-from specviz.audit.profiles import recognized
-from specviz.audit.traps import Probe
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.planning import (
+    compute_detectable_tv,
+    count_needed_samples,
+    describe_needed_samples,
+    forecast_collection,
+    format_duration,
+    measure_rate,
+)
+from specviz.audit.profiles import recognize_server
+from specviz.audit.traps import ServerProbe
 from specviz.evidence.tests import Plan
 from tests.audit.server import serving
 
@@ -19,20 +26,22 @@ from tests.audit.server import serving
 @pytest.mark.parametrize("two_files", [False, True])
 @pytest.mark.parametrize("tv", [0.2, 0.05, 0.02])
 def test_the_number_that_is_named_shows_the_distance_and_one_in_ten_less_does_not(tv, two_files):
-    n = needed(tv, 3, two_files)
-    assert sees(n, 3, two_files) <= tv * 1.001 < sees(int(0.9 * n), 3, two_files)
+    n = count_needed_samples(tv, 3, two_files)
+    assert compute_detectable_tv(n, 3, two_files) <= tv * 1.001 < compute_detectable_tv(int(0.9 * n), 3, two_files)
 
 
 def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
-    assert Plan.of(needed(0.02, 4, False), 4, 0.02).cells >= 16
+    assert Plan.of(count_needed_samples(0.02, 4, False), 4, 0.02).cells >= 16
 
 
 def test_the_rate_of_a_server_is_that_of_its_answers():
     """Each request takes 50 ms and four are under way: at most 80 samples per second, and 400 with five of each request."""
     with serving(slow=lambda number: 0.05) as server:
         endpoint = Endpoint(server.url)
-        probe = Probe(endpoint, recognized(endpoint).profile, Manner("a b", 2), 4, first_seed(7, PROBES))
-        found, several = rate(probe), rate(probe, 5)
+        probe = ServerProbe(
+            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
+        )
+        found, several = measure_rate(probe), measure_rate(probe, 5)
         endpoint.close()
     assert 0 < found <= 80.0 and 0 < several <= 400.0
 
@@ -41,21 +50,23 @@ def test_probes_keep_to_a_limited_rate():
     """Eight requests at 40 per second take at least 0.175 s: the first goes at once."""
     with serving() as server:
         endpoint = Endpoint(server.url, rate=40.0)
-        probe = Probe(endpoint, recognized(endpoint).profile, Manner("a b", 2), 4, first_seed(7, PROBES))
+        probe = ServerProbe(
+            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
+        )
         began = time.monotonic()
         probe.texts(probe.hot, [probe.fresh() for _ in range(8)])
-        spent, found = time.monotonic() - began, rate(probe)
+        spent, found = time.monotonic() - began, measure_rate(probe)
         endpoint.close()
     assert spent > 0.17 and 0 < found < 50.0
 
 
 def test_a_forecast_counts_what_is_missing():
-    one = forecast(20_000, 5_000, 4, 0.02, 1, False, 50.0)
+    one = forecast_collection(20_000, 5_000, 4, 0.02, 1, False, 50.0)
     assert one.seconds == 100.0
-    assert f"0.02 needs {one.needed:,} samples to be" in needed_in_words(0.02, 4, False)
-    assert "samples of each server" in needed_in_words(0.02, 4, True)
-    assert f"0.02 needs {one.needed:,}" in forecast(100, 100, 4, 0.02, 1, False, 50.0).sentence
-    assert "needs" not in forecast(10**6, 100, 4, 0.02, 1, False, 50.0).sentence
+    assert f"0.02 needs {one.needed:,} samples to be" in describe_needed_samples(0.02, 4, False)
+    assert "samples of each server" in describe_needed_samples(0.02, 4, True)
+    assert f"0.02 needs {one.needed:,}" in forecast_collection(100, 100, 4, 0.02, 1, False, 50.0).sentence
+    assert "needs" not in forecast_collection(10**6, 100, 4, 0.02, 1, False, 50.0).sentence
 
 
 @pytest.mark.parametrize(
@@ -63,4 +74,4 @@ def test_a_forecast_counts_what_is_missing():
     [(0.1, "about 1 s"), (60, "about 60 s"), (600, "about 10 minutes"), (7200, "about 2.0 hours")],
 )
 def test_a_time_ahead_is_said_in_words(seconds, words):
-    assert span(seconds) == words
+    assert format_duration(seconds) == words

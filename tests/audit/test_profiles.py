@@ -7,8 +7,16 @@ import json
 import pytest
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.profiles import VLLM, LlamaCpp, Profile, SGLang, Transformers, merged, recognized
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.profiles import (
+    LlamaCppProfile,
+    ServerProfile,
+    SglangProfile,
+    TransformersProfile,
+    VllmProfile,
+    merge_objects,
+    recognize_server,
+)
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import serving
 
@@ -21,14 +29,14 @@ NAMES = {
     "generic": "an OpenAI-compatible server",
 }
 IDS = {"vllm", "sglang", "llama.cpp"}
-PLAIN = Manner("Once upon a time", 4)
+PLAIN = SamplingRequest("Once upon a time", 4)
 
 
-def asked(server, manner: Manner = PLAIN):
+def asked(server, manner: SamplingRequest = PLAIN):
     """The settled profile of a server, and its first answer."""
     endpoint = Endpoint(server.url, silence=10.0)
     try:
-        return recognized(endpoint).profile.settled(endpoint, manner)
+        return recognize_server(endpoint).profile.settled(endpoint, manner)
     finally:
         endpoint.close()
 
@@ -47,7 +55,7 @@ def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
     with serving(dialect=dialect) as server:
-        _, answer, _ = asked(server, Manner("Hello there", 4, chat=True))
+        _, answer, _ = asked(server, SamplingRequest("Hello there", 4, chat=True))
         assert server.seen.bodies[-1]["messages"] == [{"role": "user", "content": "Hello there"}]
         assert server.seen.paths["/v1/chat/completions"] == 1
         assert (answer.samples[0].tokens is not None) == (dialect in {"vllm", "llama.cpp"})
@@ -59,7 +67,7 @@ def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
     different ones have a chance below 1e-9 without a filter (60 draws repeat 1.7 times on average)."""
     with serving(dialect=dialect) as server:
         endpoint = Endpoint(server.url)
-        profile = recognized(endpoint).profile
+        profile = recognize_server(endpoint).profile
         hot = PLAIN.hot(profile.hottest if profile.hottest > 2 else 1000.0, 1)
         seen = {
             (found.tokens or found.text)
@@ -71,13 +79,13 @@ def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
 
 
 def test_filters_that_are_asked_for_are_sent_in_each_servers_own_words():
-    manner = Manner("x", 4, temperature=0.7, top_k=5, top_p=0.9, min_p=0.1)
-    for profile in (VLLM(), LlamaCpp(), Profile()):
+    manner = SamplingRequest("x", 4, temperature=0.7, top_k=5, top_p=0.9, min_p=0.1)
+    for profile in (VllmProfile(), LlamaCppProfile(), ServerProfile()):
         body = profile.body(manner, 3)
         assert (body["temperature"], body["top_k"], body["top_p"], body["min_p"], body["seed"]) == (0.7, 5, 0.9, 0.1, 3)
-    assert LlamaCpp().body(manner, 3)["samplers"] == ["temperature", "top_k", "top_p", "min_p"]
-    assert SGLang().body(manner, 3)["sampling_params"]["sampling_seed"] == 3
-    config = json.loads(Transformers().body(manner, 3)["generation_config"])
+    assert LlamaCppProfile().body(manner, 3)["samplers"] == ["temperature", "top_k", "top_p", "min_p"]
+    assert SglangProfile().body(manner, 3)["sampling_params"]["sampling_seed"] == 3
+    config = json.loads(TransformersProfile().body(manner, 3)["generation_config"])
     assert config["do_sample"] and (config["top_k"], config["top_p"], config["min_p"], config["temperature"]) == (
         5,
         0.9,
@@ -87,17 +95,21 @@ def test_filters_that_are_asked_for_are_sent_in_each_servers_own_words():
 
 
 def test_greedy_is_asked_of_transformers_without_sampling():
-    assert not json.loads(Transformers().body(Manner("x", 4, temperature=0.0), 3)["generation_config"])["do_sample"]
+    assert not json.loads(TransformersProfile().body(SamplingRequest("x", 4, temperature=0.0), 3)["generation_config"])[
+        "do_sample"
+    ]
 
 
 def test_fields_of_ones_own_win_and_those_of_a_json_string_are_added():
-    assert VLLM().body(Manner("x", 4, extra={"top_k": 3}), 1)["top_k"] == 3
+    assert VllmProfile().body(SamplingRequest("x", 4, extra={"top_k": 3}), 1)["top_k"] == 3
     for own in ({"prompt_lookup_num_tokens": 2}, '{"prompt_lookup_num_tokens": 2}'):
-        config = json.loads(Transformers().body(Manner("x", 4, extra={"generation_config": own}), 1)["generation_config"])
+        config = json.loads(
+            TransformersProfile().body(SamplingRequest("x", 4, extra={"generation_config": own}), 1)["generation_config"]
+        )
         assert config["prompt_lookup_num_tokens"] == 2 and config["do_sample"] and config["top_k"] == 0
     with pytest.raises(EndpointError, match="generation_config must be a JSON object"):
-        Transformers().body(Manner("x", 4, extra={"generation_config": "[1"}), 1)
-    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
+        TransformersProfile().body(SamplingRequest("x", 4, extra={"generation_config": "[1"}), 1)
+    assert merge_objects({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
 
 
 def test_a_field_that_a_server_refuses_is_left_out_and_said():
@@ -123,7 +135,9 @@ def test_a_web_page_behind_the_address_is_a_sentence():
      {"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}, {"meta_info": {}}, {"content": "a", "tokens": ["a"]}],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("profile", [Profile(), VLLM(), SGLang(), LlamaCpp()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "profile", [ServerProfile(), VllmProfile(), SglangProfile(), LlamaCppProfile()], ids=lambda one: one.name
+)
 def test_an_answer_of_any_other_form_is_a_sentence(profile, answer):
     with pytest.raises(EndpointError) as error:
         profile.read(answer)
@@ -132,13 +146,13 @@ def test_an_answer_of_any_other_form_is_a_sentence(profile, answer):
 
 def test_a_server_that_takes_its_answers_apart_is_explained():
     with pytest.raises(EndpointError, match="takes its answers apart"):
-        Profile().read({"choices": [{"message": {"content": "yes", "reasoning_content": "hm"}}]})
+        ServerProfile().read({"choices": [{"message": {"content": "yes", "reasoning_content": "hm"}}]})
 
 
 def test_the_drafting_counters_of_each_server_are_read():
     with serving(dialect="vllm", drafts=True) as server:
         endpoint = Endpoint(server.url)
-        profile, before = recognized(endpoint).profile, VLLM().counters(endpoint)
+        profile, before = recognize_server(endpoint).profile, VllmProfile().counters(endpoint)
         endpoint.ask("/completions", profile.body(PLAIN, 1))
         assert before == (0.0, 0.0) and profile.counters(endpoint) == (2.0, 1.0)
         endpoint.close()
@@ -152,7 +166,7 @@ def test_the_drafting_counters_of_each_server_are_read():
 def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
     with serving(dialect="sglang") as server:
         endpoint = Endpoint(server.url)
-        first, second = recognized(endpoint).about, recognized(endpoint).about
+        first, second = recognize_server(endpoint).about, recognize_server(endpoint).about
         endpoint.close()
     assert first == second and first["version"] == "0.32.0"
     assert "secret" not in json.dumps(first) and "created" not in json.dumps(first)
@@ -165,4 +179,4 @@ def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
 )  # fmt: skip
 def test_a_manner_out_of_range_is_refused(fields, name):
     with pytest.raises(SettingsError, match=f"^{name} must be"):
-        Manner(**{"prompt": "x", "max_tokens": 4} | fields)
+        SamplingRequest(**{"prompt": "x", "max_tokens": 4} | fields)

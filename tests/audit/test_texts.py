@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from specviz.audit.texts import (
-    BROKEN,
-    EXPECTED,
-    Tokens,
-    against_texts,
-    cells_of,
-    leaves_half_out,
-    text_distribution,
-    whole_characters,
+    MIN_EXPECTED,
+    REPLACEMENT_CHARACTER,
+    TokenBytes,
+    compute_text_distribution,
+    count_cells,
+    omits_partial_character,
+    run_text_tests,
+    strip_partial_character,
 )
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
@@ -26,7 +26,7 @@ from tests.audit.served import as_text_file, drawn, settings_of
 
 END = 7
 PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3", 6: b"\xa9", END: b"</s>"}  # 4 is 5 and 6
-TOKENS, LENGTH, PROMPT = Tokens(PIECES, {END}), 3, (0,)
+TOKENS, LENGTH, PROMPT = TokenBytes(PIECES, {END}), 3, (0,)
 
 
 def target(seed: int = 1) -> TableModel:
@@ -42,7 +42,7 @@ def by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
             continue  # a text that ended is counted once, with zeros behind its end
         mass = np.prod([float(model.probs((*PROMPT, *ids[:place]))[ids[place]]) for place in range(end)])
         raw = b"".join(PIECES[token] for token in ids[:end] if token != END)
-        whole = whole_characters(raw)
+        whole = strip_partial_character(raw)
         found[(whole if held_back and whole is not None else raw).decode("utf-8", "replace")] += mass
     return {text: mass for text, mass in found.items() if mass}
 
@@ -53,8 +53,8 @@ def test_the_mass_of_a_text_is_that_of_all_sequences_that_write_it(seed, held_ba
     model = target(seed)
     exact = by_hand(model, held_back)
     assert sum(exact.values()) == pytest.approx(1.0, abs=1e-12)
-    found = text_distribution(model, PROMPT, LENGTH, 1e-9, 10_000, TOKENS, frozenset({END}), lambda broken: held_back)
-    whole = {text: mass for text, mass in exact.items() if BROKEN not in text}
+    found = compute_text_distribution(model, PROMPT, LENGTH, 1e-9, 10_000, TOKENS, frozenset({END}), lambda broken: held_back)
+    whole = {text: mass for text, mass in exact.items() if REPLACEMENT_CHARACTER not in text}
     assert set(found.masses) == set(whole)
     assert all(found.masses[text] == pytest.approx(mass, abs=1e-12) for text, mass in whole.items())
     assert found.several > 0 and 0.0 < found.ambiguous < 1.0 and found.left_out < 1e-12
@@ -64,7 +64,7 @@ def test_a_light_text_is_left_to_the_others_and_a_heavy_one_keeps_its_whole_mass
     """Only the likely sequences are looked for, but every way to write their texts is followed: what is missing is left out, and said."""
     model = target()
     exact = by_hand(model, False)
-    found = text_distribution(model, PROMPT, LENGTH, 0.02, 5, TOKENS, frozenset({END}))
+    found = compute_text_distribution(model, PROMPT, LENGTH, 0.02, 5, TOKENS, frozenset({END}))
     assert 0 < len(found.masses) <= 5 and min(found.masses.values()) >= 0.02
     for text, mass in found.masses.items():
         assert exact[text] - found.left_out - 1e-12 <= mass <= exact[text] + 1e-12
@@ -72,40 +72,40 @@ def test_a_light_text_is_left_to_the_others_and_a_heavy_one_keeps_its_whole_mass
 
 def test_no_text_is_likely_enough():
     with pytest.raises(EvidenceError, match=r"No text of 3 tokens has a probability of 0\.9"):
-        text_distribution(target(), PROMPT, LENGTH, 0.9, 5, TOKENS, frozenset({END}))
+        compute_text_distribution(target(), PROMPT, LENGTH, 0.9, 5, TOKENS, frozenset({END}))
 
 
 @pytest.mark.parametrize(
     ("raw", "whole"), ((b"ab", b"ab"), (b"a\xc3", b"a"), (b"\xe2\x82", b""), (b"\xa9", None), (b"\xc3a", None), (b"", b""))
 )
 def test_half_a_character_counts_only_at_the_end(raw, whole):
-    assert whole_characters(raw) == whole
+    assert strip_partial_character(raw) == whole
 
 
 def test_a_text_is_shown_as_servers_show_it():
-    assert TOKENS.text((0, 5), False) == "a" + BROKEN and TOKENS.text((0, 5), True) == "a"
+    assert TOKENS.text((0, 5), False) == "a" + REPLACEMENT_CHARACTER and TOKENS.text((0, 5), True) == "a"
     assert TOKENS.text((5, 6, END), True) == "\u00e9" and TOKENS.text((END,), False) == ""
 
 
 def test_the_cells_hold_every_sample_and_all_of_the_mass():
-    found = text_distribution(target(), PROMPT, LENGTH, 0.005, 50, TOKENS, frozenset({END}))
+    found = compute_text_distribution(target(), PROMPT, LENGTH, 0.005, 50, TOKENS, frozenset({END}))
     plan = Plan.of(2000, LENGTH, 0.3)
     seen = Counter([next(iter(found.masses))] * 1500 + ["something else"] * 500)
-    partition, counts = cells_of(found, seen, plan, LENGTH)
+    partition, counts = count_cells(found, seen, plan, LENGTH)
     assert counts.sum() == 2000 and counts[0] == 500 and counts.max() == 1500
     assert partition.masses.sum() == pytest.approx(1.0) and partition.names[0] == () and not partition.whole[0]
-    assert partition.masses[0] * plan.n >= EXPECTED
+    assert partition.masses[0] * plan.n >= MIN_EXPECTED
 
 
 def texts_of(pair, samples):
-    tokens = Tokens.of(pair)
+    tokens = TokenBytes.of(pair)
     return [tokens.text([t for t in row if t != NONE], False) for row in samples.tokens.tolist()]
 
 
 def answered(pair, name, **settings):
     samples = drawn(name, pair, 1500, length=2)
     file = as_text_file(samples, texts_of(pair, samples), **settings)
-    return against_texts(file, settings_of(pair, length=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda share: None)
+    return run_text_tests(file, settings_of(pair, length=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda share: None)
 
 
 def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair):
@@ -119,11 +119,12 @@ def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_reje
 
 
 @pytest.mark.parametrize(
-    ("texts", "broken", "out"), ((["a"] * 100, 0.1, True), (["a"] * 100, 0.05, False), (["a"] * 99 + [BROKEN], 0.1, False))
+    ("texts", "broken", "out"),
+    ((["a"] * 100, 0.1, True), (["a"] * 100, 0.05, False), (["a"] * 99 + [REPLACEMENT_CHARACTER], 0.1, False)),
 )
 def test_half_a_character_is_taken_as_left_out_where_it_should_have_been_seen_and_was_not(texts, broken, out):
     """exp(-7) = 0.0009: fewer than seven expected ones may be missing by chance."""
-    assert leaves_half_out(texts, broken) is out
+    assert omits_partial_character(texts, broken) is out
 
 
 def test_texts_of_another_length_cannot_be_cut(pair):

@@ -10,31 +10,33 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit.collect import PROBES, first_seed
+from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import Manner
-from specviz.audit.profiles import recognized
-from specviz.audit.traps import Probe, Probed, probed
+from specviz.audit.manner import SamplingRequest
+from specviz.audit.profiles import recognize_server
+from specviz.audit.traps import PreflightResult, ServerProbe, run_preflight
 from tests.audit.server import ids_of, serving
 
 CLEAN = ("vllm", "sglang", "llama.cpp", "transformers", "llama-cpp-python", "generic")
 PROMPT = "Once upon a time"
 
 
-def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> Probed:
+def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> PreflightResult:
     endpoint = Endpoint(server.url, silence=10.0)
     try:
-        manner = Manner(PROMPT, length, chat=chat, extra=extra)
-        return probed(Probe(endpoint, recognized(endpoint).profile, manner, 4, first_seed(7, PROBES), known))
+        manner = SamplingRequest(PROMPT, length, chat=chat, extra=extra)
+        return run_preflight(
+            ServerProbe(endpoint, recognize_server(endpoint).profile, manner, 4, compute_first_seed(7, PROBE_REGION), known)
+        )
     finally:
         endpoint.close()
 
 
-def states(found: Probed) -> dict[str, str]:
+def states(found: PreflightResult) -> dict[str, str]:
     return {trap.name: trap.state for trap in found.traps}
 
 
-def caught(found: Probed) -> dict[str, str]:
+def caught(found: PreflightResult) -> dict[str, str]:
     return {trap.name: trap.sentence for trap in found.traps if trap.state == "caught"}
 
 
@@ -142,7 +144,9 @@ def test_a_small_vocabulary_is_no_filter():
     with serving(dialect="llama.cpp", probs=lambda ids: [1 / 16] * 16, encode=lambda text: [1, 2]) as server:
         endpoint = Endpoint(server.url)
         few = [
-            probed(Probe(endpoint, recognized(endpoint).profile, Manner(PROMPT, 4), 4, 9, None, size)).stopping
+            run_preflight(
+                ServerProbe(endpoint, recognize_server(endpoint).profile, SamplingRequest(PROMPT, 4), 4, 9, None, size)
+            ).stopping
             for size in (16, None)
         ]
         endpoint.close()
@@ -160,8 +164,8 @@ def test_looking_can_be_stopped_between_any_two_answers():
 
     with serving(dialect="llama.cpp", slow=lambda number: 0.002) as server:
         endpoint = Endpoint(server.url)
-        probe = Probe(endpoint, recognized(endpoint).profile, Manner(PROMPT, 4), 4, 9)
+        probe = ServerProbe(endpoint, recognize_server(endpoint).profile, SamplingRequest(PROMPT, 4), 4, 9)
         with pytest.raises(KeyboardInterrupt):
-            probed(probe, stop)
+            run_preflight(probe, stop)
         endpoint.close()
         assert len(server.seen.bodies) < 150

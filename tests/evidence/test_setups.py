@@ -16,19 +16,26 @@ from specviz.decoding.engine import target_only
 from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModelError
 from specviz.evidence.analytic import along_text
 from specviz.evidence.serving_setups import served
-from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTies, NearTieSummary, parting
-from specviz.evidence.serving_setups.near_ties_run import written
+from specviz.evidence.serving_setups.near_ties import (
+    COMPARISONS,
+    GreedyPair,
+    GreedyText,
+    NearTies,
+    NearTieSummary,
+    find_first_difference,
+)
+from specviz.evidence.serving_setups.near_ties_run import decode_greedy_text
 from specviz.evidence.serving_setups.setups import (
-    ENTRIES,
     EXACT,
     LOSSY,
     REFERENCE,
+    SETUPS,
     TOLERANCE,
     SetupComparison,
-    from_json,
-    to_json,
+    dump_setups,
+    load_setups,
 )
-from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, timing, written_from
+from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, continue_prompt, time_setups
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
@@ -100,14 +107,14 @@ def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
 
 
 def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(shown):
-    text = to_json(shown)
-    assert from_json(text) == shown
+    text = dump_setups(shown)
+    assert load_setups(text) == shown
     damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("setups-2", "setups-9"),
                text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
     for broken in damaged:
         assert broken != text
         with pytest.raises(TraceError):
-            from_json(broken)
+            load_setups(broken)
 
 
 def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair_folders):
@@ -115,7 +122,7 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     ids = pair.encode("Once upon a time")
     block = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
-    row = [served.served(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
+    row = [served.open_setup(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
     first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
     assert first.dtype is torch.bfloat16 and torch.equal(first, second)
 
@@ -127,10 +134,10 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     with pytest.raises(UnsupportedModelError, match="decoder-only"):
         served.refuse_uncompared(next(iter(encoder_decoders.values())))
     with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
-        written_from(pair, SETTINGS, BOOK, 100, 1)
+        continue_prompt(pair, SETTINGS, BOOK, 100, 1)
     monkeypatch.setattr(served, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):
-        served.banned(pair)
+        served.find_banned_tokens(pair)
     found = compare_setups(
         pair, SETTINGS, cut_openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
@@ -153,7 +160,7 @@ def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tm
 
 
 def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
-    places = written_from(pair, SETTINGS, "Once upon", 12, 3)
+    places = continue_prompt(pair, SETTINGS, "Once upon", 12, 3)
     assert {opening for opening, _ in places} == {pair.encode("Once upon")}
     assert len({text for _, text in places}) == 3 and {len(text) for _, text in places} == {12}
 
@@ -170,14 +177,18 @@ def test_intervals_are_of_texts():
 
 def test_the_first_place_that_differs_is_found():
     one = GreedyText((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
-    assert parting(one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
-    assert parting(one, one) is None and parting(one, GreedyText((9,), (1.0,))) == 0
+    assert find_first_difference(one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
+    assert find_first_difference(one, one) is None and find_first_difference(one, GreedyText((9,), (1.0,))) == 0
     seen = NearTieSummary(
         "bf16", (GreedyPair((0,), one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), GreedyPair((0,), one, one, {}))
     )
-    assert len(seen.parted) == 1 and seen.parted[0].margins == (0.02, 0.01) and (seen.there, seen.largest) == (0.02, 0.02)
-    assert seen.all_margins == (0.9, 0.8, 0.02, 0.9, 0.8, 0.02, 0.7), "after they part nothing is compared"
-    assert seen.as_near == pytest.approx(2 / 7)
+    assert (
+        len(seen.differing) == 1
+        and seen.differing[0].margins == (0.02, 0.01)
+        and (seen.median_margin_at_difference, seen.largest_margin_at_difference) == (0.02, 0.02)
+    )
+    assert seen.margins_before_difference == (0.9, 0.8, 0.02, 0.9, 0.8, 0.02, 0.7), "after they part nothing is compared"
+    assert seen.share_as_close == pytest.approx(2 / 7)
 
 
 @dataclass
@@ -210,18 +221,20 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
     ahead = (1.0, 0.5, 0.75, 0.25, 0.01, 2.0, 1.0, 1.0, 1.0)
     moved = tuple(margin - 0.02 for margin in ahead)
     settings = replace(SETTINGS, temperature=0.0, max_new_tokens=5)
-    one, other = (written(HandMade(values), Nothing(), settings, (0,)) for values in (ahead, moved))
+    one, other = (decode_greedy_text(HandMade(values), Nothing(), settings, (0,)) for values in (ahead, moved))
     assert one.tokens == (1, 2, 3, 4, 5) and one.margins == pytest.approx(ahead[1:6], abs=1e-5)
-    assert parting(one, other) == 3 and other.tokens[3] == 5
+    assert find_first_difference(one, other) == 3 and other.tokens[3] == 5
     assert (one.margins[3], other.margins[3]) == (pytest.approx(0.01, abs=1e-5), pytest.approx(0.01, abs=1e-5))
     for draft in (HandMade(ahead), HandMade(moved), HandMade(tuple(-margin for margin in ahead))):
-        assert written(HandMade(ahead), DraftModel(draft, 2), settings, (0,)) == one
+        assert decode_greedy_text(HandMade(ahead), DraftModel(draft, 2), settings, (0,)) == one
 
 
 def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.near_ties.seen("fp32-blocks")
-    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.near_ties.comparisons) == set(COMPARISONS)
+    assert (
+        min(seen.margins_before_difference) > 1e-4 and not seen.differing and set(shown.near_ties.comparisons) == set(COMPARISONS)
+    )
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, max_new_tokens=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
@@ -247,15 +260,15 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
     out = tmp_path / "setups.json"
     asked = ["setups", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
-    found = from_json(out.read_text())
-    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record.RECORDINGS["setups"].gamma
+    found = load_setups(out.read_text())
+    assert [row.key for row in found.rows] == list(SETUPS) and found.settings.gamma == record.RECORDINGS["setups"].gamma
     for wrong in (["--runs", "0"], ["--texts", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):
             record.run(parser.parse_args(["setups", *wrong]))
 
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
-    ways = {REFERENCE: served.served(pair, REFERENCE)}
+    ways = {REFERENCE: served.open_setup(pair, REFERENCE)}
     places = cut_openings(pair, BOOK, 6, 5, 2)
-    *_, (_, fields, spread) = timing(pair, ways, replace(SETTINGS, max_new_tokens=6), places, 3, lambda share, doing: None)
+    *_, (_, fields, spread) = time_setups(pair, ways, replace(SETTINGS, max_new_tokens=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

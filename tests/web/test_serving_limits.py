@@ -9,7 +9,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
-from specviz.evidence.serving_setups.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
+from specviz.evidence.serving_setups.setups import EXACT, LOSSY, SETUPS, TOLERANCE, SetupComparison
 from specviz.figures.narration import number
 from specviz.settings import Settings
 from specviz.web.common import measurement_page, plain_table, two_texts
@@ -75,7 +75,7 @@ def test_a_link_leads_to_what_it_was_made_from():
 
 
 def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
-    assert [row.key for row in shown.rows] == list(ENTRIES) and shown.settings == SetupsQuestion(Settings()).settings
+    assert [row.key for row in shown.rows] == list(SETUPS) and shown.settings == SetupsQuestion(Settings()).settings
     for row in shown.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
@@ -85,7 +85,7 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
     assert set(shown.near_ties.comparisons) == set(COMPARISONS) and all(
         len(one) >= 20 for one in shown.near_ties.comparisons.values()
     )
-    assert not shown.near_ties.seen("fp32-blocks").parted, "draft tokens change nothing"
+    assert not shown.near_ties.seen("fp32-blocks").differing, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
@@ -164,7 +164,7 @@ def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
         )
 
     circles, straight = pairing(1, 2, 3, 4, 3, 4, 3, 4), pairing(1, 2, 3, 4, 3, 4, 3, 5)
-    assert circles.repeats and not straight.repeats and not HAND_MADE.pairings[0].repeats
+    assert circles.is_loop and not straight.is_loop and not HAND_MADE.pairings[0].is_loop
     assert ties.conclusion(NearTieSummary("int8", (circles,))).endswith("This text repeats itself, so the gap does too.")
     assert "repeats" not in ties.conclusion(NearTieSummary("int8", (straight,)))
 
@@ -174,7 +174,7 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     visit, ticket = SetupsState(ask, Queue()), FreeTicket()
     assert visit.shown is recorded() and not visit.own
     work.run_all(visit, ticket, ask)
-    assert visit.own and [row.key for row in visit.shown.rows] == list(ENTRIES) and visit.shown.text == "your text"
+    assert visit.own and [row.key for row in visit.shown.rows] == list(SETUPS) and visit.shown.text == "your text"
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
     assert len(visit.shown.near_ties.comparisons["bf16"]) == 1
     assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
@@ -209,7 +209,7 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     with pytest.raises(Stopped):
         work.run_all(visit, ticket, visit.question)
     *checked, tied, first = shown
-    assert [len(one.rows) for one in checked] == list(range(1, len(ENTRIES) + 1))
+    assert [len(one.rows) for one in checked] == list(range(1, len(SETUPS) + 1))
     assert all(row.own is not None or row.reason for row in checked[-1].rows) and not checked[-1].near_ties.comparisons
     assert figures.conclusion(checked[0]) == "Nothing could be compared on this pair." and len(figures.table(checked[0])) == 1
     assert tied.runs == 0 and tied.near_ties.comparisons and tied.rows == checked[-1].rows
@@ -240,9 +240,9 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
         package.names
     )
     rows = package.file("rows.csv")
-    assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(ENTRIES)
+    assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(SETUPS)
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
-        len(shown.near_ties.seen(key).parted) for key in shown.near_ties.comparisons
+        len(shown.near_ties.seen(key).differing) for key in shown.near_ties.comparisons
     )
     words = export.setups_command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words
@@ -251,10 +251,14 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
 def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     seen = recorded().near_ties.seen("bf16")
     told = ties.story(seen)
-    one = min(seen.parted, key=lambda pair: pair.margins[0])
-    assert (told.place, told.gap, told.names) == (one.place + 1, min(p.margins[0] for p in seen.parted), ("float32", "bfloat16"))
+    one = min(seen.differing, key=lambda pair: pair.margins[0])
+    assert (told.place, told.gap, told.names) == (
+        one.place + 1,
+        min(p.margins[0] for p in seen.differing),
+        ("float32", "bfloat16"),
+    )
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
-    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.typical:.2g}" in told.in_words
+    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.median_margin:.2g}" in told.in_words
     same = replace(one, second=one.first)
     assert ties.story(replace(seen, pairings=(same,))) is None and ties.story(None) is None, "no texts part"
 

@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from specviz.audit.texts import Tokens  # noqa: E402
+from specviz.audit.texts import TokenBytes  # noqa: E402
 from specviz.decoding.engine import advance, opening_row, step  # noqa: E402
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402
@@ -136,11 +136,11 @@ class Api:
 
     decoder: Decoder
     model: str
-    tokens: Tokens
+    tokens: TokenBytes
 
     @classmethod
     def of(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> Api:
-        return cls(Decoder(pair, mistake, gamma), model, Tokens.of(pair))
+        return cls(Decoder(pair, mistake, gamma), model, TokenBytes.of(pair))
 
     def completions(self, body: Any) -> dict[str, Any]:
         """Raises Refused."""

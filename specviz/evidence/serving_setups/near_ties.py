@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-DIGITS = 6  # that a record keeps of a margin
+MARGIN_DIGITS = 6  # that a record keeps of a margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class GreedyText:
             raise ValueError("a greedy text has one margin, 0 or more, for each of its tokens")
 
 
-def parting(one: GreedyText, other: GreedyText) -> int | None:
+def find_first_difference(one: GreedyText, other: GreedyText) -> int | None:
     """The first place with different tokens, from 0; None if there is none."""
     pairs = enumerate(zip(one.tokens, other.tokens, strict=False))
     return next((place for place, (a, b) in pairs if a != b), None)
@@ -68,10 +68,10 @@ class GreedyPair:
 
     @property
     def place(self) -> int | None:
-        return parting(self.first, self.second)
+        return find_first_difference(self.first, self.second)
 
     @property
-    def repeats(self) -> bool:
+    def is_loop(self) -> bool:
         """Whether the first text ends in a loop: one piece of it three times or more, over a quarter of the text."""
         tokens = self.first.tokens
         enough = max(6, len(tokens) // 4)
@@ -114,31 +114,35 @@ class NearTieSummary:
     pairings: tuple[GreedyPair, ...]
 
     @property
-    def parted(self) -> tuple[GreedyPair, ...]:
+    def differing(self) -> tuple[GreedyPair, ...]:
         return tuple(one for one in self.pairings if one.place is not None)
 
     @property
-    def all_margins(self) -> tuple[float, ...]:
+    def margins_before_difference(self) -> tuple[float, ...]:
         """Margins up to where the texts part: the places at which they might have parted."""
         return tuple(margin for one in self.pairings for margin in one.first.margins[: one.shared + (one.place is not None)])
 
     @property
-    def typical(self) -> float:
+    def median_margin(self) -> float:
         """Median of all margins."""
-        return median(self.all_margins)
+        return median(self.margins_before_difference)
 
     @property
-    def there(self) -> float | None:
+    def median_margin_at_difference(self) -> float | None:
         """Median margin where the texts part."""
-        return median(one.margins[0] for one in self.parted) if self.parted else None
+        return median(one.margins[0] for one in self.differing) if self.differing else None
 
     @property
-    def largest(self) -> float | None:
+    def largest_margin_at_difference(self) -> float | None:
         """The largest margin where texts part."""
-        return max((one.margins[0] for one in self.parted), default=None)
+        return max((one.margins[0] for one in self.differing), default=None)
 
     @property
-    def as_near(self) -> float | None:
+    def share_as_close(self) -> float | None:
         """Share of all margins that are no larger than the largest one where texts part."""
-        edge = self.largest
-        return None if edge is None else sum(margin <= edge for margin in self.all_margins) / len(self.all_margins)
+        edge = self.largest_margin_at_difference
+        return (
+            None
+            if edge is None
+            else sum(margin <= edge for margin in self.margins_before_difference) / len(self.margins_before_difference)
+        )

@@ -9,7 +9,7 @@ from functools import cache
 from torch import Tensor
 
 from specviz.decoding.engine import decode
-from specviz.evidence.serving_setups.near_ties import COMPARISONS, DIGITS, GreedyPair, GreedyText, NearTies
+from specviz.evidence.serving_setups.near_ties import COMPARISONS, MARGIN_DIGITS, GreedyPair, GreedyText, NearTies
 from specviz.evidence.serving_setups.served import Ids, ServedTarget, Source
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
@@ -20,11 +20,11 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.token import TokenRule
 
-SHOWN = 12  # tokens of the prompt's end that are kept
-_SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
+PROMPT_TAIL = 12  # tokens of the prompt's end that are kept
+_TARGETS = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
 
 
-def near_ties(
+def measure_near_ties(
     pair: LoadedPair,
     ways: dict[str, ServedTarget],
     settings: Settings,
@@ -37,34 +37,36 @@ def near_ties(
     settings  gamma of the comparisons with draft tokens; length  tokens of each text
     """
     greedy = replace(settings, temperature=0.0, max_new_tokens=length)
-    known = {key: one for key, one in COMPARISONS.items() if set(_SERVED[key]) <= ways.keys()}
+    known = {key: one for key, one in COMPARISONS.items() if set(_TARGETS[key]) <= ways.keys()}
     found: dict[str, list[GreedyPair]] = {key: [] for key in known}
 
     @cache
     def alone(way: str, prompt: Ids) -> GreedyText:
-        return written(ways[way].open(greedy), Nothing(), greedy, prompt)
+        return decode_greedy_text(ways[way].open(greedy), Nothing(), greedy, prompt)
 
     for number, prompt in enumerate(prompts):
         for key, one in known.items():
             on_progress(number / len(prompts), f"greedy texts: {one.name}")
-            reference, other = _SERVED[key]
+            reference, other = _TARGETS[key]
             first = alone(reference, prompt)
             if one.draft_tokens:
-                second = written(ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt)
+                second = decode_greedy_text(
+                    ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt
+                )
             else:
                 second = alone(other, prompt)
-            begins = prompt[-SHOWN:]
+            begins = prompt[-PROMPT_TAIL:]
             found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
     return NearTies({key: tuple(pairings) for key, pairings in found.items()})
 
 
-def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
+def decode_greedy_text(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
     """One greedy text, each token with the margin in the pass that decided it."""
     recorder = MarginRecorder(source)
     rounds = decode(recorder, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
     tokens = tuple(token for one in rounds for token in one.committed)
     margins = [recorder.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
-    return GreedyText(tokens, tuple(round(margin, DIGITS) for margin in margins))
+    return GreedyText(tokens, tuple(round(margin, MARGIN_DIGITS) for margin in margins))
 
 
 @dataclass(slots=True)

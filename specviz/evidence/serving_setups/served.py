@@ -25,8 +25,8 @@ from specviz.verification.token import Rule, TokenRule
 
 Source = CachedModel | Processed
 Ids = tuple[int, ...]
-Place = tuple[Ids, Ids]  # a text: its opening and its continuation
-Places = Sequence[Place]
+TextExcerpt = tuple[Ids, Ids]  # a text: its opening and its continuation
+Places = Sequence[TextExcerpt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ServedTarget:
     rule: Rule = field(default_factory=TokenRule)
 
 
-def served(pair: LoadedPair, key: str) -> ServedTarget:
+def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
     """The setup of that key on a pair. The draft is not changed.
 
     Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
@@ -53,7 +53,7 @@ def served(pair: LoadedPair, key: str) -> ServedTarget:
         case "fp32":
             return network(pair.target)
         case "bf16":
-            return network(in_bfloat16(pair.target))
+            return network(round_to_bfloat16(pair.target))
         case "int8":
             return network(quantized(pair.target))
         case "int8-pass":
@@ -61,9 +61,9 @@ def served(pair: LoadedPair, key: str) -> ServedTarget:
         case "top-k":
             return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
         case "ban":
-            return behind(SuppressTokensLogitsProcessor(banned(pair)))
+            return behind(SuppressTokensLogitsProcessor(find_banned_tokens(pair)))
         case "ban-draws":
-            return replace(network(pair.target), rule=OnDrawsAlone(without(banned(pair))))
+            return replace(network(pair.target), rule=OnDrawsAlone(without(find_banned_tokens(pair))))
         case "penalty":
             return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
         case "penalty-once":
@@ -81,7 +81,7 @@ def refuse_uncompared(pair: LoadedPair) -> None:
         raise UnsupportedModelError(f"The measurement needs a target in float32 on a CPU, and this one is {where}.")
 
 
-def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
+def round_to_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
     """A copy with every weight rounded to bfloat16, as if loaded in that type: buffers stay in float32."""
     copy = deepcopy(model)
     for weight in copy.parameters():
@@ -89,7 +89,7 @@ def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
     return copy
 
 
-def banned(pair: LoadedPair) -> list[int]:
+def find_banned_tokens(pair: LoadedPair) -> list[int]:
     """Every token that is WORD alone, with or without a space before it, in any case.
 
     Raises ModelError if the tokenizer has no such token.

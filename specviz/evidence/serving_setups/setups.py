@@ -39,7 +39,7 @@ class Setup:
     of: str
 
 
-_SETUPS: tuple[tuple[str, ...], ...] = (
+_SETUP_ROWS: tuple[tuple[str, ...], ...] = (
     (REFERENCE, "float32", EXACT, "The published weights: the reference here."),
     ("bf16", "bfloat16", ROUNDING, "A pass over several tokens rounds a little differently from a pass over one."),
     ("int8", "int8, a scale for each token", EXACT, "The quantized target is another model. Draft tokens keep that model’s distribution."),
@@ -50,11 +50,11 @@ _SETUPS: tuple[tuple[str, ...], ...] = (
     ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "Every token of the prefix is penalized, draft tokens before it included."),
     ("penalty-once", "penalty set once a round", LOSSY, "Mistake: repetitions among the draft tokens of a round are not penalized.", "penalty"),
 )  # fmt: skip
-ENTRIES = {row[0]: Setup(*row) if len(row) == 5 else Setup(*row, row[0]) for row in _SETUPS}
+SETUPS = {row[0]: Setup(*row) if len(row) == 5 else Setup(*row, row[0]) for row in _SETUP_ROWS}
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCheck:
+class SetupCheck:
     """Total variation between the distribution with draft tokens and the same setup's own, one token per pass.
 
     mean, worst  over the places where no cut is near a tie; prefixes  distinct prefixes; near_ties  places left out
@@ -82,7 +82,7 @@ class SetupRow:
     reason: str = ""
     apart: Estimate | None = None
     overlap: Estimate | None = None
-    own: OwnCheck | None = None
+    own: SetupCheck | None = None
     tokens: int = 0
     passes: int = 0
     checked: int = 0
@@ -92,12 +92,12 @@ class SetupRow:
     ms: tuple[float | None, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.key not in ENTRIES:
+        if self.key not in SETUPS:
             raise ValueError(f"there is no row {self.key!r}")
 
     @property
     def entry(self) -> Setup:
-        return ENTRIES[self.key]
+        return SETUPS[self.key]
 
     @property
     def verdict(self) -> str:
@@ -151,10 +151,10 @@ class SetupComparison:
         return explain_spread(self.spread, "the reference’s own runs")
 
 
-def to_json(one: SetupComparison) -> str:
+def dump_setups(one: SetupComparison) -> str:
     return SCHEMA.text(plain(one))
 
 
-def from_json(text: str) -> SetupComparison:
+def load_setups(text: str) -> SetupComparison:
     """Back from to_json. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(SetupComparison, record))

@@ -19,9 +19,9 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, fresh_draft
 from specviz.evidence.serving_setups.near_ties import NearTies
-from specviz.evidence.serving_setups.near_ties_run import near_ties
-from specviz.evidence.serving_setups.served import Ids, Place, Places, ServedTarget, refuse_uncompared, served
-from specviz.evidence.serving_setups.setups import ENTRIES, LOSSY, REFERENCE, OwnCheck, SetupComparison, SetupRow
+from specviz.evidence.serving_setups.near_ties_run import measure_near_ties
+from specviz.evidence.serving_setups.served import Ids, Places, ServedTarget, TextExcerpt, open_setup, refuse_uncompared
+from specviz.evidence.serving_setups.setups import LOSSY, REFERENCE, SETUPS, SetupCheck, SetupComparison, SetupRow
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
@@ -36,12 +36,12 @@ from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Round
 from specviz.verification.overlap import overlap
 
-ALONE, SPECULATIVE = "alone", "drafted"
+TARGET_ONLY, SPECULATIVE = "alone", "drafted"
 READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
 GREEDY_TEXTS = (
-    ("fp32", ALONE),
-    ("bf16", ALONE),
-    ("int8", ALONE),
+    ("fp32", TARGET_ONLY),
+    ("bf16", TARGET_ONLY),
+    ("int8", TARGET_ONLY),
     ("bf16", SPECULATIVE),
     ("fp32", SPECULATIVE),
 )  # near_ties_run.py
@@ -68,7 +68,7 @@ def compare_setups(
     effort: SetupEffort,
     name: str,
     on_progress: ProgressCallback = ignore_progress,
-    keys: Sequence[str] = tuple(ENTRIES),
+    keys: Sequence[str] = tuple(SETUPS),
     expect: Expect = ignore_progress,
     show: Callable[[SetupComparison], None] = ignore_progress,
 ) -> SetupComparison:
@@ -83,10 +83,12 @@ def compare_setups(
     refuse_uncompared(pair)
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
-    ways, rows = _opened(pair, keys)
+    ways, rows = _open_setups(pair, keys)
     where, timed_settings = describe_measurement(pair), replace(settings, max_new_tokens=effort.tokens)
     where["models"] = describe_pair(pair, settings, places)
-    weights = stage_seconds(probed(pair, ways, timed_settings, places[0], on_progress), places, settings.gamma, effort)
+    weights = estimate_stage_seconds(
+        measure_paces(pair, ways, timed_settings, places[0], on_progress), places, settings.gamma, effort
+    )
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
 
@@ -94,23 +96,23 @@ def compare_setups(
         size = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
         return SetupComparison(settings, tuple(rows.values()), ties, text=name, runs=runs, spread=spread, **size, **where)
 
-    read, done = reading(pair, ways, settings, places, tell[READING]), {}
+    read, done = measure_distances(pair, ways, settings, places, tell[READING]), {}
     for key, row in rows.items():
         if key in ways:
 
             def told(share: float, key: str = key) -> None:
                 number = list(ways).index(key)
-                tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {ENTRIES[key].name}")
+                tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {SETUPS[key].name}")
 
-            seen = checked(pair, key, ways, ways[key], settings, places, effort.positions, told)
-            own = OwnCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
-            row = replace(row, **read.get(ENTRIES[key].of, {}), own=own)
+            seen = check_setup(pair, key, ways, ways[key], settings, places, effort.positions, told)
+            own = SetupCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
+            row = replace(row, **read.get(SETUPS[key].of, {}), own=own)
         done[key] = row
         show(found(done, NearTies({})))
     prompts = [opening for opening, _ in places[: effort.prompts]]
-    ties = near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY])
+    ties = measure_near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY])
     show(found(done, ties))
-    for run, timed, spread in timing(pair, ways, timed_settings, places, effort.runs, tell[TIMING]):
+    for run, timed, spread in time_setups(pair, ways, timed_settings, places, effort.runs, tell[TIMING]):
         done = {key: replace(row, **timed.get(key, {})) for key, row in done.items()}
         one = found(done, ties, run, spread)
         if run < effort.runs:
@@ -118,19 +120,19 @@ def compare_setups(
     return one
 
 
-def probed(
-    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, on_progress: ProgressCallback
+def measure_paces(
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: TextExcerpt, on_progress: ProgressCallback
 ) -> dict[tuple[str, str], DecodingPace]:
     """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
     paces = {}
     for key, way in ways.items():
-        on_progress(0.0, f"how long it takes: {ENTRIES[key].name}")
-        for kind in (SPECULATIVE,) if ENTRIES[key].kind == LOSSY else (ALONE, SPECULATIVE):
-            paces[key, kind] = measure_pace(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
+        on_progress(0.0, f"how long it takes: {SETUPS[key].name}")
+        for kind in (SPECULATIVE,) if SETUPS[key].kind == LOSSY else (TARGET_ONLY, SPECULATIVE):
+            paces[key, kind] = measure_pace(_decode_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
     return paces
 
 
-def stage_seconds(
+def estimate_stage_seconds(
     paces: dict[tuple[str, str], DecodingPace], places: Places, gamma: int, effort: SetupEffort
 ) -> dict[str, float]:
     """Seconds that each stage will take, by the pace of each setup.
@@ -139,22 +141,24 @@ def stage_seconds(
     token that the round may write.
     """
     each = {key: pace.each for key, pace in paces.items()}
-    meant = [each[ENTRIES[key].of, ALONE] for key, kind in paces if kind == SPECULATIVE and (ENTRIES[key].of, ALONE) in each]
+    meant = [
+        each[SETUPS[key].of, TARGET_ONLY] for key, kind in paces if kind == SPECULATIVE and (SETUPS[key].of, TARGET_ONLY) in each
+    ]
     drafted = [one for (_, kind), one in each.items() if kind == SPECULATIVE]
     tokens = sum(len(text) for _, text in places)
     return {
-        READING: tokens * sum(one for (_, kind), one in each.items() if kind == ALONE),
+        READING: tokens * sum(one for (_, kind), one in each.items() if kind == TARGET_ONLY),
         CHECKING: effort.positions * (sum(drafted) + (gamma + 1) * sum(meant)),
         GREEDY: effort.prompts * sum(paces[one].text(effort.greedy) for one in GREEDY_TEXTS if one in paces),
         TIMING: (effort.runs + 1) * sum(pace.text(effort.tokens) for pace in paces.values()),
     }
 
 
-def _opened(pair: LoadedPair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
+def _open_setups(pair: LoadedPair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
     ways, rows = {}, {}
     for key in keys:
         try:
-            ways[key], rows[key] = served(pair, key), SetupRow(key)
+            ways[key], rows[key] = open_setup(pair, key), SetupRow(key)
         except SpecvizError as error:
             rows[key] = SetupRow(key, str(error))
     return ways, rows
@@ -169,22 +173,22 @@ def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
         )
 
 
-def reading(
+def measure_distances(
     pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, on_progress: ProgressCallback
 ) -> dict[str, dict[str, Estimate]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
     returns  ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes
     """
-    keys = [key for key in ways if ENTRIES[key].kind != LOSSY]
+    keys = [key for key in ways if SETUPS[key].kind != LOSSY]
     apart: dict[str, list[float]] = {key: [] for key in keys}
     overlaps: dict[str, list[float]] = {key: [] for key in keys}
     for number, place in enumerate(places):
         q = torch.cat([probs for _, probs in iterate_distributions(pair.open(settings)[1], *place, tokens_per_pass=1)])
-        reference = _distributions(ways[REFERENCE].open(settings), place)
+        reference = _compute_distributions(ways[REFERENCE].open(settings), place)
         for key in keys:
-            on_progress(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
-            p = reference if key == REFERENCE else _distributions(ways[key].open(settings), place)
+            on_progress(number / len(places), f"reading text {number + 1} of {len(places)}: {SETUPS[key].name}")
+            p = reference if key == REFERENCE else _compute_distributions(ways[key].open(settings), place)
             apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
             overlaps[key].append(float(overlap(p, q).mean()))
     return {
@@ -194,13 +198,13 @@ def reading(
     }
 
 
-def _distributions(source, place: Place) -> Tensor:
+def _compute_distributions(source, place: TextExcerpt) -> Tensor:
     """(L, V): the distribution before each token of a continuation, token by token."""
     opening, text = place
     return Alone(source).distributions(opening + text[:-1], len(text))[0]
 
 
-def checked(
+def check_setup(
     pair: LoadedPair,
     key: str,
     ways: dict[str, ServedTarget],
@@ -211,14 +215,14 @@ def checked(
     on_progress: ProgressCallback,
 ) -> Analytic:
     """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
-    meant = ways[ENTRIES[key].of].open(settings)
+    meant = ways[SETUPS[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh = pair.open(settings)[1], fresh_draft(pair, settings)
     proposer = DraftModel(draft, settings.gamma)
     return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, on_progress)
 
 
-def timing(
+def time_setups(
     pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, on_progress: ProgressCallback
 ) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
@@ -227,28 +231,28 @@ def timing(
     """
     contestants = {}
     for key, way in ways.items():
-        if ENTRIES[key].kind != LOSSY:
-            contestants[key, ALONE] = partial(_write, pair, way, settings, False)
-        contestants[key, SPECULATIVE] = partial(_write, pair, way, settings, True)
+        if SETUPS[key].kind != LOSSY:
+            contestants[key, TARGET_ONLY] = partial(_write_text, pair, way, settings, False)
+        contestants[key, SPECULATIVE] = partial(_write_text, pair, way, settings, True)
     clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
     for number in range(1, runs + 1):
 
         def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
-            on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
+            on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {SETUPS[key[0]].name}")
 
         clock.run_until(number, told)
-        timed = {key: _timed(clock, key, settings.max_new_tokens) for key in ways}
-        yield number, timed, relative_iqr(clock.seconds((REFERENCE, ALONE)))
+        timed = {key: _build_timing_fields(clock, key, settings.max_new_tokens) for key in ways}
+        yield number, timed, relative_iqr(clock.seconds((REFERENCE, TARGET_ONLY)))
 
 
-def _write(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
+def _write_text(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
     own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
-    for one in _rounds(pair, way, own, drafting, lap.item):
+    for one in _decode_rounds(pair, way, own, drafting, lap.item):
         lap.keep(replace(one, full=None))
 
 
-def _rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
+def _decode_rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
     """The rounds of a text, with draft tokens or without."""
     target, randomness = way.open(settings), PhiloxRandomness(settings.seed)
     if drafting:
@@ -257,10 +261,10 @@ def _rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: b
         yield from target_only(target, randomness, settings, prompt)
 
 
-def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
-    made, alone = clock.kept((key, SPECULATIVE)), (key, ALONE) if (key, ALONE) in clock.contestants else None
+def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, object]:
+    made, alone = clock.kept((key, SPECULATIVE)), (key, TARGET_ONLY) if (key, TARGET_ONLY) in clock.contestants else None
     decided = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
-    reference = (REFERENCE, ALONE)
+    reference = (REFERENCE, TARGET_ONLY)
     return {
         "tokens": sum(len(one.committed) for one in made),
         "passes": len(made),
@@ -272,7 +276,7 @@ def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
     }
 
 
-def written_from(pair: LoadedPair, settings: Settings, prompt: str, length: int, count: int) -> Places:
+def continue_prompt(pair: LoadedPair, settings: Settings, prompt: str, length: int, count: int) -> Places:
     """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
     ids = pair.encode(prompt)
     refuse_too_long(pair, len(ids), length)

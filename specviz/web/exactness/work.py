@@ -151,23 +151,25 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
     assert SERVER in offered(), "only a local server asks others"
     model_loading.libraries(ticket)
     from specviz.audit import judging
-    from specviz.audit.arms import Arm, described, look
-    from specviz.audit.collect import Asked
+    from specviz.audit.arms import AuditTarget, add_server_records, prepare_target
+    from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint
-    from specviz.audit.manner import Manner
+    from specviz.audit.manner import SamplingRequest
     from specviz.evidence.sample_files.reading import read
 
     settings = exam.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
-    manner = Manner(max_tokens=settings.max_new_tokens, model=who.model, **same)
+    manner = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
     if exam.kept is None or exam.kept[0] != who:
         exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
     folder = Path(exam.kept[1].name)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
-        arm = Arm(endpoint, manner, Asked(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
-        arm.ready = look(arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing: ticket.tick(0.2 * share, doing.capitalize()))
+        arm = AuditTarget(endpoint, manner, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
+        arm.ready = prepare_target(
+            arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing: ticket.tick(0.2 * share, doing.capitalize())
+        )
         exam.put(ticket, told=tuple(arm.ready.words.splitlines()))
         if arm.ready.stopping:
             raise EvidenceError(" ".join(trap.sentence for trap in arm.ready.stopping))
@@ -185,7 +187,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         *as_options(settings.pair),
     ]
     command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
-    report = judging.judge(
+    report = judging.build_verdict(
         read(folder / arm.file),
         settings=settings,
         pair=pair,
@@ -196,4 +198,4 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         on_progress=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
         request=arm.request,
     )
-    exam.put(ticket, report=described(report, [record]))
+    exam.put(ticket, report=add_server_records(report, [record]))

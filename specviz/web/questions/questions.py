@@ -97,7 +97,7 @@ def shipped() -> Recorded:
         read_file(traces / "opening.json", Trace.from_json),
         read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
-        read_file(traces / "setups.json", setups.from_json),
+        read_file(traces / "setups.json", setups.load_setups),
     )
 
 

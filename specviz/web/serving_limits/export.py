@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SetupComparison, to_json
+from specviz.evidence.serving_setups.setups import SetupComparison, dump_setups
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
 from specviz.models.pairs.names import as_options
@@ -63,7 +63,7 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
         )
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _setup_rows(one)), "greedy.csv": lambda: (GREEDY, _greedy_rows(one))}
-    data = {"setups.json": json.loads(to_json(one))}
+    data = {"setups.json": json.loads(dump_setups(one))}
     return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 

@@ -26,7 +26,7 @@ MARGIN = "gap between the two largest logits"
 
 def conclusion(seen: NearTieSummary) -> str:
     """What one comparison shows."""
-    arm, parted = COMPARISONS[seen.key], seen.parted
+    arm, parted = COMPARISONS[seen.key], seen.differing
     length = max(len(one.first.tokens) for one in seen.pairings)
     several = len(seen.pairings) > 1
     texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
@@ -37,14 +37,16 @@ def conclusion(seen: NearTieSummary) -> str:
         said = f"Of {texts} of {length} tokens, {len(parted)} {where}."
     else:
         said = f"The greedy text {where}, from token {parted[0].place + 1} on."
-    gap = f"at most {seen.largest:.2g} apart (median {seen.there:.2g})" if len(parted) > 1 else f"{seen.there:.2g} apart"
-    said += (
-        f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.typical:.2g}."
+    gap = (
+        f"at most {seen.largest_margin_at_difference:.2g} apart (median {seen.median_margin_at_difference:.2g})"
+        if len(parted) > 1
+        else f"{seen.median_margin_at_difference:.2g} apart"
     )
-    if ties := sum(gap == 0.0 for gap in seen.all_margins):
-        least = min(gap for gap in seen.all_margins if gap > 0.0)
+    said += f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.median_margin:.2g}."
+    if ties := sum(gap == 0.0 for gap in seen.margins_before_difference):
+        least = min(gap for gap in seen.margins_before_difference if gap > 0.0)
         said += f" At {ties} positions the gap is exactly 0: rounded logits come in steps, and the smallest gap above 0 is {least:.2g}."
-    if len(seen.pairings) <= FEW and any(one.repeats for one in seen.pairings):
+    if len(seen.pairings) <= FEW and any(one.is_loop for one in seen.pairings):
         said += " This text repeats itself, so the gap does too."
     return said
 
@@ -63,7 +65,7 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
         x = [place + 1 for one in seen.pairings for place in range(one.shared)]
         y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
-    parted = seen.parted
+    parted = seen.differing
     figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
                        marker={"symbol": "x", "size": 11, "color": INK[kind]},
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
@@ -81,7 +83,7 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
-    if seen.parted:
+    if seen.differing:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
@@ -96,7 +98,7 @@ def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[floa
 
     What lies below FLOOR is counted into the first bin.
     """
-    low, high = log10(FLOOR), log10(max(10.0, *seen.all_margins))
+    low, high = log10(FLOOR), log10(max(10.0, *seen.margins_before_difference))
     edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
 
     def shares(found: Sequence[float]) -> list[float]:
@@ -105,7 +107,7 @@ def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[floa
             counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
         return [count / max(1, len(found)) for count in counts]
 
-    return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
+    return edges, shares(seen.margins_before_difference), shares([one.margins[0] for one in seen.differing])
 
 
 def partings(seen: NearTieSummary) -> list[dict[str, object]]:
@@ -114,7 +116,7 @@ def partings(seen: NearTieSummary) -> list[dict[str, object]]:
     return [
         {"after": _end(one), "position": one.place + 1, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
-        for one in sorted(seen.parted, key=lambda one: one.place)
+        for one in sorted(seen.differing, key=lambda one: one.place)
     ]  # fmt: skip
 
 
@@ -155,9 +157,9 @@ class Story:
 
 def story(seen: NearTieSummary | None) -> Story | None:
     """The parting where the reference's two largest logits are closest; None where no texts part."""
-    if seen is None or not seen.parted:
+    if seen is None or not seen.differing:
         return None
-    one, arm = min(seen.parted, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    one, arm = min(seen.differing, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
     place = one.place
 
     def text(ids: Sequence[int]) -> str:
@@ -166,7 +168,7 @@ def story(seen: NearTieSummary | None) -> Story | None:
     after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
     written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))
     before = text((*one.begins, *one.first.tokens[:place])[-BEFORE:])
-    return Story((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.typical)
+    return Story((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.median_margin)
 
 
 def _end(one: GreedyPair, count: int = 8) -> str:

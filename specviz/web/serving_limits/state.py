@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SetupComparison, from_json
+from specviz.evidence.serving_setups.setups import SetupComparison, load_setups
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
@@ -20,7 +20,7 @@ RECORDED = ASSETS / "traces" / "setups.json"
 @lru_cache(maxsize=1)
 def recorded() -> SetupComparison | None:
     """The measurement that the page opens with; None where the file is missing or damaged."""
-    return of_file(RECORDED, from_json, None)
+    return of_file(RECORDED, load_setups, None)
 
 
 @dataclass(frozen=True, slots=True)

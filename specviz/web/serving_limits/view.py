@@ -116,7 +116,7 @@ def near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None
     for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
         place.plotly_chart(drawn(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
     said(conclusion, "serving_limits-said-ties")
-    if seen.parted:
+    if seen.differing:
         tables("Where they differ, and what each writes there", ties.partings(seen))
 
 

@@ -16,11 +16,11 @@ def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> Non
     settings = question.settings
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.evidence.serving_setups.served import refuse_uncompared
-    from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, written_from
+    from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, continue_prompt
 
     refuse_uncompared(pair)
     ticket.tick(0.0, "The target continues your text")
-    places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
+    places = continue_prompt(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)
 
     def show(one: SetupComparison) -> None:
