@@ -7,17 +7,17 @@ way to the first paint imports torch; that happens in one background thread, onc
 from specviz.web.common import frame
 
 if __name__ == "__main__":
-    frame.run()
+    frame.run_page()
 else:
     import streamlit as st
 
     from specviz.web.hosting import server
 
-    server.prepare()
+    server.prepare_server()
     app = st.App(
         __file__,
         lifespan=server.lifespan,
-        routes=server.routes(),
-        middleware=server.middleware(),
-        on_script_error=server.unexpected,
+        routes=server.build_routes(),
+        middleware=server.build_middleware(),
+        on_script_error=server.count_unexpected_error,
     )

@@ -3,5 +3,5 @@
 from specviz.web.classroom import view
 from specviz.web.common import frame
 
-frame.enter()
+frame.preload_libraries()
 view.page()

@@ -3,5 +3,5 @@
 from specviz.web.common import frame
 from specviz.web.speed import view
 
-frame.enter()
+frame.preload_libraries()
 view.page()

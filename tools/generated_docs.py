@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.cli.common import options  # noqa: E402
 from specviz.figures.glossary import GLOSSARY  # noqa: E402
-from specviz.web.hosting.options import DEFAULTS, Options  # noqa: E402
+from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.servers import table as of_audits  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -100,7 +100,7 @@ def default(name: str, mode: str) -> str:
     """What a server's option is in a mode, as its table says it. How many places there are is a matter of the machine."""
     if name == "places":
         return "by cores"
-    value = mode if name == "mode" else DEFAULTS[mode].get(name, Options.model_fields[name].default)
+    value = mode if name == "mode" else DEFAULTS[mode].get(name, ServerOptions.model_fields[name].default)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else f"`{value}`" if value else "none"
@@ -108,8 +108,8 @@ def default(name: str, mode: str) -> str:
 
 def hosting() -> str:
     lines = ["| option | environment variable | local | hosted | meaning |", "|---|---|---|---|---|"]
-    for name, field in Options.model_fields.items():
-        variable = f"{Options.model_config['env_prefix']}{name.upper()}"
+    for name, field in ServerOptions.model_fields.items():
+        variable = f"{ServerOptions.model_config['env_prefix']}{name.upper()}"
         lines.append(
             f"| `{name}` | `{variable}` | {default(name, 'local')} | {default(name, 'hosted')} | {cell(field.description or '')} |"
         )

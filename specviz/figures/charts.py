@@ -1,7 +1,8 @@
-"""What the charts of the pages share: their frame, and the hatching of what is rejected or lossy."""
+"""What the charts of all pages share: their frame, the hatching of what is rejected or lossy, and text in labels."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,7 +11,7 @@ from specviz.figures.theme import GRID, LEGEND, MEANINGS
 
 
 def frame(figure: go.Figure, height: int, x: str, y: str | None = None, **layout: Any) -> None:
-    """Height in px, titles of both axes, a faint grid, the legend above; nothing zooms or pans."""
+    """Set height in px, titles of both axes, a faint grid and the legend above; nothing zooms or pans."""
     margin = {"l": 8, "r": 12, "t": 46, "b": 46}
     figure.update_layout(height=height, margin=margin, dragmode=False, hovermode="closest", legend=LEGEND, **layout)
     figure.update_xaxes(title=x, gridcolor=GRID, zeroline=False, fixedrange=True)
@@ -18,6 +19,15 @@ def frame(figure: go.Figure, height: int, x: str, y: str | None = None, **layout
 
 
 def hatched(kind: str) -> dict[str, Any]:
-    """The marker of bars that show rejections, or another distribution than the target's."""
+    """Build the marker of bars that show rejections, or another distribution than the target's."""
     pattern = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
     return {"color": getattr(MEANINGS["rejected"], kind), "pattern": pattern}
+
+
+def safe(text: str) -> str:
+    """Escape text for Plotly, whose labels take a little HTML, and dollars for formulas."""
+    return escape(text, quote=False).replace("$", "&#36;")
+
+
+def short(text: str, most: int = 26) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

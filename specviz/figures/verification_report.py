@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.labels import safe, short
+from specviz.figures.charts import safe, short
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import glyphs
 from specviz.statistics.total_variation import cell_band

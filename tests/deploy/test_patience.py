@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.web.hosting.drain import LAST_LOOK, PATIENCE
+from specviz.web.hosting.shutdown import LAST_LOOK, PATIENCE
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from specviz.web.common.comeback import SENTENCE
+from specviz.web.common.reconnect import SENTENCE
 from tests.faults.conftest import Faulty, Witness
 
 pytestmark = pytest.mark.slow

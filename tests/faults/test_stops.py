@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from specviz.web.hosting.drain import SENTENCE
+from specviz.web.hosting.shutdown import SENTENCE
 from tests.faults.conftest import Witness
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from specviz.web.hosting.options import Options, options
+from specviz.web.hosting.options import ServerOptions, load_options
 
 _STATES = itertools.count()
 
@@ -19,15 +19,15 @@ def nothing_recent(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def serve(monkeypatch) -> Iterator[Callable[..., Options]]:
+def serve(monkeypatch) -> Iterator[Callable[..., ServerOptions]]:
     """serve(mode="hosted", sessions=3): from now on the server is run with these options. They end with the test."""
 
-    def start(**given: object) -> Options:
+    def start(**given: object) -> ServerOptions:
         for name, value in given.items():
             monkeypatch.setenv(f"SPECVIZ_{name.upper()}", str(value))
-        options.cache_clear()
-        return options()
+        load_options.cache_clear()
+        return load_options()
 
     yield start
     monkeypatch.undo()
-    options.cache_clear()
+    load_options.cache_clear()

@@ -84,7 +84,7 @@ def opened(page: str, pair: str, **query: str) -> AppTest:
 @pytest.mark.parametrize("family", (*CAUSAL, "t5"))
 def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path, no_pictures):
     pair = written(tmp_path, family)
-    pairs.remember(pair)
+    pairs.remember_pair(pair)
 
     app = opened("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]

@@ -24,7 +24,7 @@ def chatting(tiny, tmp_path):  # noqa: F811
         path = folder / "tokenizer_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": TEMPLATE}))
     pair = Places(str(tmp_path / "target"), str(tmp_path / "draft")).name
-    pairs.remember(pair)
+    pairs.remember_pair(pair)
     return pair
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
-from specviz.web.common import comeback
-from specviz.web.common.comeback import SENTENCE, greet, session_before
+from specviz.web.common import reconnect
+from specviz.web.common.reconnect import SENTENCE, read_previous_session, show_reconnect_notice
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from specviz.web.common.comeback import SENTENCE, greet, session_before
     [("", ""), ("streamlit", ""), ("streamlit, token", ""), ("streamlit, 2|a|b|1, abc", "abc"), ("streamlit,,abc", "abc")],
 )
 def test_the_session_before_is_the_third_word(header, before):
-    assert session_before(header) == before
+    assert read_previous_session(header) == before
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_the_session_before_is_the_third_word(header, before):
 )
 def test_a_page_says_once_that_what_it_held_is_gone(monkeypatch, header, page, says):
     said = []
-    monkeypatch.setattr(comeback, "get_script_run_ctx", lambda: SimpleNamespace(session_id="mine"))
+    monkeypatch.setattr(reconnect, "get_script_run_ctx", lambda: SimpleNamespace(session_id="mine"))
     monkeypatch.setattr(st, "session_state", {})
     monkeypatch.setattr(st, "context", SimpleNamespace(headers={"Sec-WebSocket-Protocol": header}))
     monkeypatch.setattr(st, "toast", lambda sentence, duration: said.append(sentence))
     for _ in range(3):
-        greet(page)
+        show_reconnect_notice(page)
     assert said == says

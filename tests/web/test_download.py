@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.web.common import download
+from specviz.web.common import export_fold
 from specviz.web.jobs.queue import Queue
 
 
 @pytest.fixture
 def queue(monkeypatch):
     queue = Queue(places=1)
-    monkeypatch.setattr(download, "shared", lambda: queue)
+    monkeypatch.setattr(export_fold, "shared", lambda: queue)
     return queue
 
 
@@ -23,7 +23,7 @@ def test_a_file_waits_for_a_place_and_is_handed_over_whole(queue):
     free, began = threading.Event(), threading.Event()
     queue.submit(lambda ticket: free.wait(30), "another")
     with ThreadPoolExecutor(1) as browser:
-        asked = browser.submit(download.built, lambda ticket: began.set() or b"file", "visitor", "one_round")
+        asked = browser.submit(export_fold.build_in_queue, lambda ticket: began.set() or b"file", "visitor", "one_round")
         while not queue.waiting:
             pass
         assert not began.is_set()
@@ -36,4 +36,4 @@ def test_a_file_that_cannot_be_built_says_why(queue):
         raise SpecvizError("There is nothing to draw.")
 
     with pytest.raises(SpecvizError, match=r"There is nothing to draw\."):
-        download.built(fails, "visitor", "one_round")
+        export_fold.build_in_queue(fails, "visitor", "one_round")

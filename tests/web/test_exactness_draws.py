@@ -131,7 +131,7 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     rejected = ((Look.of(found),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.verdict(one).mark == "rejected"
-    one.begin_anew()
+    one.reset_findings()
     work.draw(one, FreeTicket(), 1000)
     one.result = replace(one.result, looks=rejected + one.result.looks)
     assert words.verdict(one).words.startswith("No, not exact: 10,000 samples")

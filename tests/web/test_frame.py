@@ -22,9 +22,9 @@ from specviz.figures.pages import APPLY, CHECK, LEARN, following
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
-from specviz.web.common import frame, links, session, untrusted
+from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
-from specviz.web.hosting.visitors import unmasked
+from specviz.web.hosting.visitors import unmask_cookie
 from specviz.web.jobs import warmup
 from specviz.web.jobs.queue import Queue
 from tests.web.test_one_round import served_before
@@ -76,9 +76,9 @@ def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a
     before = [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)]
     sent(app, key, **value)
     assert not app.exception and "Traceback" not in caplog.text
-    assert untrusted.SENTENCE in [one.value for one in app.text]
+    assert widget_guard.SENTENCE in [one.value for one in app.text]
     assert [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)] == before
-    assert untrusted.SENTENCE not in [one.value for one in app.run().text]
+    assert widget_guard.SENTENCE not in [one.value for one in app.run().text]
 
 
 @pytest.mark.parametrize("page", list(frame.PAGES))
@@ -96,7 +96,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
 def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
     """Streamlit's own page sends an integer, and its server waits for a floating-point number."""
     app = sent(opened("exactness"), "exactness-gamma-0", int_value=3)
-    assert untrusted.SENTENCE not in [one.value for one in app.text]
+    assert widget_guard.SENTENCE not in [one.value for one in app.text]
     assert app.session_state["exactness"].question.settings.gamma == 3
 
 
@@ -144,18 +144,18 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
         button=lambda *_, **__: None,
     )
     monkeypatch.setattr(session, "st", stub)
-    drawn = session._drawn(end, True)
+    drawn = session._snapshot_progress(end, True)
     for _ in range(5):
-        session._look("drafting_methods", True, drawn, False)
+        session._poll_ticket("drafting_methods", True, drawn, False)
     assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
-    session._look("drafting_methods", True, drawn, True)
+    session._poll_ticket("drafting_methods", True, drawn, True)
     assert len(reruns) == 1, "it is not far back any more"
     end.put(end.ticket, found={})
-    session._look("drafting_methods", True, drawn, False)
+    session._poll_ticket("drafting_methods", True, drawn, False)
     assert len(reruns) == 2
     held.cancel()
     assert end.ticket.ended.wait(30)
-    session._look("drafting_methods", True, session._drawn(end, True), False)
+    session._poll_ticket("drafting_methods", True, session._snapshot_progress(end, True), False)
     assert len(reruns) == 3
 
 
@@ -187,7 +187,7 @@ def test_every_address_is_the_name_of_its_file():
 
 
 def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first():
-    groups = frame.grouped({path: path for path in frame.PAGES})
+    groups = frame.group_pages({path: path for path in frame.PAGES})
     assert list(groups) == [LEARN, CHECK, APPLY]
     assert [path for paths in groups.values() for path in paths] == list(frame.PAGES), "the order of reading is that of the menus"
     assert frame.FIRST == "one_round"
@@ -216,5 +216,5 @@ def test_tabs_of_one_browser_are_one_visitor():
         "2|a67299a5|a41f99414835cbc721d6ce634180ba44|1795368615",
         "2|4cdd7efd|4eb07e19a29a2c9fcb79293bab2f5d1c|1795368615",
     )
-    assert unmasked(first) == unmasked(second) != unmasked("2|00000000|00112233445566778899aabbccddeeff|1")
-    assert [unmasked(bad) for bad in ("", "2||00|1", "2|xy|00|1", "a|b")] == [""] * 4
+    assert unmask_cookie(first) == unmask_cookie(second) != unmask_cookie("2|00000000|00112233445566778899aabbccddeeff|1")
+    assert [unmask_cookie(bad) for bad in ("", "2||00|1", "2|xy|00|1", "a|b")] == [""] * 4

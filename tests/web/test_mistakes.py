@@ -25,7 +25,7 @@ from specviz.figures import mistakes as figures
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
-from specviz.web.common.two_texts import whole_word
+from specviz.web.common.html import extend_to_word
 from specviz.web.jobs import cache
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import HIDDEN, Case
@@ -204,7 +204,7 @@ def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_c
     ),
 )
 def test_a_mark_is_never_inside_a_word(same, token, rest, marked):
-    assert whole_word(same, token, rest) == marked
+    assert extend_to_word(same, token, rest) == marked
 
 
 # the page itself

@@ -23,7 +23,7 @@ from specviz.web.jobs import cache, model_loading, warmup
 from specviz.web.jobs.queue import Queue, Stopped
 from specviz.web.mistakes.state import Case
 from specviz.web.pair_picker import words, work
-from specviz.web.pair_picker.state import ModelsState, Wanted
+from specviz.web.pair_picker.state import PairPickerState, PairRequest
 from specviz.web.serving_limits.state import SetupsQuestion
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 from specviz.web.whole_text.state import PassageRequest
@@ -106,10 +106,10 @@ def test_every_page_names_the_pair_in_force(tiny):
 def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own, monkeypatch):
     app = used(start(), own)
     assert label(app) == "Models: target with draft" and shown(app)["mode"] == "live"
-    assert app.query_params["pair"] == own and pairs.recent() == (own,)
+    assert app.query_params["pair"] == own and pairs.load_recent_pairs() == (own,)
     assert app.session_state["models-fold-one_round"] is False, "the panel closes"
     for page in COMPUTE[1:]:
-        monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)  # nothing is computed for it here
+        monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)  # nothing is computed for it here
         app.switch_page(f"pages/{page}.py").run()
         assert not app.exception and label(app) == "Models: target with draft"
         assert app.session_state[page].pair == own
@@ -134,14 +134,14 @@ def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkey
 
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, monkeypatch):
-    monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)
+    monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
     monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["pair"], app.query_params["prompt"] = own, "Once upon"
     app.run()
     assert app.session_state[page].pair == "storybook" and "Nothing was loaded" in said(app)
     assert app.session_state["models"].start.name == own, "the panel has it to look at"
-    pairs.remember(own)
+    pairs.remember_pair(own)
     again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     again.query_params["pair"], again.query_params["prompt"] = own, "Once upon"
     again.run()
@@ -151,9 +151,9 @@ def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, 
 
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own, page, monkeypatch):
-    monkeypatch.setattr("specviz.web.common.page.PageState.submit", lambda *_: None)
+    monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
     monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
-    pairs.remember(own)
+    pairs.remember_pair(own)
     shutil.rmtree(Path(own.split("|")[0]))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     query = {"pair": own, "text" if page == "speed" else "prompt": "A little rabbit"}
@@ -205,7 +205,7 @@ def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pai
 
 
 def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
-    pairs.remember(own)
+    pairs.remember_pair(own)
     app = open_panel(start())
     field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
     assert field.options == [*(one.title for one in PAIRS.values()), "target with draft"]
@@ -214,7 +214,7 @@ def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
 
 
 def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own):
-    pairs.remember(own)
+    pairs.remember_pair(own)
     shutil.rmtree(Path(own.split("|")[0]))
     app = open_panel(start())
     app.selectbox(key=f"models-known-{app.session_state['models'].turn}").select(own).run()
@@ -222,7 +222,7 @@ def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own):
 
 
 def test_the_catalog_alone_is_offered_where_the_server_is_for_others(tiny, serve):
-    pairs.remember(STRANGER)
+    pairs.remember_pair(STRANGER)
     serve(mode="hosted")
     app = open_panel(start(pair=STRANGER))
     assert "is not in the catalog" in said(app)
@@ -243,11 +243,11 @@ def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
 
 def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
     found = check_pair(str(pair_folders[0]), "/nowhere/at/all", device="cpu", probe=False)
-    lines = {line[""]: line for line in words.rows(found)}
+    lines = {line[""]: line for line in words.build_check_rows(found)}
     assert lines["context"]["target"] == f"{found.target.context:,} tokens" and found.target.context
     assert lines["context"]["draft"] == lines["parameters"]["draft"] == "not known"
     unlimited = replace(found, target=replace(found.target, context=None))
-    assert {line[""]: line["target"] for line in words.rows(unlimited)}["context"] == "no limit named"
+    assert {line[""]: line["target"] for line in words.build_check_rows(unlimited)}["context"] == "no limit named"
 
 
 def test_what_was_checked_counts_until_a_field_changes(own):
@@ -292,14 +292,14 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
     ids=lambda one: type(one).__name__,
 )
 def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(question):
-    pairs.remember(STRANGER)
+    pairs.remember_pair(STRANGER)
     found, said = type(question).of_link(question.link(), Settings())
     assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
 
 
 @pytest.mark.parametrize("page", (PassageRequest, Question, Case, SetupsQuestion, SpeedQuestion, MethodsQuestion))
 def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(page):
-    pairs.remember(STRANGER)
+    pairs.remember_pair(STRANGER)
     base = Settings(prompt="Once upon a time", seed=16)
     (found, said), (usual, _) = page.of_link({"pair": STRANGER}, base), page.of_link({}, base)
     assert said == [] and found.settings.pair == STRANGER
@@ -310,26 +310,28 @@ def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(pa
 def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(caplog):
     names = [Places(f"owner/t{n}", "owner/d").name for n in range(pairs.MOST + 3)]
     for name in names:
-        pairs.remember(name)
-    pairs.remember(names[-3])
-    assert pairs.recent()[:3] == (names[-3], names[-1], names[-2]) and len(pairs.recent()) == pairs.MOST
-    pairs.remember("storybook")
-    assert "storybook" not in pairs.recent(), "the catalog is there anyway"
-    pairs.kept_in().write_text('{"schema": "specviz-pairs-1", "pairs": [1]}')
-    assert pairs.recent() == ()
-    pairs.remember(STRANGER)
-    assert pairs.recent() == (STRANGER,)
-    pairs.kept_in().write_text("not ours")
-    pairs.remember(names[0])
-    assert pairs.kept_in().read_text() == "not ours", "another program's file stays as it is"
+        pairs.remember_pair(name)
+    pairs.remember_pair(names[-3])
+    assert pairs.load_recent_pairs()[:3] == (names[-3], names[-1], names[-2]) and len(pairs.load_recent_pairs()) == pairs.MOST
+    pairs.remember_pair("storybook")
+    assert "storybook" not in pairs.load_recent_pairs(), "the catalog is there anyway"
+    pairs.recent_pairs_path().write_text('{"schema": "specviz-pairs-1", "pairs": [1]}')
+    assert pairs.load_recent_pairs() == ()
+    pairs.remember_pair(STRANGER)
+    assert pairs.load_recent_pairs() == (STRANGER,)
+    pairs.recent_pairs_path().write_text("not ours")
+    pairs.remember_pair(names[0])
+    assert pairs.recent_pairs_path().read_text() == "not ours", "another program's file stays as it is"
 
 
 def test_a_pair_is_named_by_what_tells_its_models_apart():
-    assert pairs.title("/a/target|/b/draft|8bit") == "target with draft in 8 bits"
-    assert pairs.title("/big/model|/small/model") == "big/model with small/model"
-    assert pairs.title("Qwen/Qwen3-8B@main|Qwen/Qwen3-0.6B") == "Qwen/Qwen3-8B@main with Qwen/Qwen3-0.6B"
-    assert pairs.title("storybook") == PAIRS["storybook"].title and pairs.named("storybook") == "Storybook"
-    assert pairs.gone(STRANGER) == "" == pairs.gone("storybook"), "a hub name is asked when it is loaded"
+    assert pairs.title_pair("/a/target|/b/draft|8bit") == "target with draft in 8 bits"
+    assert pairs.title_pair("/big/model|/small/model") == "big/model with small/model"
+    assert pairs.title_pair("Qwen/Qwen3-8B@main|Qwen/Qwen3-0.6B") == "Qwen/Qwen3-8B@main with Qwen/Qwen3-0.6B"
+    assert pairs.title_pair("storybook") == PAIRS["storybook"].title and pairs.name_pair("storybook") == "Storybook"
+    assert pairs.describe_missing_folder(STRANGER) == "" == pairs.describe_missing_folder("storybook"), (
+        "a hub name is asked when it is loaded"
+    )
 
 
 @pytest.fixture
@@ -338,36 +340,36 @@ def looked(hub, pair_folders, monkeypatch):
     monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
     for folder in pair_folders:
         hub.add(f"owner/{folder.name}", folder)
-    state = ModelsState(Wanted("owner/target@v1.0", "owner/draft", device="cpu"), Queue())
-    work.check(state, FreeTicket(), state.question)
+    state = PairPickerState(PairRequest("owner/target@v1.0", "owner/draft", device="cpu"), Queue())
+    work.check_pair(state, FreeTicket(), state.question)
     return state
 
 
 def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(looked, hub):
-    assert looked.found.ready and looked.found.download_bytes > 0 and not looked.usable and hub.contents() == []
-    assert {line[""]: line["target"] for line in words.rows(looked.found)}["revision"].startswith("v1.0: ")
+    assert looked.found.ready and looked.found.download_bytes > 0 and not looked.is_usable and hub.contents() == []
+    assert {line[""]: line["target"] for line in words.build_check_rows(looked.found)}["revision"].startswith("v1.0: ")
     ticket = FreeTicket()
-    work.fetch(looked, ticket, looked.question)
-    assert looked.usable and looked.found.download_bytes == 0 and ticket.shares[-1] == 1.0
-    assert {line[""]: line["draft"] for line in words.rows(looked.found)}["to download"].endswith("here")
+    work.download_pair(looked, ticket, looked.question)
+    assert looked.is_usable and looked.found.download_bytes == 0 and ticket.shares[-1] == 1.0
+    assert {line[""]: line["draft"] for line in words.build_check_rows(looked.found)}["to download"].endswith("here")
 
 
 def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(looked, hub):
     whole, ticket = looked.found.download_bytes, FreeTicket(1)
     hub.slow, hub.piece = 0.15, 1 << 14
     with pytest.raises(Stopped):
-        work.fetch(looked, ticket, looked.question)
-    assert "What has arrived is kept" in looked.said[0] and not looked.usable and looked.found.download_bytes < whole
+        work.download_pair(looked, ticket, looked.question)
+    assert "What has arrived is kept" in looked.said[0] and not looked.is_usable and looked.found.download_bytes < whole
     hub.slow, ticket = 0.0, FreeTicket()
-    work.fetch(looked, ticket, looked.question)
-    assert looked.usable
+    work.download_pair(looked, ticket, looked.question)
+    assert looked.is_usable
 
 
 def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkeypatch):
     monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
-    state, ticket = ModelsState(Wanted(*map(str, pair_folders), device="cpu"), Queue()), FreeTicket(1)
+    state, ticket = PairPickerState(PairRequest(*map(str, pair_folders), device="cpu"), Queue()), FreeTicket(1)
     with pytest.raises(Stopped):
-        work.check(state, ticket, state.question)
+        work.check_pair(state, ticket, state.question)
     assert state.found is None
 
 

@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalog import PAIRS
-from specviz.web.common import session, terms
+from specviz.web.common import page_head, session
 from specviz.web.jobs import cache, warmup
 from specviz.web.jobs.queue import Queue
 from specviz.web.one_round.state import OneRoundState
@@ -258,7 +258,7 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
 
 
 def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_found(app, monkeypatch):
-    queue, row = Queue(places=1, turn=1e9, short=1e9), terms.row
+    queue, row = Queue(places=1, turn=1e9, short=1e9), page_head.show_head_row
     held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], brief=True)
     state = app.session_state["one_round"]
     state.queue = queue
@@ -269,7 +269,7 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
         assert state.ticket.ended.wait(60)
         row(*given)
 
-    monkeypatch.setattr(terms, "row", after_the_stage)
+    monkeypatch.setattr(page_head, "show_head_row", after_the_stage)
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
 

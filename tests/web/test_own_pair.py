@@ -59,7 +59,7 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("page", BUTTONS)
 def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, foreign):
-    pairs.remember(foreign)
+    pairs.remember_pair(foreign)
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["pair"] = foreign
     app.query_params["text" if page == "speed" else "prompt"] = " ".join(TEXT) if page == "speed" else "the river"
@@ -75,7 +75,7 @@ def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, f
 @pytest.fixture
 def prompts_page(foreign):
     """How fast? on the pair, reading its field as prompts."""
-    pairs.remember(foreign)
+    pairs.remember_pair(foreign)
     app = AppTest.from_file(str(ROOT / "pages" / "speed.py"), default_timeout=120)
     for key, value in {"pair": foreign, "lines": "1", "text": "the river\nthe boat"}.items():
         app.query_params[key] = value

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from plotly.graph_objects import Figure
 
-from specviz.web.common import pictures
-from specviz.web.common.pictures import KEPT, drawn
+from specviz.web.common import figure_cache
+from specviz.web.common.figure_cache import KEPT, draw_cached
 
 
 def picture(record, kind):
@@ -18,24 +18,26 @@ def picture(record, kind):
 
 @pytest.fixture(autouse=True)
 def none_kept(monkeypatch):
-    monkeypatch.setattr(pictures, "_kept", type(pictures._kept)())
+    monkeypatch.setattr(figure_cache, "_kept", type(figure_cache._kept)())
 
 
 def test_the_same_record_is_drawn_once():
     record = (1, 2)
-    assert drawn(picture, record, "light") is drawn(picture, record, "light")
+    assert draw_cached(picture, record, "light") is draw_cached(picture, record, "light")
 
 
 def test_another_palette_and_an_equal_record_are_drawn_for_themselves():
     record = (1, 2)
-    first = drawn(picture, record, "light")
-    assert drawn(picture, record, "dark") == [[1, 2], "dark"]
-    assert drawn(picture, tuple([1, 2]), "light") is not first
+    first = draw_cached(picture, record, "light")
+    assert draw_cached(picture, record, "dark") == [[1, 2], "dark"]
+    assert draw_cached(picture, tuple([1, 2]), "light") is not first
 
 
 def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
     """Python gives the id of a record that is gone to another one: what is kept holds its record."""
-    assert [drawn(picture, [number], "light")[0] for number in range(KEPT // 2)] == [[number] for number in range(KEPT // 2)]
+    assert [draw_cached(picture, [number], "light")[0] for number in range(KEPT // 2)] == [
+        [number] for number in range(KEPT // 2)
+    ]
 
 
 def test_two_who_ask_at_the_same_moment_get_one_picture_that_was_drawn_once():
@@ -48,9 +50,9 @@ def test_two_who_ask_at_the_same_moment_get_one_picture_that_was_drawn_once():
         return [record]
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(drawn, slow, record)
+        first = threads.submit(draw_cached, slow, record)
         drawing.wait(10)
-        second = threads.submit(drawn, slow, record)
+        second = threads.submit(draw_cached, slow, record)
         go.set()
         assert first.result(10) is second.result(10) and times == [record]
 
@@ -66,8 +68,8 @@ def test_a_picture_that_could_not_be_drawn_is_tried_again():
 
     record = (1,)
     with pytest.raises(ValueError, match="not yet"):
-        drawn(fails_once, record)
-    assert drawn(fails_once, record) is record
+        draw_cached(fails_once, record)
+    assert draw_cached(fails_once, record) is record
 
 
 def test_a_figure_that_is_kept_is_sent_as_any_other():
@@ -76,15 +78,15 @@ def test_a_figure_that_is_kept_is_sent_as_any_other():
     def line(record):
         return Figure().add_scatter(y=list(record), name="x")
 
-    kept = drawn(line, record)
+    kept = draw_cached(line, record)
     assert [kept.to_json() for _ in range(2)] == [line(record).to_json()] * 2 and kept == line(record)
 
 
 def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():
     records = [(number,) for number in range(KEPT + 1)]
-    first = drawn(picture, records[0], "light")
+    first = draw_cached(picture, records[0], "light")
     for record in records[1:-1]:
-        drawn(picture, record, "light")
-    assert drawn(picture, records[0], "light") is first
-    drawn(picture, records[-1], "light")
-    assert len(pictures._kept) == KEPT and drawn(picture, records[0], "light") is first
+        draw_cached(picture, record, "light")
+    assert draw_cached(picture, records[0], "light") is first
+    draw_cached(picture, records[-1], "light")
+    assert len(figure_cache._kept) == KEPT and draw_cached(picture, records[0], "light") is first

@@ -12,8 +12,8 @@ from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, G
 from specviz.evidence.serving_setups.setups import EXACT, LOSSY, SETUPS, TOLERANCE, SetupComparison
 from specviz.figures.narration import number
 from specviz.settings import Settings
-from specviz.web.common import measurement_page, plain_table, two_texts
-from specviz.web.common.two_texts import Line
+from specviz.web.common import html, measurement_page
+from specviz.web.common.html import TextLine
 from specviz.web.jobs import cache, warmup
 from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.serving_limits import export, view, work
@@ -186,7 +186,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before.found = {("Twice", Settings().pair): recorded()}
     monkeypatch.setattr(measurement_page.session, "base", Settings)
     monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
-    after = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
+    after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 
@@ -272,7 +272,7 @@ def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
 
 
 def test_the_cells_of_a_plain_table_are_text():
-    made = plain_table.html(("<a>", "<b>"), [(("<name>", "<1>"), "<why>")])
+    made = html.build_plain_table(("<a>", "<b>"), [(("<name>", "<1>"), "<why>")])
     assert (
         "<th scope='row'>&lt;name&gt;<small>&lt;why&gt;</small></th><td data-title='&lt;b&gt;'>&lt;1&gt;</td>" in made
         and "<th scope='col'>&lt;a&gt;</th>" in made
@@ -282,6 +282,6 @@ def test_the_cells_of_a_plain_table_are_text():
 def test_the_page_opens_with_the_story_and_what_models_wrote_is_text():
     seen = opened_page({})
     assert any("Which of these two texts is exact?" in line for line in seen["said"])
-    assert two_texts.html([Line("<a>", "right", "<b>", "<c>", " <d>", "&")]) == (
+    assert html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")]) == (
         "<div class='two-texts'><p class='right'><span>&lt;a&gt;</span><q><i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;</q></p></div>"
     )

@@ -13,13 +13,13 @@ def waiting() -> None:
     import streamlit as st
 
     from specviz.web.common import session
-    from specviz.web.common.page import PageState
+    from specviz.web.common.page_state import PageState
     from specviz.web.jobs.queue import Queue
 
     if "page" not in st.session_state:
         st.session_state.page = PageState(None, Queue())
         st.session_state.page.submit(lambda state, ticket: [(ticket.tick(0.0), time.sleep(0.01)) for _ in range(6000)])
-    session.on_progress("page")
+    session.show_progress("page")
 
 
 def test_no_two_runs_have_a_fragment_of_one_name(monkeypatch):

@@ -61,7 +61,9 @@ def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, 
 def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
     ask = SpeedQuestion(TEXT)
     state = SpeedState(ask, Queue())
-    assert state.serves(replace(ask, tab="many", alpha=0.3)) and not state.serves(replace(ask, choice=PlanChoice("ngram")))
+    assert state.can_reuse_findings(replace(ask, tab="many", alpha=0.3)) and not state.can_reuse_findings(
+        replace(ask, choice=PlanChoice("ngram"))
+    )
 
 
 def test_a_link_opens_the_tab_and_the_sliders_that_it_names():

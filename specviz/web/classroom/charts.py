@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures.labels import safe, short
+from specviz.figures.charts import safe, short
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.web.classroom.wall import CHOICES, ENOUGH, FINE
 

@@ -26,8 +26,8 @@ from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting import limits
-from specviz.web.hosting.messages import Pace
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
+from specviz.web.hosting.socket_filter import ActionRateLimiter
 from specviz.web.jobs import cache, model_loading, placement
 from specviz.web.jobs.queue import Ticket, shared
 
@@ -70,12 +70,12 @@ class Host:
 
     def open(self, settings: Settings, visitor: object) -> Room:
         """A new room. Raises SpecvizError where the server, or this visitor, has as many as they may."""
-        most = options().rooms_per_visitor
+        most = load_options().rooms_per_visitor
         with self._lock:
             mine = [code for code in self._opened.get(visitor, ()) if (room := self.store.room(code)) and not room.ended]
             if most and visitor and len(mine) >= most:
                 raise SpecvizError(f"You have {most} rooms open here, the most for one visitor. End one of them first.")
-            room = self.store.open(settings, options().replica, options().rooms)
+            room = self.store.open(settings, load_options().replica, load_options().rooms)
             self._opened[visitor] = [*mine, room.code]
             while len(self._opened) > OPENERS:
                 self._opened.popitem(last=False)
@@ -95,7 +95,7 @@ class Host:
     def show(self, room: Room) -> str:
         """Show the room's short code: a new one each time."""
         for _ in range(5):
-            short = codes.short_code(options().replica)
+            short = codes.short_code(load_options().replica)
             if self.store.shown(short) is None:
                 break
         self.store.show(room.code, short)
@@ -129,8 +129,8 @@ def host() -> Host:
 
 def folder() -> Path:
     """Where rooms are kept: as the options say, else where the system keeps such things."""
-    if options().rooms_folder:
-        return Path(options().rooms_folder)
+    if load_options().rooms_folder:
+        return Path(load_options().rooms_folder)
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if base else Path.home() / ".local" / "state") / "specviz"
 
@@ -150,9 +150,9 @@ class Hall:
     def __init__(self, store: Store, room: Room):
         self.store, self.code, self.seed, self.stamp = store, room.code, room.seed, 0
         self.lock = threading.RLock()
-        self.joins = Pace(JOINS)
-        self.joins_of = lru_cache(maxsize=ADDRESSES)(lambda address: Pace(OF_ADDRESS))
-        self.pace_of = lru_cache(maxsize=2000)(lambda student: Pace(PER_SECOND))
+        self.joins = ActionRateLimiter(JOINS)
+        self.joins_of = lru_cache(maxsize=ADDRESSES)(lambda address: ActionRateLimiter(OF_ADDRESS))
+        self.pace_of = lru_cache(maxsize=2000)(lambda student: ActionRateLimiter(PER_SECOND))
         self._heard: dict[int, float] = {}  # student -> when they last asked
         self._waiting: dict[Wanted, Future] = {}
         self._ticket: Ticket | None = None
@@ -170,7 +170,7 @@ class Hall:
 
     def join(self, room: Room, ticket: str) -> int:
         """The number of a student. Where the server has a limit, who has not been heard of for a while leaves room for another. Raises Busy."""
-        most, early = options().students_per_room, time.monotonic() - HERE
+        most, early = load_options().students_per_room, time.monotonic() - HERE
         here = sum(when > early for when in list(self._heard.values()))
         fled = min(max(0, room.students - here), FLED * most)
         number = self.store.join(room, ticket, most, most + fled)
@@ -323,7 +323,7 @@ class Hall:
             given,
             lambda share: ticket.tick(),
             "samples of a class",
-            first=few or not options().cluster,
+            first=few or not load_options().cluster,
         )
         if new:
             counted = self._tallies[task.number].count(new, samples)
@@ -349,7 +349,7 @@ class Hall:
 
         def run(part: Sequence[tuple[int, str, int]], on_progress: ProgressCallback) -> dict[int, dict[str, Any]]:
             given = settings, tuple(task.content["ids"]), part
-            return placement.do(drawing.raced, pair, settings, given, on_progress, "a race", first=not options().cluster)
+            return placement.do(drawing.raced, pair, settings, given, on_progress, "a race", first=not load_options().cluster)
 
         ran: dict[int, dict[str, Any]] = {}
         if asked:
@@ -450,5 +450,5 @@ def next_number(hall: Hall) -> int:
 
 def checked_prompt(settings: Settings) -> Settings:
     """Settings whose prompt this server takes. Raises SettingsError."""
-    limits.checked_text("prompt", settings.prompt)
+    limits.check_text("prompt", settings.prompt)
     return settings

@@ -26,7 +26,7 @@ from specviz.classroom.store import StoreError
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.web.classroom import shown, student
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
-from specviz.web.hosting.messages import Pace
+from specviz.web.hosting.socket_filter import ActionRateLimiter
 from specviz.web.jobs.queue import shared
 
 FOLDER = "room"
@@ -138,7 +138,7 @@ def _student(rooms: Host, request: Request) -> tuple[Room, Hall, int]:
     return room, hall, int(number)
 
 
-def _paced(sentence: str, *paces: Pace) -> None:
+def _paced(sentence: str, *paces: ActionRateLimiter) -> None:
     """Count an action, where all of these allow it now. Raises Refused, and counts nothing, where one does not."""
     if seconds := max(pace.left for pace in paces):
         raise Refused(sentence, 429, seconds)

@@ -12,9 +12,9 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.classroom.host import Hall, checked_prompt, host
 from specviz.web.common.links import linked
-from specviz.web.common.page import PageState
-from specviz.web.common.pairs import known_pair
-from specviz.web.hosting.options import is_loopback, options
+from specviz.web.common.page_state import PageState
+from specviz.web.common.pairs import resolve_pair
+from specviz.web.hosting.options import is_loopback, load_options
 
 LENGTH = 2  # tokens of a sample until somebody chooses
 GONE = "There is no room under this link any more: it was deleted, or its 24 hours are over."
@@ -46,10 +46,10 @@ class Lesson:
             said.append(GONE)
         plain = fitting(base)
         if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
-            settings, unknown = known_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
+            settings, unknown = resolve_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
             return cls(fitting(settings)), [*said, *unknown]
         settings, left_out = linked({"max_new_tokens": str(LENGTH)} | dict(query))
-        settings, unknown = known_pair(settings, base)
+        settings, unknown = resolve_pair(settings, base)
         said += [*left_out, *unknown]
         try:
             return cls(settings), said
@@ -77,10 +77,10 @@ class Desk(PageState):
     def hall(self, room: Room) -> Hall:
         return host().hall(room)
 
-    def take_pair(self, pair: str) -> None:
+    def set_pair(self, pair: str) -> None:
         """Ask another pair the same; a room that is open keeps its own."""
         if not self.question.steer:
-            super().take_pair(pair)
+            super().set_pair(pair)
 
     def open(self) -> None:
         """Open a room for the lesson that the fields ask for. Raises SpecvizError."""
@@ -98,7 +98,7 @@ class Desk(PageState):
 
 def elsewhere(code: str) -> bool:
     """Whether a room of this code, if there is one, lives on another replica."""
-    return bool(options().replica) and code[:1].upper() != options().replica
+    return bool(load_options().replica) and code[:1].upper() != load_options().replica
 
 
 def only_here(root: str) -> bool:

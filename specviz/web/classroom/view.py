@@ -24,13 +24,13 @@ from specviz.web.classroom import words, work
 from specviz.web.classroom.host import Hall, host, next_number
 from specviz.web.classroom.lessons import MINUTES, plan
 from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
-from specviz.web.common import download, elements, pairs, session
+from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.common.elements import notes
+from specviz.web.common.elements import show_notes
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import unknown_keys
-from specviz.web.common.markdown import ALL, escaped
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
+from specviz.web.common.page_head import show_page_head
 from specviz.web.sampling.state import recorded_samples
 
 LEDE = (
@@ -50,14 +50,14 @@ def page() -> None:
         if code := st.query_params.get("wall"):
             wall(code)
             return
-        desk = session.current("classroom", session.by_link(Desk, Lesson))
+        desk = session.open_state("classroom", session.make_opener(Desk, Lesson))
         room = desk.room
         if room is None:
             opening(desk)
         else:
             steering(desk, room)
     except StoreError as error:
-        notes([str(error)], "classroom-notes-store")
+        show_notes([str(error)], "classroom-notes-store")
 
 
 def lives_elsewhere(query: dict[str, str]) -> bool:
@@ -77,13 +77,13 @@ def lives_elsewhere(query: dict[str, str]) -> bool:
 def opening(desk: Desk) -> None:
     if desk.question.steer:  # deleted meanwhile
         desk.leave()
-    head("classroom", "Classroom", LEDE)
+    show_page_head("classroom", LEDE)
     left, right = st.columns([5, 6], gap="large")
     with left:
         lesson, problems = fields(desk)
         desk.choose(lesson)
-        notes(problems, "classroom-notes-fields")
-        session.keep_link(desk)
+        show_notes(problems, "classroom-notes-fields")
+        session.sync_address(desk)
         export(desk, None)
         if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
             try:
@@ -95,10 +95,10 @@ def opening(desk: Desk) -> None:
             "You get a link and a QR code for the students, and a private link to steer the room. Open the students’ link on your own phone first: you see "
             "what they will see, and whether phones reach this computer."
         )
-        notes(desk.notices, "classroom-notes-live")
+        show_notes(desk.notices, "classroom-notes-live")
         st.markdown(words.kinds())
     with right:
-        recorded(session.theme())
+        recorded(session.get_theme())
     plans()
     st.caption(
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
@@ -121,8 +121,8 @@ def recorded(kind: str) -> None:
     one, said = example()
     if one is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
-        picture = drawn(cell_shares.cell_bars, one, cell_shares.rows_end(one), kind)
-        elements.picture(picture, "classroom", "recorded", one.conclusion, sentence=False)
+        picture = draw_cached(cell_shares.cell_bars, one, cell_shares.rows_end(one), kind)
+        elements.show_figure(picture, "classroom", "recorded", one.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(said)
 
 
@@ -135,7 +135,7 @@ def example() -> tuple[CellShares | None, str]:
     one = known.mistakes
     shares = one.result.arms[0]  # of the right rule
     return shares, (
-        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.named(one.settings.pair)} after “{one.settings.prompt}”, the same number as "
+        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.name_pair(one.settings.pair)} after “{one.settings.prompt}”, the same number as "
         f"{shares.n // EACH} students drawing {EACH} each."
     )
 
@@ -156,7 +156,7 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
         lesson = lesson if problems else Lesson(replace(settings, max_new_tokens=tokens))
     except SettingsError as error:
         problems = [str(error)]
-    notes(problems, place=top)
+    show_notes(problems, place=top)
     return lesson, problems
 
 
@@ -169,7 +169,7 @@ def steering(desk: Desk, room: Room) -> None:
     with st.container(key="classroom-room-head"):
         st.markdown("# Classroom")
         st.fragment(status, run_every=GLANCE)(hall, room)
-    session.keep_link(desk)
+    session.sync_address(desk)
     export(desk, room)
     more(desk, hall, room)
     left, right = st.columns([2, 3], gap="large")
@@ -177,8 +177,8 @@ def steering(desk: Desk, room: Room) -> None:
         come_in(desk, room)
     with right:
         on_now(desk, hall, room, task)
-        session.on_progress("classroom")
-        notes(desk.notices, "classroom-notes-live")
+        session.show_progress("classroom")
+        show_notes(desk.notices, "classroom-notes-live")
         if task is not None:
             st.fragment(found_so_far, run_every=GLANCE)(hall, task)
     plans()
@@ -205,7 +205,7 @@ def come_in(desk: Desk, room: Room) -> None:
         if not (room.ended or room.shut or room.short):
             st.button("Show a short code", key="classroom-show", on_click=doored, args=(desk, host().show, room))
     if only_here(root):
-        notes([words.LOCAL], "classroom-notes-local")
+        show_notes([words.LOCAL], "classroom-notes-local")
 
 
 def doored(desk: Desk, change: Callable[..., Any], *given: Any) -> None:
@@ -219,7 +219,7 @@ def doored(desk: Desk, change: Callable[..., Any], *given: Any) -> None:
 
 def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
     """The task that is on, the way to its next phase, and the next task."""
-    settings = escaped(words.settings_line(room.settings), ALL)
+    settings = escape_markdown(words.settings_line(room.settings), ALL_SIGNS)
     if task is None:
         st.markdown("## The text that the class continues")
         st.container(key="classroom-text-prompt").text(room.settings.prompt)
@@ -269,9 +269,9 @@ def found_so_far(hall: Hall, task: Task) -> None:
     """What the class has, in a sentence."""
     found = hall.found(task)
     if task.kind == "sample":
-        elements.verdict("classroom", *words.verdict(found))
+        elements.show_verdict("classroom", *words.verdict(found))
     else:
-        st.container(key="classroom-said").markdown(escaped(words.of_task(task, found), ALL))
+        st.container(key="classroom-said").markdown(escape_markdown(words.of_task(task, found), ALL_SIGNS))
 
 
 def more(desk: Desk, hall: Hall, room: Room) -> None:
@@ -299,7 +299,7 @@ def export(desk: Desk, room: Room | None) -> None:
         opened = st.popover("Export", width="content", key="export-fold-classroom", on_change="rerun")
     if not opened.open:
         return
-    visitor = session.visitor()
+    visitor = session.get_visitor()
     with opened:
         if room is not None:
             hall = desk.hall(room)
@@ -313,11 +313,11 @@ def export(desk: Desk, room: Room | None) -> None:
             )
             for task in ready:
                 st.download_button(
-                    f"report.json of task {task.number}", _certificate(hall, task, visitor), "report.json", download.mime("report.json"),
+                    f"report.json of task {task.number}", _certificate(hall, task, visitor), "report.json", export_fold.guess_mime_type("report.json"),
                     key=f"classroom-certificate-{task.number}", on_click="ignore", width="stretch",
                 )  # fmt: skip
             st.markdown("**The class’s pictures**")
-            download.files("classroom", exports.offer(hall, room))
+            export_fold.show_export_files("classroom", exports.offer(hall, room))
         st.markdown("**Worksheet: one round by hand**")
         seed = st.number_input(
             "Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help="Another seed gives another sheet."
@@ -336,11 +336,11 @@ def export(desk: Desk, room: Room | None) -> None:
 
 
 def _certificate(hall: Hall, task: Task, visitor: str) -> Any:
-    return lambda: download.built(lambda ticket: work.certified(ticket, hall, task), visitor, "classroom")
+    return lambda: export_fold.build_in_queue(lambda ticket: work.certified(ticket, hall, task), visitor, "classroom")
 
 
 def _sheet(seed: int, key: bool, visitor: str) -> Any:
-    return lambda: download.built(lambda ticket: work.sheet(seed, key), visitor, "classroom")
+    return lambda: export_fold.build_in_queue(lambda ticket: work.sheet(seed, key), visitor, "classroom")
 
 
 def scanned(root: str, room: Room) -> str:
@@ -369,7 +369,7 @@ def door(root: str, room: Room) -> str:
 def wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
     st.html(f"<style>\n{styles('classroom_wall')}\n</style>")
-    notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
+    show_notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
     room = host().store.room(code)
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')

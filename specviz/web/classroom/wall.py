@@ -14,7 +14,7 @@ from typing import Any
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.evidence.results import CellShares
-from specviz.figures.labels import short
+from specviz.figures.charts import short
 from specviz.figures.narration import number
 
 CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name

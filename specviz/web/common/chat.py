@@ -5,16 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.web.common.elements import notes
-from specviz.web.common.page import PageState
-from specviz.web.hosting.limits import checked_text
+from specviz.web.common.elements import show_notes
+from specviz.web.common.page_state import PageState
+from specviz.web.hosting.limits import check_text
 from specviz.web.jobs import cache
 
 ABOUT = "Written with the model’s own chat template, into the field above. What stands there is what the model reads."
 HELP = "One message, or several, each beginning at a line with system:, user: or assistant:. The last one is the user’s."
 
 
-def field(state: PageState) -> None:
+def show_chat_field(state: PageState) -> None:
     """Nothing before the pair is loaded, and for a pair without a template."""
     tokenizer = cache.tokenizer(state.pair)
     if tokenizer is None:
@@ -25,11 +25,11 @@ def field(state: PageState) -> None:
         return
     name = state.page
     chat = st.text_area("Or chat messages", key=f"{name}-chat-{state.turn}", height=96, help=HELP, persist_state="session")
-    if st.button("Write it as a prompt", key=f"{name}-chat-go", disabled=not (chat or "").strip()) and not state.overtaken:
+    if st.button("Write it as a prompt", key=f"{name}-chat-go", disabled=not (chat or "").strip()) and not state.is_overtaken:
         try:
-            state.fill(checked_text("prompt", templated(tokenizer, messages_of(chat))))
+            state.fill(check_text("prompt", templated(tokenizer, messages_of(chat))))
         except SpecvizError as error:
-            notes([str(error)], f"{name}-notes-chat")
+            show_notes([str(error)], f"{name}-notes-chat")
             return
         st.rerun()
     st.caption(ABOUT)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.web.hosting.limits import checked_text
+from specviz.web.hosting.limits import check_text
 
 WIDE = 64  # characters that a field for a number takes
 EMPTY = "empty: the text begins with a start token"
@@ -102,7 +102,7 @@ def _reader(name: str, convert: type, allowed: str, empty: Any = ...) -> Any:
 
 
 _READERS = {
-    "prompt": lambda text: checked_text("prompt", str(text or "")),
+    "prompt": lambda text: check_text("prompt", str(text or "")),
     "gamma": _reader("gamma", int, "a whole number from 0 to 16"),
     "temperature": _reader("temperature", float, "a number from 0 (greedy) to 5"),
     "top_k": _reader("top-k", int, "a whole number from 1, or empty to switch it off", None),

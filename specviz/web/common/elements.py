@@ -7,50 +7,50 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.web.common.markdown import ALL, escaped
+from specviz.web.common.html import ALL_SIGNS, escape_markdown
 
 PLOT = {"displayModeBar": False}
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
 
 
-def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
+def show_notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
     """Sentences with what people typed: text, never markdown. place: where, instead of a container of their own."""
     place = st.container(key=key) if place is None else place
     for sentence in sentences:
         place.text(sentence)
 
 
-def said(text: str, key: str, plain: bool = False) -> None:
+def show_sentence(text: str, key: str, plain: bool = False) -> None:
     """A sentence of meaning beside its line of blue. plain: it holds what a model wrote, and no markdown at all."""
-    st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
+    st.container(key=key).markdown(escape_markdown(text, ALL_SIGNS if plain else "$~"))
 
 
-def verdict(name: str, mark: str, words: str, seen: str) -> Any:
+def show_verdict(name: str, mark: str, words: str, seen: str) -> Any:
     """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
     place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
     place.markdown(f"## {MARKS.get(mark, '?')} {words}\n{seen}")
     return place
 
 
-def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
+def show_figure(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
     """A figure with its conclusion as its alternative text, and as a sentence under it."""
     height = int(figure.layout.height)  # said to Streamlit too, which keeps the place until the figure comes
     st.plotly_chart(figure, key=f"{name}-figure-{key}", height=height, config=PLOT, alt=conclusion)
     if sentence:
-        said(conclusion, f"{name}-said-{key}", plain)
+        show_sentence(conclusion, f"{name}-said-{key}", plain)
 
 
-def tables(title: str, *rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[Mapping[str, Any]]]) -> None:
+def show_tables(title: str, *rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[Mapping[str, Any]]]) -> None:
     """A fold with tables, each with a name where it is given one."""
     with st.expander(title):
         for one in rows:
             if isinstance(one, tuple):
                 st.caption(one[0])
                 one = one[1]
-            dataframe(one, placeholder="")
+            show_dataframe(one, placeholder="")
 
 
-def dataframe(rows: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+def show_dataframe(rows: Sequence[Mapping[str, Any]], **options: Any) -> Any:
     """``st.dataframe`` of rows without an index. It takes what Arrow made of them as it is; through pandas it takes ten times as long."""
     import pyarrow
 
@@ -62,7 +62,7 @@ def dataframe(rows: Sequence[Mapping[str, Any]], **options: Any) -> Any:
     return st.dataframe(made, hide_index=True, **options)
 
 
-def machine(found: Mapping[str, Any]) -> str:
+def describe_machine(found: Mapping[str, Any]) -> str:
     """The machine of a measurement: processor, threads, load."""
     load = found.get("load", 0.0)
     return (

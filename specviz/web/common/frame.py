@@ -12,7 +12,7 @@ import streamlit as st
 from specviz.figures.components import styles
 from specviz.figures.notes import ASK, INSTEAD
 from specviz.figures.pages import ALL, TITLES, following
-from specviz.web.common import comeback, untrusted
+from specviz.web.common import reconnect, widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
@@ -31,31 +31,31 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 _component = Component("frame")
 
 
-def run() -> None:
+def run_page() -> None:
     """Draw the frame and the page that the address asks for."""
-    untrusted.guard()
-    pages = {path: copy.copy(page) for path, page in _pages().items()}
-    page = st.navigation(grouped(pages), position="top")
+    widget_guard.install_widget_guard()
+    pages = {path: copy.copy(page) for path, page in _build_pages().items()}
+    page = st.navigation(group_pages(pages), position="top")
     st.set_page_config(
         page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
     )  # fmt: skip
-    st.html(f"<style>\n{styles('theme', 'app', 'drafting_methods_matrix')}\n{marked(page.url_path or FIRST)}</style>")
+    st.html(f"<style>\n{styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(page.url_path or FIRST)}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
-    comeback.greet(page.url_path or FIRST)
-    presenter(page.url_path or FIRST)
+    reconnect.show_reconnect_notice(page.url_path or FIRST)
+    show_presenter(page.url_path or FIRST)
     page.run()
-    onward(page.url_path or FIRST, pages)
-    for sentence in untrusted.refused():
+    show_next_page(page.url_path or FIRST, pages)
+    for sentence in widget_guard.take_refusals():
         top.text(sentence)
 
 
-def enter() -> None:
+def preload_libraries() -> None:
     """What every page begins with: the heavy libraries are imported in the background."""
     warmup.start()
 
 
-def grouped(pages: dict[str, Any]) -> dict[str, list[Any]]:
+def group_pages(pages: dict[str, Any]) -> dict[str, list[Any]]:
     """The pages under the names of their groups, both in the order of reading."""
     found: dict[str, list[Any]] = {}
     for page in ALL:
@@ -63,14 +63,14 @@ def grouped(pages: dict[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def marked(path: str) -> str:
+def build_group_style(path: str) -> str:
     """Style that marks the group of the open page; Streamlit marks the page itself, in a menu that is closed."""
     groups = list(dict.fromkeys(page.group for page in ALL))
     place = 1 + groups.index(next(page.group for page in ALL if page.path == path))
     return f'[data-testid="stTopNav"] > div:nth-child({place}) > button {{ background: var(--here); font-weight: 600; }}'
 
 
-def onward(path: str, pages: dict[str, Any]) -> None:
+def show_next_page(path: str, pages: dict[str, Any]) -> None:
     """The end of a page: the one that follows, and why."""
     after = following(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
@@ -78,7 +78,7 @@ def onward(path: str, pages: dict[str, Any]) -> None:
         st.markdown(after.why)
 
 
-def presenter(path: str) -> None:
+def show_presenter(path: str) -> None:
     """The presenter view of a page without one of its own: its charts, one screen after the other. Where there is none, a sentence."""
     if path not in PRESENTED and "wall" not in st.query_params:
         with st.container(key="presenter"):
@@ -86,6 +86,6 @@ def presenter(path: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _pages() -> dict[str, st.Page]:
+def _build_pages() -> dict[str, st.Page]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
     return {path: st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == FIRST) for path, title in PAGES.items()}

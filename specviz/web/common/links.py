@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from specviz.errors import SettingsError
 from specviz.settings import OLD_NAMES, Settings
-from specviz.web.common.pairs import known_pair
-from specviz.web.hosting.limits import checked_text
-from specviz.web.hosting.options import options
+from specviz.web.common.pairs import resolve_pair
+from specviz.web.hosting.limits import check_text
+from specviz.web.hosting.options import load_options
 
 Question = TypeVar("Question")
 SERVERS = ("device", "dtype", "engine")  # settings that are the server's, not a link's
@@ -52,11 +52,11 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
 
     own_pairs  whether visitors decide about pairs, device and number type; None: as the server was started
     """
-    own_pairs = options().own_pairs if own_pairs is None else own_pairs
+    own_pairs = load_options().own_pairs if own_pairs is None else own_pairs
     taken = {} if own_pairs else {name: query[name] for name in SERVERS if name in query}
     settings, said = Settings.from_query({name: value for name, value in query.items() if name not in taken})
     try:
-        checked_text("prompt", settings.prompt)
+        check_text("prompt", settings.prompt)
     except SettingsError as error:
         settings = replace(settings, prompt=Settings().prompt)
         said.append(f"The link's prompt was left out: {error}")
@@ -71,10 +71,10 @@ def left_to_the_host(query: Mapping[str, str], said: Iterable[str] = ()) -> list
 
     said  what the page has said already
     """
-    if options().own_pairs:
+    if load_options().own_pairs:
         return []
     found, mine = linked({name: query[name] for name in HOSTS if name in query})
-    mine += known_pair(found, Settings())[1]
+    mine += resolve_pair(found, Settings())[1]
     begun = tuple(sentence.partition(":")[0] for sentence in said)
     return [sentence for sentence in mine if sentence.partition(":")[0] not in begun]
 
@@ -99,7 +99,7 @@ def prompt_of(query: Mapping[str, str], start: Settings, base: Settings) -> tupl
     """
     mine = {key: query[key] for key in ("prompt", "pair") if key in query}
     found, said = linked(mine)
-    settings, unknown = known_pair(replace(start, **{key: getattr(found, key) for key in mine}), base)
+    settings, unknown = resolve_pair(replace(start, **{key: getattr(found, key) for key in mine}), base)
     return settings, said + unknown
 
 

@@ -9,28 +9,28 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from specviz.export.package import ExportOffer
-from specviz.web.common import download, session
+from specviz.web.common import export_fold, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.elements import notes
-from specviz.web.common.page import Findings, Work
+from specviz.web.common.elements import show_notes
+from specviz.web.common.page_state import MeasurementState, Work
 
-State = TypeVar("State", bound=Findings)
+State = TypeVar("State", bound=MeasurementState)
 
 
-def current(name: str, kind: type[State], question: Any) -> State:
+def open_state(name: str, kind: type[State], question: Any) -> State:
     """This session's state of a page. When Back opens another address, the visitor's own measurements stay."""
-    by_link = session.by_link(kind, question)
+    by_link = session.make_opener(kind, question)
 
     def opened(query: dict[str, str], before: State | None) -> State:
         state = by_link(query, before)
         state.found = before.found if before is not None else {}
         return state
 
-    return session.current(name, opened)
+    return session.open_state(name, opened)
 
 
-def prompt_and_choice(
-    name: str, state: Findings, field: str, label: str, titles: Mapping[str, str], places: tuple[Any, Any] | None = None
+def show_question_fields(
+    name: str, state: MeasurementState, field: str, label: str, titles: Mapping[str, str], places: tuple[Any, Any] | None = None
 ) -> tuple[Any, list[str]]:
     """The two fields of a page that compares: the question they ask, and a sentence where the prompt cannot be used.
 
@@ -45,8 +45,8 @@ def prompt_and_choice(
     return replace(question, settings=settings, **{field: chosen}), problems
 
 
-def run(
-    name: str, state: Findings, question: Any, problems: list[str], offer: Callable[[Any], ExportOffer],
+def show_controls(
+    name: str, state: MeasurementState, question: Any, problems: list[str], offer: Callable[[Any], ExportOffer],
     label: str, work: Work, about: str, place: Any = None,
 ) -> None:  # fmt: skip
     """What follows the fields: what is wrong with them, the export, the button that measures, and its progress.
@@ -54,18 +54,18 @@ def run(
     place  where the button and its progress stand, such as the fold that holds the fields; None: here
     """
     state.choose(question)
-    notes(problems, f"{name}-notes-fields")
-    session.keep_link(state)
-    download.fold(name, lambda: offer(state))
+    show_notes(problems, f"{name}-notes-fields")
+    session.sync_address(state)
+    export_fold.show_export_fold(name, lambda: offer(state))
     with st.container() if place is None else place:
         with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
-            session.ask(st, state, label, f"{name}-run", work, state.question, type="primary")
+            session.show_work_button(st, state, label, f"{name}-run", work, state.question, type="primary")
             st.caption(about)
-        session.on_progress(name)
-    notes(state.notices, f"{name}-notes-live")
+        session.show_progress(name)
+    show_notes(state.notices, f"{name}-notes-live")
 
 
-def how_far(state: Findings, runs: int, of: int) -> str:
+def describe_missing_runs(state: MeasurementState, runs: int, of: int) -> str:
     """A sentence where a visitor's own numbers are of fewer runs than were asked for; empty where they are of all."""
     if runs >= of or not (state.own or state.underway):
         return ""

@@ -17,7 +17,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import folder_of, hub_name, places_of
 from specviz.records import Schema, build, of_file
 from specviz.settings import Settings
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 
 SCHEMA = Schema("pairs", 1, "The list of recent pairs")
 MOST = 12  # pairs that are remembered; the one used longest ago is forgotten first
@@ -29,83 +29,83 @@ OFFER = (
 )
 
 
-def kept_in() -> Path:
+def recent_pairs_path() -> Path:
     """The file of recent pairs, in the folder that the system has for such things."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if base else Path.home() / ".local" / "state") / "specviz" / "pairs.json"
 
 
-def recent() -> tuple[str, ...]:
+def load_recent_pairs() -> tuple[str, ...]:
     """Pairs of one's own that were used on this machine, the latest first; empty on a server for others, and where the file is damaged."""
-    if not options().own_pairs or not (path := kept_in()).is_file():
+    if not load_options().own_pairs or not (path := recent_pairs_path()).is_file():
         return ()
     found = of_file(path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ())
     return tuple(name for name in found if places_of(name) is not None)[:MOST]
 
 
-def remember(pair: str) -> None:
+def remember_pair(pair: str) -> None:
     """Put a pair of one's own in front of the list. Where it cannot be written, it is used all the same."""
-    if pair in PAIRS or not options().own_pairs:
+    if pair in PAIRS or not load_options().own_pairs:
         return
-    names = [pair, *(name for name in recent() if name != pair)][:MOST]
+    names = [pair, *(name for name in load_recent_pairs() if name != pair)][:MOST]
     try:
-        SCHEMA.save(kept_in(), SCHEMA.text({"pairs": names}, indent=1))
+        SCHEMA.save(recent_pairs_path(), SCHEMA.text({"pairs": names}, indent=1))
     except SpecvizError as error:
         logging.getLogger(__name__).warning("recent pairs are not kept: %s", error)
 
 
-def gone(pair: str) -> str:
+def describe_missing_folder(pair: str) -> str:
     """A sentence where a folder of the pair is not there any more; empty where nothing is known to be missing."""
     own = places_of(pair) if pair not in PAIRS else None
     missing = [] if own is None else [one for one in (own.target, own.draft) if folder_of(one) is None and hub_name(one) is None]
     if not missing:
         return ""
     return (
-        f"The pair {named(pair)} is not here any more: there is no folder '{missing[0][:SHOWN]}'. {named(DEFAULT)} took its place; "
+        f"The pair {name_pair(pair)} is not here any more: there is no folder '{missing[0][:SHOWN]}'. {name_pair(DEFAULT)} took its place; "
         "everything else is as it was."
     )
 
 
-def known_pair(settings: Settings, base: Settings, own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
+def resolve_pair(settings: Settings, base: Settings, own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
     """Settings of a link, with the default pair and a sentence where the link's is not known here or has gone.
 
     base  whose pair is at hand already; own_pairs  whether visitors decide about pairs, None: as the server was started
     """
-    pair, own_pairs = settings.pair, options().own_pairs if own_pairs is None else own_pairs
+    pair, own_pairs = settings.pair, load_options().own_pairs if own_pairs is None else own_pairs
     if pair in PAIRS:
         return settings, []
     if not own_pairs or places_of(pair) is None:
         said = f"The link's pair was left out: {pair[:SHOWN]!r} is not in the catalog (known: {', '.join(PAIRS)})."
-    elif pair == base.pair or pair in recent():
-        said = gone(pair)
+    elif pair == base.pair or pair in load_recent_pairs():
+        said = describe_missing_folder(pair)
     else:
         said = OFFER.format(pair[:SHOWN])
     return (replace(settings, pair=DEFAULT), [said]) if said else (settings, [])
 
 
-def title(pair: str) -> str:
+def title_pair(pair: str) -> str:
     """A pair in words: the catalog's title, or the names of the two models of one's own."""
     if pair in PAIRS:
         return PAIRS[pair].title
     own = places_of(pair)
     if own is None:
         return pair[:SHOWN]
-    names = [_short(own.target, 1), _short(own.draft, 1)]
+    names = [_shorten_place(own.target, 1), _shorten_place(own.draft, 1)]
     if names[0] == names[1]:
-        names = [_short(own.target, 2), _short(own.draft, 2)]
+        names = [_shorten_place(own.target, 2), _shorten_place(own.draft, 2)]
     return f"{names[0]} with {names[1]}{' in 8 bits' if own.rounded else ''}"
 
 
-def named(pair: str) -> str:
+def name_pair(pair: str) -> str:
     """The same inside a sentence: up to the colon of a title."""
-    return title(pair).partition(":")[0]
+    return title_pair(pair).partition(":")[0]
 
 
-def recorded_with(pair: str, asked: str, what: str = "numbers") -> str:
+def describe_recorded_pair(pair: str, asked: str, what: str = "numbers") -> str:
     """A sentence where what is shown was recorded with another pair than the one in force; empty where it was not."""
-    return "" if pair == asked else f"These {what} are those of {named(pair)}, not of {named(asked)}."
+    return "" if pair == asked else f"These {what} are those of {name_pair(pair)}, not of {name_pair(asked)}."
 
 
-def _short(place: str, parts: int) -> str:
+def _shorten_place(place: str, parts: int) -> str:
     """The last parts of a folder's path, or a hub name as it is."""
     return place[:SHOWN] if hub_name(place) is not None else "/".join(Path(place).parts[-parts:])[:SHOWN]

@@ -14,8 +14,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from specviz.settings import Settings, update_names
 from specviz.web.common import pairs
 from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
-from specviz.web.common.page import PageState, Work
-from specviz.web.hosting.visitors import COOKIE, unmasked
+from specviz.web.common.page_state import PageState, Work
+from specviz.web.hosting.visitors import COOKIE, unmask_cookie
 from specviz.web.jobs import cache, warmup
 
 State = TypeVar("State", bound=PageState)
@@ -26,18 +26,18 @@ PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
 
 
-def current(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
+def open_state(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
     """This session's state of a page; a new one for a new session, and when Back or Forward has put another address there.
 
     name  under which the session keeps it; opened  (query, the state before or None) -> state
     """
-    known, missing = st.session_state.get(name), _missing()
-    if known is not None and not (_went_back() and asked() != known.address):
+    known, missing = st.session_state.get(name), _replace_missing_pair()
+    if known is not None and not (_is_history_navigation() and read_address() != known.address):
         known.enter()
-        if _went_back():
-            give_pair(known)
+        if _is_history_navigation():
+            share_pair(known)
         else:
-            known.follow(pair())
+            known.follow(get_pair())
         if missing:
             known.said = [*missing, *known.said]
         return known
@@ -49,18 +49,18 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
         [*left_to_the_host(query, state.said), *unknown_keys(query)]
     )  # in place: a run that the link asks for shows the same sentences
     state.turn = known.turn + 1 if known is not None else 0
-    state.address, state.visitor = asked(), visitor()
+    state.address, state.visitor = read_address(), get_visitor()
     state.enter()
     if query:
-        give_pair(state)
+        share_pair(state)
     else:
-        state.follow(pair())
+        state.follow(get_pair())
     state.said.extend(one for one in missing if one not in state.said)
     st.session_state[name] = state  # one step: a click may end this script run at any look into the session
     return state
 
 
-def base() -> Settings:
+def find_base_settings() -> Settings:
     """What is asked where the address says nothing: the text and settings of the run on the page One round, and the session's pair.
 
     An address that says something names its pair, unless that is the default one.
@@ -70,28 +70,28 @@ def base() -> Settings:
         found = run.shown.settings
     else:
         found = Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
-    return replace(found, pair=pairs.DEFAULT if asked() else pair())
+    return replace(found, pair=pairs.DEFAULT if read_address() else get_pair())
 
 
-def pair() -> str:
+def get_pair() -> str:
     """The pair in force: what every page of this session asks, until another one is chosen."""
     return st.session_state.get(PAIR, pairs.DEFAULT)
 
 
-def choose_pair(name: str) -> None:
+def set_pair(name: str) -> None:
     """Let every page of this session ask this pair. Each takes it over when it is next drawn."""
     st.session_state[PAIR] = name
 
 
-def give_pair(state: PageState) -> bool:
+def share_pair(state: PageState) -> bool:
     """The pair of a page becomes the session's. Returns whether it was another one before."""
-    other = state.pair != pair()
+    other = state.pair != get_pair()
     state.followed = state.pair
-    choose_pair(state.pair)
+    set_pair(state.pair)
     return other
 
 
-def keep_pair(page: str) -> list[str]:
+def sync_pair_with_address(page: str) -> list[str]:
     """For a page that asks nothing: its address names the pair in force, so that a reload or a copy of it keeps the pair.
 
     A new session, Back and Forward take the pair of the address. Any other run may carry an address that is a moment old. Returns a
@@ -99,30 +99,30 @@ def keep_pair(page: str) -> list[str]:
     """
     written, named = f"{page}-{PAIR}", st.query_params.get("pair")
     said: list[str] = []
-    if named is not None and (written not in st.session_state or _went_back()):
-        found, said = prompt_of({"pair": named}, Settings(), Settings(pair=pair()))
-        choose_pair(found.pair)
-    if pair() != pairs.DEFAULT and named != pair():
-        st.query_params["pair"] = pair()
-    elif pair() == pairs.DEFAULT and named is not None and named == st.session_state.get(written):
+    if named is not None and (written not in st.session_state or _is_history_navigation()):
+        found, said = prompt_of({"pair": named}, Settings(), Settings(pair=get_pair()))
+        set_pair(found.pair)
+    if get_pair() != pairs.DEFAULT and named != get_pair():
+        st.query_params["pair"] = get_pair()
+    elif get_pair() == pairs.DEFAULT and named is not None and named == st.session_state.get(written):
         del st.query_params["pair"]
-    st.session_state[written] = pair()
+    st.session_state[written] = get_pair()
     return said
 
 
-def _missing() -> list[str]:
+def _replace_missing_pair() -> list[str]:
     """A sentence where the pair in force has gone; the default one is then in its place."""
-    why = pairs.gone(pair())
+    why = pairs.describe_missing_folder(get_pair())
     if why:
-        choose_pair(pairs.DEFAULT)
+        set_pair(pairs.DEFAULT)
     return [why] if why else []
 
 
-def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
+def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
     """For ``current``: the state of a page whose question the address alone says."""
 
     def opened(query: dict[str, str], before: State | None) -> State:
-        wanted, left_out = question.of_link(query, base())
+        wanted, left_out = question.of_link(query, find_base_settings())
         new = state(wanted)
         new.said = left_out
         return new
@@ -130,24 +130,24 @@ def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], Stat
     return opened
 
 
-def keep_link(state: PageState) -> None:
+def sync_address(state: PageState) -> None:
     """Write the address after the question was changed, and when the page is come back to.
 
     A click may end the script run before the address is out: then it is still owed, and the next run writes it. A pair that was chosen
     on another page is written too, so that a reload keeps it. Where the page's fields chose another pair, or could not load the session's,
     the page is drawn again under the name of its own.
     """
-    if not state.overtaken and give_pair(state):
+    if not state.is_overtaken and share_pair(state):
         st.rerun()
-    brought = state.pair != pairs.DEFAULT and "pair" not in asked()
-    if state.moved or brought or (state.address and not asked()):
+    brought = state.pair != pairs.DEFAULT and "pair" not in read_address()
+    if state.moved or brought or (state.address and not read_address()):
         link = state.link()
-        if {key: value for key, value in link.items() if key != "at"} != asked():
+        if {key: value for key, value in link.items() if key != "at"} != read_address():
             st.query_params.from_dict(link)  # one entry in the browser's history for each question
-    state.address, state.moved = asked(), False
+    state.address, state.moved = read_address(), False
 
 
-def wait_a_moment(state: PageState) -> None:
+def wait_briefly(state: PageState) -> None:
     """Give quick work the time to end, so that the page is drawn once and with its result. A script that waits costs nothing."""
     if state.ticket is not None and state.ticket.open and warmup.wait(0):
         state.ticket.look()
@@ -155,7 +155,7 @@ def wait_a_moment(state: PageState) -> None:
     state.drawn_at = time.monotonic()
 
 
-def ask(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
+def show_work_button(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
     """A button that has work done in the queue. It is read after the fields, so that what was typed just before counts."""
     options = {"disabled": False} | options
     if place.button(label, key=key, **options | {"disabled": state.busy or options["disabled"]}):
@@ -163,7 +163,7 @@ def ask(place: Any, state: PageState, label: str, key: str, work: Work, *argumen
         st.rerun()  # the button above does not know yet that there is work
 
 
-def on_progress(name: str, bar: bool = True) -> None:
+def show_progress(name: str, bar: bool = True) -> None:
     """As long as there is work, look at its ticket; the page itself runs again when there is something new to draw, and not before.
 
     bar  whether to show here how far the work is, with a way to stop it; without it the page runs again when the work comes to
@@ -174,19 +174,19 @@ def on_progress(name: str, bar: bool = True) -> None:
         key=f"{name}-progress", horizontal=True, vertical_alignment="center"
     )  # always there: what follows keeps its position
     if state.busy:
-        far = _far_back(state)
+        far = _is_far_back(state)
         with place:
-            look = _another_look()
-            st.fragment(look, run_every=FAR_BACK if far else LOOK_AGAIN)(name, bar, _drawn(state, bar), far)
-    elif state.ended_meanwhile:
+            look = _make_poller()
+            st.fragment(look, run_every=FAR_BACK if far else LOOK_AGAIN)(name, bar, _snapshot_progress(state, bar), far)
+    elif state.has_ended_since_drawn:
         st.rerun()
 
 
-def _far_back(state: PageState) -> bool:
+def _is_far_back(state: PageState) -> bool:
     return state.ticket.state == "waiting" and state.ticket.ahead >= FAR
 
 
-def _another_look() -> Callable[[str, bool, tuple, bool], None]:
+def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
     """``_look``, as a fragment of its own for each run of the page.
 
     Streamlit names a fragment by its function and place, so the fragments of two runs, and of two pages, may have one name. A clock of the run
@@ -195,47 +195,49 @@ def _another_look() -> Callable[[str, bool, tuple, bool], None]:
     """
 
     def look(*given: Any) -> None:
-        _look(*given)
+        _poll_ticket(*given)
 
     look.__qualname__ = f"look {next(_looks)}"
     return look
 
 
-def _look(name: str, bar: bool, drawn: tuple, far: bool) -> None:
+def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     state: PageState = st.session_state[name]
     ticket = state.ticket
     if ticket is not None:
         ticket.look()
-    if not state.busy or _drawn(state, bar) != drawn or (far and not _far_back(state)):  # its turn comes: look more often
+    if (
+        not state.busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
+    ):  # its turn comes: look more often
         st.rerun()
     if bar:
         st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
         st.button("Stop", key=f"{name}-stop", on_click=state.stop)
 
 
-def _drawn(state: PageState, bar: bool) -> tuple:
+def _snapshot_progress(state: PageState, bar: bool) -> tuple:
     """What the page that is drawn now knows of the work."""
     ticket = state.ticket
     return (state.version,) if bar or ticket is None else (state.version, ticket.doing)
 
 
-def theme() -> str:
+def get_theme() -> str:
     """light or dark: which of a figure's two palettes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def visitor() -> str:
+def get_visitor() -> str:
     """Whose work it is: all tabs of a browser are one visitor where it sends Streamlit's own cookie, else a session is one."""
     context = get_script_run_ctx()
-    return unmasked(st.context.cookies.get(COOKIE, "")) or (context.session_id if context else "")
+    return unmask_cookie(st.context.cookies.get(COOKIE, "")) or (context.session_id if context else "")
 
 
-def asked() -> dict[str, str]:
+def read_address() -> dict[str, str]:
     """The address's parameters without those that the browser changes by itself: the place on the stage, the tour, the presenter view."""
     return {key: value for key, value in st.query_params.to_dict().items() if key not in ("at", "tour", "present")}
 
 
-def _went_back() -> bool:
+def _is_history_navigation() -> bool:
     """Whether the browser's Back or Forward caused this run. Any other run may carry an address that is a moment old."""
     context = get_script_run_ctx()
     return bool(context and getattr(context, "is_history_navigation", False))

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import plotly.graph_objects as go
 
 from specviz.evidence.results import REST, label_cell
-from specviz.figures.charts import frame
-from specviz.figures.labels import safe, short
+from specviz.figures.charts import frame, safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying

@@ -13,7 +13,7 @@ from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
-from specviz.web.common.page import Findings
+from specviz.web.common.page_state import MeasurementState
 from specviz.web.drafting_methods import matrix
 
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
@@ -74,7 +74,7 @@ def opening(base: Settings) -> Settings:
     return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, max_new_tokens=LENGTH)
 
 
-class MethodsState(Findings):
+class MethodsState(MeasurementState):
     """The question, and every comparison that this visitor has run: (prompt, pair, choice) -> MethodComparison."""
 
     def key_of(self, question: MethodsQuestion) -> tuple[str, str, str]:

@@ -11,10 +11,10 @@ from specviz.proposers.trees import node_count
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
 from specviz.web.common.component import Component, read_reported
-from specviz.web.common.elements import dataframe, escaped, machine, notes, picture, said
-from specviz.web.common.pairs import recorded_with
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
+from specviz.web.common.elements import describe_machine, escaped, show_dataframe, show_figure, show_notes, show_sentence
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.page_head import show_page_head
+from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, matrix, work
 from specviz.web.drafting_methods import methods as figures
@@ -35,15 +35,15 @@ _overview, _tree = Component("drafting_methods/chart"), Component("drafting_meth
 
 
 def page() -> None:
-    state = measurement_page.current("drafting_methods", MethodsState, MethodsQuestion)
-    head("drafting_methods", "Drafting methods", LEDE)
+    state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
+    show_page_head("drafting_methods", LEDE)
     choice, top = st.container(key="drafting_methods-choice"), st.container(key="drafting_methods-top")
     fold = st.expander("Compare them on a text of your own")
-    question, problems = measurement_page.prompt_and_choice(
+    question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
     question = replace(question, row=picked() or question.row)
-    measurement_page.run(
+    measurement_page.show_controls(
         "drafting_methods", state, question, problems, export.build_offer, "Run all methods", work.run_all, ABOUT, fold
     )
     one = state.underway or state.shown
@@ -54,7 +54,7 @@ def page() -> None:
         overview(state, one)
     if row := one.row(state.question.row):
         a_round(row)
-    first_tokens(one, session.theme())
+    first_tokens(one, session.get_theme())
     every_rule()
     numbers(one)
 
@@ -70,17 +70,17 @@ def overview(state: MethodsState, one: MethodComparison) -> None:
     place = st.container(key="drafting_methods-said")
     place.markdown(escaped(figures.conclusion(one)))
     place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
-    data = {"payload": drawn(overview_payload, one), "chosen": state.question.row, "within": True}
+    data = {"payload": draw_cached(overview_payload, one), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
-    notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
+    show_notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
 
 
 def measured_on(state: MethodsState, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = f"measured {one.date} on {machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens."
+    when = f"measured {one.date} on {describe_machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens."
     if state.own or state.underway:
-        return f"Your run, {when}{measurement_page.how_far(state, one.runs, work.RUNS)}"
-    other = recorded_with(one.settings.pair, state.pair)
+        return f"Your run, {when}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
+    other = describe_recorded_pair(one.settings.pair, state.pair)
     if other or state.question.settings.prompt != one.settings.prompt:
         when += f" {other}" if other else ""
         return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
@@ -91,17 +91,17 @@ def a_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
     st.container(key="drafting_methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
-        notes([row.reason], "drafting_methods-notes-row")
+        show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
         sized = figures.sized(row, node_count.recorded())
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escaped(f"{which} Rule: {row.rule}. {sized}"))
-        _tree.draw("drafting_methods-tree", {"payload": drawn(tree_payload, row.trace), "within": True})
+        _tree.draw("drafting_methods-tree", {"payload": draw_cached(tree_payload, row.trace), "within": True})
         plan = recorded_block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
-            said(sentence, "drafting_methods-said-gain")
-            dataframe(gain_words.rows(plan), alt=sentence)
+            show_sentence(sentence, "drafting_methods-said-gain")
+            show_dataframe(gain_words.rows(plan), alt=sentence)
 
 
 def first_tokens(one: MethodComparison, kind: str) -> None:
@@ -111,13 +111,16 @@ def first_tokens(one: MethodComparison, kind: str) -> None:
     if bad is not None and bad.first is not None:
         with left:
             st.markdown("### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens.")
-            shown, words = drawn(figures.same_distribution, bad.first, kind), figures.same_distribution_conclusion(bad.first)
-            picture(shown, "drafting_methods", "lossy", words)
+            shown, words = (
+                draw_cached(figures.same_distribution, bad.first, kind),
+                figures.same_distribution_conclusion(bad.first),
+            )
+            show_figure(shown, "drafting_methods", "lossy", words)
     if short is not None and short.first is not None:
         with right:
             st.markdown("### A popular shortcut\nTypical acceptance accepts every token that is likely enough.")
-            shown, words = drawn(figures.shortcut, short.first, kind), figures.shortcut_conclusion(short.first)
-            picture(shown, "drafting_methods", "typical", words)
+            shown, words = draw_cached(figures.shortcut, short.first, kind), figures.shortcut_conclusion(short.first)
+            show_figure(shown, "drafting_methods", "typical", words)
 
 
 def every_rule() -> None:
@@ -130,7 +133,7 @@ def every_rule() -> None:
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --min-tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
-        said(matrix.conclusion(record), "drafting_methods-said-matrix")
+        show_sentence(matrix.conclusion(record), "drafting_methods-said-matrix")
         st.caption(LEGEND)
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
@@ -139,10 +142,10 @@ def every_rule() -> None:
 
 def numbers(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
-        dataframe(figures.details(one), placeholder="")
+        show_dataframe(figures.details(one), placeholder="")
         st.caption(escaped(figures.positions(one)))
         for key in ("adversarial", "typical"):
             row = one.row(key)
             if row is not None and row.first is not None:
                 st.caption(row.entry.name)
-                dataframe(figures.cells(row.first))
+                show_dataframe(figures.cells(row.first))

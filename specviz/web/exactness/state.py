@@ -12,9 +12,9 @@ from specviz.evidence.results import DECODERS, ExactnessResult
 from specviz.evidence.tally import SIZES
 from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
-from specviz.web.common.page import Work
-from specviz.web.common.pairs import known_pair
-from specviz.web.hosting.options import options
+from specviz.web.common.page_state import Work
+from specviz.web.common.pairs import resolve_pair
+from specviz.web.hosting.options import load_options
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
 
 LENGTHS = (1, 2, 3, 4)
@@ -32,7 +32,7 @@ AT_ONCE = 8  # requests to a server at a time
 
 def offered() -> list[str]:
     """The sources of this server's mode. A host asks no address that a visitor names: only a local server asks others."""
-    return [source for source in SOURCES if source != SERVER or options().mode == "local"]
+    return [source for source in SOURCES if source != SERVER or load_options().mode == "local"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Question:
             return cls(settings), [*([CHOSEN] if base.edited else []), *said]
         settings, said = linked({"max_new_tokens": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
-        settings, unknown = known_pair(replace(settings, uniforms={}), base)
+        settings, unknown = resolve_pair(replace(settings, uniforms={}), base)
         said += unknown
         if settings.max_new_tokens not in LENGTHS:
             said.append(
@@ -133,8 +133,8 @@ class Exam(SamplingState):
         )
         return found.exactness if same else None
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_findings(self) -> None:
+        super().reset_findings()
         self.latest: Work | None = None
         self.report: Mapping[str, Any] | None = None
         self.taken: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Exam(SamplingState):
     def take(self, uploads: Sequence[Upload], examine: Work) -> None:
         """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
-        if chosen == self.taken or self.overtaken:
+        if chosen == self.taken or self.is_overtaken:
             return
         self.stop()
         if self.busy:  # the work before has not ended yet: the page's next run asks again
@@ -163,9 +163,9 @@ class Exam(SamplingState):
             self.said = [
                 f"One file is tested against the target’s distribution, two files against each other. You gave {len(uploads)}."
             ]
-        elif large := [one.name for one in uploads if len(one.content) > options().upload_mb << 20]:
+        elif large := [one.name for one in uploads if len(one.content) > load_options().upload_mb << 20]:
             self.said = [
-                f"'{large[0]}' is larger than {options().upload_mb} MB, the limit of this server. The command line takes more."
+                f"'{large[0]}' is larger than {load_options().upload_mb} MB, the limit of this server. The command line takes more."
             ]
         else:
             self.submit(examine, tuple(uploads))

@@ -10,12 +10,12 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from specviz.evidence import results
 from specviz.evidence.results import SEED_SAMPLES, SEEDS
 from specviz.figures import cell_shares
-from specviz.web.common import download, elements, session
+from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
-from specviz.web.common.elements import notes, picture, tables
-from specviz.web.common.markdown import ALL, escaped
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
+from specviz.web.common.elements import show_figure, show_notes, show_tables
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import ALL_SIGNS, escape_markdown
+from specviz.web.common.page_head import show_page_head
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     FILE,
@@ -30,7 +30,7 @@ from specviz.web.exactness.state import (
     another,
     offered,
 )  # fmt: skip
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 from specviz.web.sampling.words import RULE, conditions, counted, tail, told
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
@@ -42,43 +42,43 @@ LEDE = (
 
 
 def page() -> None:
-    exam = session.current("exactness", session.by_link(Exam, Question))
-    head("exactness", "Is it exact?", LEDE)
+    exam = session.open_state("exactness", session.make_opener(Exam, Question))
+    show_page_head("exactness", LEDE)
     answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
     with asked:
         place, question, problems = fields(exam)
     exam.choose(question)
-    notes(problems, "exactness-notes-fields")
+    show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
         exam.take(uploads(exam), work.examine_files)
     elif question.source != SERVER:
         exam.prepare(work.prepared)
-    session.keep_link(exam)
-    download.fold("exactness", lambda: export.build_offer(exam))
+    session.sync_address(exam)
+    export_fold.show_export_fold("exactness", lambda: export.build_offer(exam))
     if question.source in (FILE, SERVER):
         if question.source == SERVER:
             server(exam)
-        session.on_progress("exactness")
-        notes(exam.notices, "exactness-notes-live")
-        of_files(exam, session.theme())
+        session.show_progress("exactness")
+        show_notes(exam.notices, "exactness-notes-live")
+        of_files(exam, session.get_theme())
         return
     buttons(exam, place)
     many = exam.latest is work.many_seeds  # their progress stands beside their own button
     if not many:
-        session.on_progress("exactness")
-    notes(exam.notices, "exactness-notes-live")
-    notes(exam.shown.notes, "exactness-notes-distribution")
+        session.show_progress("exactness")
+    show_notes(exam.notices, "exactness-notes-live")
+    show_notes(exam.shown.notes, "exactness-notes-distribution")
     with answer:
         said = words.verdict(exam)
-        elements.verdict("exactness", said.mark, said.words, said.seen)
-    notes(told(exam), "exactness-notes-from")
+        elements.show_verdict("exactness", said.mark, said.words, said.seen)
+    show_notes(told(exam), "exactness-notes-from")
     if exam.shown.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     with drawings:
-        pictures(exam, session.theme())
+        pictures(exam, session.get_theme())
     texts(exam)
-    seeds(exam, session.theme(), many)
+    seeds(exam, session.get_theme(), many)
     folds(exam)
 
 
@@ -93,7 +93,7 @@ def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
     if form.raw["source"] == FILE:  # its prompt is the file's
         place.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=f"exactness-file-{exam.turn}", max_upload_size=options().upload_mb,
+            key=f"exactness-file-{exam.turn}", max_upload_size=load_options().upload_mb,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     own = form.raw["source"] not in (FILE, SERVER)
@@ -114,7 +114,7 @@ def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
             draw_button(left, exam, MILLION, "Sample a million")
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
-    notes(problems, place=top)
+    show_notes(problems, place=top)
     return place, question, problems
 
 
@@ -168,12 +168,14 @@ def pictures(exam: Exam, kind: str) -> None:
     end = cell_shares.rows_end(*result.arms)
     asked = exam.question.settings
     tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
-    typed = escaped(f"The next {tokens} after “{tail(asked.prompt)}”", ALL)
+    typed = escape_markdown(f"The next {tokens} after “{tail(asked.prompt)}”", ALL_SIGNS)
     st.container(key="exactness-prompt").caption(typed)
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
             st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control: no draft' * (arm == 1)}")
-            picture(drawn(cell_shares.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+            show_figure(
+                draw_cached(cell_shares.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False
+            )
     with st.container(key="exactness-said"):
         st.markdown(words.bars_sentence(result))
 
@@ -206,7 +208,7 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
             "p-values pile up at the left."
         )
         mine = exam.result.p_values is not None
-        session.ask(
+        session.show_work_button(
             left,
             exam,
             f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own",
@@ -215,17 +217,19 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
         )
         if many:
             with left:
-                session.on_progress("exactness")
+                session.show_progress("exactness")
         if found:
             left.markdown(words.runs_sentence(found))
             with right:
-                picture(cell_shares.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False)
+                show_figure(
+                    cell_shares.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False
+                )
 
 
 def folds(exam: Exam) -> None:
     result = exam.shown
     seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
-    tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
+    show_tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
     if not fold.open:
         return
@@ -234,7 +238,7 @@ def folds(exam: Exam) -> None:
     with fold:
         st.markdown(words.more(exam))
         st.markdown(RULE)
-        elements.dataframe(words.tests_table(result, rule()))
+        elements.show_dataframe(words.tests_table(result, rule()))
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)
@@ -252,13 +256,13 @@ def of_files(exam: Exam, kind: str) -> None:
             "decoding on and off, are tested against each other; that needs no weights."
         )
         return
-    place = elements.verdict("exactness", report["verdict"], report["sentence"], words.ALARMS)
+    place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.ALARMS)
     place.container(key="exactness-text-file").text(words.described(report))
     if report["note"]:
-        notes([report["note"]], "exactness-notes-file")
+        show_notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
         shown = results.CellShares.from_report(report)
-        picture(
+        show_figure(
             cell_shares.cell_bars(shown, cell_shares.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False
         )
         st.markdown(
@@ -269,12 +273,12 @@ def of_files(exam: Exam, kind: str) -> None:
     for number, line in enumerate(words.of_audit(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)
     if rows := words.tables_of_audit(report):
-        tables("The numbers behind these sentences", *rows)
+        show_tables("The numbers behind these sentences", *rows)
     if again := (report.get("audit") or {}).get("reproduction"):
         with st.expander("Show it again without this project"):
             st.code(again["script"], language="python", wrap_lines=True)
     with st.expander("Every test"):
-        elements.dataframe(words.file_tests(report))
+        elements.show_dataframe(words.file_tests(report))
     with st.expander("The same test on the command line"):
         from specviz.export.report import commands
 

@@ -110,7 +110,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
 
     def draw(own: Settings) -> Samples:
         ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
-        limits.samples().grant(ticket.visitor, samples)
+        limits.get_sample_allowance().grant(ticket.visitor, samples)
         asked = shards.SamplingSpec(source, mode, own, bench.ids), shards.ShardRange(0, samples)
         return drawn(bench, *asked, lambda share: ticket.tick())
 
@@ -131,7 +131,7 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     settings = exam.question.settings
     files = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
     for one in files:
-        limits.checked_text("prompt", one.prompt)
+        limits.check_text("prompt", one.prompt)
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
         found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))

@@ -15,7 +15,7 @@ from typing import Any
 import streamlit
 
 from specviz.web.classroom import student
-from specviz.web.hosting.options import Options
+from specviz.web.hosting.options import ServerOptions
 
 POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
     "default-src": "'none'",
@@ -32,13 +32,13 @@ POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is 
 }
 
 
-class Headers:
+class SecurityHeadersMiddleware:
     """ASGI middleware. An answer's own headers of these names stay out: there is one policy."""
 
-    def __init__(self, app: Any, options: Options):
+    def __init__(self, app: Any, options: ServerOptions):
         self.app = app
         policy = POLICY | {"frame-ancestors": options.frame_ancestors}
-        policy["script-src"] = " ".join([policy["script-src"], *inline_scripts(), student.script_digest()])
+        policy["script-src"] = " ".join([policy["script-src"], *hash_inline_scripts(), student.script_digest()])
         self.headers = {
             b"content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()).encode(),
             b"x-content-type-options": b"nosniff",
@@ -57,7 +57,7 @@ class Headers:
 
 
 @lru_cache(maxsize=1)
-def inline_scripts() -> tuple[str, ...]:
+def hash_inline_scripts() -> tuple[str, ...]:
     """The hashes of the scripts that stand in Streamlit's own page, whatever its release; no other inline script runs."""
     page = Path(streamlit.__file__).parent / "static" / "index.html"
     scripts = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.DOTALL)

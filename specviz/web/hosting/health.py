@@ -13,19 +13,19 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from specviz.settings import Settings
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import is_loopback, options
+from specviz.web.hosting.options import is_loopback, load_options
 from specviz.web.jobs import cache, model_loading, placement, warmup
 from specviz.web.jobs.queue import shared
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 
 
-def begin() -> None:
+def start_loading_pair() -> None:
     """Import the libraries and load the pair that pages open with, in the background. Returns at once."""
-    threading.Thread(target=_load, name="models", daemon=True).start()
+    threading.Thread(target=_load_pair, name="models", daemon=True).start()
 
 
-def _load() -> None:
+def _load_pair() -> None:
     warmup.start()
     while not warmup.wait(1.0):
         pass
@@ -44,27 +44,27 @@ def _load() -> None:
         placement.start_workers(settings)
 
 
-def not_ready() -> str:
+def explain_not_ready() -> str:
     """Why this server is not ready for visitors, in a sentence; empty where it is."""
     if shared().closed:
         return "The server is about to stop."
     return _state["pair"]
 
 
-async def lives(request: Request) -> Response:
+async def answer_healthz(request: Request) -> Response:
     """GET /healthz"""
     return PlainTextResponse("ok")
 
 
-async def ready(request: Request) -> Response:
+async def answer_readyz(request: Request) -> Response:
     """GET /readyz"""
-    sentence = not_ready()
+    sentence = explain_not_ready()
     return JSONResponse({"ready": not sentence, "reason": sentence}, status_code=503 if sentence else 200)
 
 
-async def counted(request: Request) -> Response:
+async def answer_metrics(request: Request) -> Response:
     """GET /metrics. For whom it is not meant there is no such address."""
-    who, client = options().metrics, request.client
+    who, client = load_options().metrics, request.client
     direct = client is not None and is_loopback(client.host) and not {"x-forwarded-for", "forwarded"} & set(request.headers)
     if who == "off" or (who == "loopback" and not direct):
         return PlainTextResponse("Not Found", status_code=404)

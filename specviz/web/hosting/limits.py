@@ -14,24 +14,24 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 
 REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
 LEAST = 20  # a grant is at least this part of a minute's samples, or whatever is asked: no crumbs
 
 
-def checked_text(name: str, text: str) -> str:
+def check_text(name: str, text: str) -> str:
     """A visitor's text. Raises SettingsError where it has more bytes than this server takes.
 
     name  of the setting, for the sentence
     """
-    most, size = options().prompt_bytes, len(text.encode("utf-8", "surrogatepass"))
+    most, size = load_options().prompt_bytes, len(text.encode("utf-8", "surrogatepass"))
     if most and size > most:
         raise SettingsError(name, f"{size:,} bytes", f"at most {most:,} bytes on this server")
     return text
 
 
-class Allowance:
+class SampleAllowance:
     """So many samples in a minute for each visitor: a token bucket that holds one minute's samples and fills evenly.
 
     per_minute  samples; 0 for no limit; clock  seconds
@@ -67,6 +67,6 @@ class Allowance:
 
 
 @lru_cache(maxsize=1)
-def samples() -> Allowance:
+def get_sample_allowance() -> SampleAllowance:
     """The allowance of this server."""
-    return Allowance(options().samples_per_minute)
+    return SampleAllowance(load_options().samples_per_minute)

@@ -9,7 +9,7 @@ import time
 from streamlit import logger as streamlit_logger
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """time (UTC), level, logger, message, and the traceback of an error."""
 
     converter = time.gmtime
@@ -26,9 +26,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def as_json() -> None:
+def log_as_json() -> None:
     """From now on every logger that writes lines writes them as JSON: the root, Streamlit's and uvicorn's."""
-    formatter = JsonLines()
+    formatter = JsonFormatter()
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a PDF's fonts: names the letters of a visitor's text, in 200 lines
     if not logging.root.handlers:
         logging.root.addHandler(logging.StreamHandler())

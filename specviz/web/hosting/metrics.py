@@ -28,7 +28,7 @@ ROUNDS = Counter("specviz_rounds", "Rounds that were decoded for visitors", ["pa
 SAMPLES = Counter("specviz_samples", "Samples that were drawn, of each decoder", ["page"], registry=REGISTRY)
 
 
-def ended(ticket: Any) -> None:
+def count_ended_work(ticket: Any) -> None:
     """A piece of work, which is a ticket of the queue, has come to its end."""
     WORK.labels(ticket.page, ticket.state).inc()
     if ticket.waited is not None:

@@ -37,7 +37,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 
 }  # fmt: skip
 
 
-class Options(BaseSettings):
+class ServerOptions(BaseSettings):
     """Raises pydantic's ValidationError; ``options`` turns it into a sentence."""
 
     model_config = SettingsConfigDict(env_prefix="SPECVIZ_", frozen=True, extra="forbid", env_ignore_empty=True)
@@ -93,7 +93,7 @@ class Options(BaseSettings):
         return DEFAULTS.get(given.get("mode", "local"), {}) | given
 
     @model_validator(mode="after")
-    def _own_pairs_at_home(self) -> Options:
+    def _forbid_own_pairs_when_hosted(self) -> ServerOptions:
         if self.mode == "hosted" and self.own_pairs:
             raise ValueError(
                 "own_pairs must be false in hosted mode: visitors could make the machine read folders and fetch models"
@@ -112,22 +112,22 @@ class Options(BaseSettings):
 
 
 @lru_cache(maxsize=1)
-def options() -> Options:
+def load_options() -> ServerOptions:
     """How this server is run. Raises SpecvizError with a sentence that names the option, its value and what is allowed."""
     try:
-        return Options()
+        return ServerOptions()
     except ValidationError as error:
-        raise SpecvizError(" ".join(map(_sentence, error.errors()))) from None
+        raise SpecvizError(" ".join(map(_describe_error, error.errors()))) from None
     except ValueError as error:  # the file is no TOML
         raise SpecvizError(f"{os.environ.get(FILE, 'specviz.toml')} cannot be read: {error}.") from None
 
 
-def address_refused(address: str | None) -> str:
+def explain_refused_address(address: str | None) -> str:
     """Why this server does not start at an address, in a sentence; empty where it does.
 
     address  that it would listen on; None, Streamlit's own default, is every address of the machine
     """
-    if "mode" in options().model_fields_set or is_loopback(address):
+    if "mode" in load_options().model_fields_set or is_loopback(address):
         return ""
     return (
         f"This server would listen on {address or 'every address of this machine'}, where others can reach it. Say how it is meant:"
@@ -147,14 +147,14 @@ def is_loopback(address: str | None) -> bool:
 
 def check_address(address: str | None) -> None:
     """Raise SpecvizError where ``address_refused`` has a sentence for this address."""
-    if sentence := address_refused(address):
+    if sentence := explain_refused_address(address):
         raise SpecvizError(sentence)
 
 
-def _sentence(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     name = ".".join(map(str, error["loc"])) or "options"
     if error["type"] == "extra_forbidden":
-        return f"There is no option {name!r} (known: {', '.join(Options.model_fields)})."
+        return f"There is no option {name!r} (known: {', '.join(ServerOptions.model_fields)})."
     if error["type"] == "value_error":
         return f"{error['ctx']['error']}."
     return f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}."

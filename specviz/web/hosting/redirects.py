@@ -20,14 +20,14 @@ MOVED = {  # as it was -> as it is
 }
 
 
-def routes() -> list[Route]:
+def build_redirects() -> list[Route]:
     return [
         *(Route(f"/{name}", redirect, methods=["GET"]) for name in (FIRST, *MOVED)),
-        Route("/room", to_room, methods=["GET"]),
+        Route("/room", redirect_to_room, methods=["GET"]),
     ]
 
 
-async def to_room(request: Request) -> RedirectResponse:
+async def redirect_to_room(request: Request) -> RedirectResponse:
     """The students' page, whose own addresses begin with a slash after its name."""
     return RedirectResponse("room/", status_code=308)
 

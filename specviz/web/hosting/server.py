@@ -20,13 +20,12 @@ from specviz import process
 from specviz.errors import SpecvizError
 from specviz.web.classroom import host
 from specviz.web.classroom import routes as classroom
-from specviz.web.hosting import downloads, drain, health, logs, metrics, redirects, theme
-from specviz.web.hosting.arrival import Arrival
-from specviz.web.hosting.doors import Doors
-from specviz.web.hosting.headers import Headers
-from specviz.web.hosting.messages import Messages
-from specviz.web.hosting.options import check_address, options
-from specviz.web.hosting.uploads import Uploads
+from specviz.web.hosting import health, logs, metrics, redirects, shutdown, streamlit_patches
+from specviz.web.hosting.admission import AdmissionMiddleware
+from specviz.web.hosting.headers import SecurityHeadersMiddleware
+from specviz.web.hosting.options import check_address, load_options
+from specviz.web.hosting.socket_filter import SocketFilterMiddleware
+from specviz.web.hosting.uploads import SlowUploadMiddleware, UploadLimitMiddleware
 from specviz.web.jobs import placement
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
@@ -34,7 +33,7 @@ SWEEP = 600.0  # seconds between two looks for classrooms that are over
 MEMORY = "/dev/shm"  # a folder that needs no disk
 
 
-def prepare() -> None:
+def prepare_server() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
     try:
         check_address(config.get_option("server.address"))
@@ -42,10 +41,10 @@ def prepare() -> None:
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     process.configure_process()
-    downloads.keep()
-    theme.keep()
-    config.set_option("server.maxUploadSize", options().upload_mb)
-    config.set_option("server.disconnectedSessionTTL", options().away_seconds)
+    streamlit_patches.keep_downloads()
+    streamlit_patches.cache_theme_messages()
+    config.set_option("server.maxUploadSize", load_options().upload_mb)
+    config.set_option("server.disconnectedSessionTTL", load_options().away_seconds)
     # Streamlit would ask a server outside for its own address whenever somebody comes with another site's Origin.
     net_util.get_external_ip = lambda: None
     # torch and matplotlib are not imported where no folder for temporary files can be written to: a full disk, a read-only one.
@@ -62,23 +61,23 @@ def prepare() -> None:
 @asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[None]:
     """Around everything that is served."""
-    if options().log == "json":
-        logs.as_json()
+    if load_options().log == "json":
+        logs.log_as_json()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DOWNLOADS, "download"))
-    drain.at_sigterm()
+    shutdown.install_sigterm_handler()
     with ExitStack() as opened:
         try:
             opened.enter_context(placement.joined())
         except SpecvizError as error:  # a cluster that cannot be joined; the server around this would print a traceback
             print(error, file=sys.stderr, flush=True)
             os._exit(2)
-        health.begin()
-        sweeping = asyncio.create_task(_sweep())
+        health.start_loading_pair()
+        sweeping = asyncio.create_task(_sweep_rooms())
         yield
         sweeping.cancel()
 
 
-async def _sweep() -> None:
+async def _sweep_rooms() -> None:
     """Delete classrooms whose day is over, now and then."""
     while True:
         with suppress(SpecvizError):  # where rooms cannot be kept, the page says so
@@ -86,17 +85,30 @@ async def _sweep() -> None:
         await asyncio.sleep(SWEEP)
 
 
-def routes() -> list[Route]:
+def build_routes() -> list[Route]:
     """Beside Streamlit's own."""
-    own = {"/healthz": health.lives, "/readyz": health.ready, "/metrics": health.counted}
-    return [*(Route(path, answer, methods=["GET"]) for path, answer in own.items()), *redirects.routes(), *classroom.routes()]
+    own = {"/healthz": health.answer_healthz, "/readyz": health.answer_readyz, "/metrics": health.answer_metrics}
+    return [
+        *(Route(path, answer, methods=["GET"]) for path, answer in own.items()),
+        *redirects.build_redirects(),
+        *classroom.routes(),
+    ]
 
 
-def unexpected(error: Exception) -> None:
+def count_unexpected_error(error: Exception) -> None:
     """A page's script ended in an error that nothing caught. Streamlit logs it and shows no traceback."""
     metrics.ERRORS.inc()
 
 
-def middleware() -> list[Middleware]:
+def build_middleware() -> list[Middleware]:
     """Around every request, the outermost first."""
-    return [Middleware(one, options=options()) for one in (Headers, Doors, Messages, Arrival, Uploads)]
+    return [
+        Middleware(one, options=load_options())
+        for one in (
+            SecurityHeadersMiddleware,
+            AdmissionMiddleware,
+            SocketFilterMiddleware,
+            SlowUploadMiddleware,
+            UploadLimitMiddleware,
+        )
+    ]

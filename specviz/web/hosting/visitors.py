@@ -5,7 +5,7 @@ from __future__ import annotations
 COOKIE = "_streamlit_xsrf"
 
 
-def unmasked(cookie: str) -> str:
+def unmask_cookie(cookie: str) -> str:
     """What stays the same in the cookie, which is masked anew for each page: version|mask|token xor mask|time.
 
     Empty for anything else.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import ClusterError
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import shared, threads_of_a_place
 
@@ -30,17 +30,17 @@ _calls: RemoteCaller | None = None
 
 def check() -> None:
     """Raises SpecvizError for a cluster that cannot be used. Fast."""
-    if options().cluster:
+    if load_options().cluster:
         from specviz.jobs import joining
 
-        joining.check_cluster(options().cluster)
+        joining.check_cluster(load_options().cluster)
 
 
 @contextmanager
 def joined() -> Iterator[None]:
     """While the server runs: in the cluster, if it was given one. To be entered in the main thread, as Ray wants it. Ends all workers."""
     global _calls
-    with _in_cluster() if options().cluster else nullcontext():
+    with _in_cluster() if load_options().cluster else nullcontext():
         try:
             yield
         finally:
@@ -57,7 +57,7 @@ def _in_cluster() -> Iterator[None]:
     from specviz.models.pairs.loading import pick_device
 
     at_sigterm = signal.getsignal(signal.SIGTERM)
-    with open_pool(options().cluster, pick_device("auto", "auto")[0].type) as workers:
+    with open_pool(load_options().cluster, pick_device("auto", "auto")[0].type) as workers:
         signal.signal(signal.SIGTERM, at_sigterm)  # Ray takes it for itself
         _calls = RemoteCaller(workers, _pair)
         yield
@@ -66,7 +66,7 @@ def _in_cluster() -> Iterator[None]:
 def start_workers(settings: Settings) -> None:
     """Start the server's workers, if it has any, with a first call on the pair that the settings name. Returns when they are there."""
     global _calls
-    if options().worker_processes and not options().cluster:
+    if load_options().worker_processes and not load_options().cluster:
         from specviz.jobs.processes import ProcessWorker
         from specviz.jobs.remote import RemoteCaller
         from specviz.jobs.workers import WorkerPool
@@ -106,6 +106,8 @@ def do(
     function  of a module without Streamlit, and pure; settings  name the pair; words  what it is for
     on_progress  told the share that is done; what it raises stops the call; first  whether it goes before all others
     """
-    if _calls is None or not _calls.ready or (first and options().cluster):  # a round takes less time than the way to a cluster
+    if (
+        _calls is None or not _calls.ready or (first and load_options().cluster)
+    ):  # a round takes less time than the way to a cluster
         return function(pair, *given, on_progress)
     return _calls.do(function, settings, given, on_progress, words, first)

@@ -34,7 +34,7 @@ from specviz import process
 from specviz.errors import BusyError, SpecvizError, out_of_memory
 from specviz.progress import estimate_seconds_left
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 MOST_BEGUN = 12  # pieces of work that have begun and not ended
@@ -364,8 +364,10 @@ class Queue:
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
-    queue = Queue(options().places, each=options().places_per_visitor, extra=EXTRA if options().worker_processes else 0)
-    queue.when_ended = metrics.ended
+    queue = Queue(
+        load_options().places, each=load_options().places_per_visitor, extra=EXTRA if load_options().worker_processes else 0
+    )
+    queue.when_ended = metrics.count_ended_work
     return queue
 
 

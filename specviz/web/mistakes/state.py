@@ -13,7 +13,7 @@ from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.tally import SIZES, Look
 from specviz.settings import Settings
 from specviz.web.common.links import linked
-from specviz.web.common.pairs import known_pair
+from specviz.web.common.pairs import resolve_pair
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
 
 HIDDEN = "hidden"
@@ -100,7 +100,7 @@ class Case:
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
         found, left_out = linked(mine)
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
-        settings, unknown = known_pair(settings, base)
+        settings, unknown = resolve_pair(settings, base)
         said = [*([CHOSEN] if base.edited and "prompt" not in query else []), *left_out, *unknown]
         if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
@@ -124,8 +124,8 @@ class Trial(SamplingState):
         )
         return found.mistakes if same else None
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_findings(self) -> None:
+        super().reset_findings()
         self.guess: str | None = None
         self.guessed_at = 0
 

@@ -10,12 +10,12 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.evidence.bugs import comparison
 from specviz.figures import mistakes as figures
-from specviz.web.common import download, elements, session
+from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.elements import notes, picture, tables
-from specviz.web.common.markdown import ALL, escaped
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
+from specviz.web.common.elements import show_figure, show_notes, show_tables
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import ALL_SIGNS, escape_markdown
+from specviz.web.common.page_head import show_page_head
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 from specviz.web.sampling.words import RULE, conditions, continued, told, verify_command
@@ -24,8 +24,8 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
 
 def page() -> None:
-    trial = session.current("mistakes", session.by_link(Trial, Case))
-    head("mistakes", "Break it", words.lede())
+    trial = session.open_state("mistakes", session.make_opener(Trial, Case))
+    show_page_head("mistakes", words.lede())
     first, chooser = st.columns([3, 2], gap="large")
     with chooser:
         case, problems = fields(trial)
@@ -33,28 +33,28 @@ def page() -> None:
     left, right = st.columns([3, 2], gap="large")
     trial.choose(case)
     with right:
-        notes(problems, "mistakes-notes-fields")
+        show_notes(problems, "mistakes-notes-fields")
     trial.prepare(work.prepared)
-    session.keep_link(trial)
-    download.fold("mistakes", lambda: export.build_offer(trial))
+    session.sync_address(trial)
+    export_fold.show_export_fold("mistakes", lambda: export.build_offer(trial))
     with right:
         buttons(trial)
-        notes(trial.notices, "mistakes-notes-live")
-        notes(trial.shown.notes, "mistakes-notes-distribution")
-        notes(told(trial), "mistakes-notes-from")
+        show_notes(trial.notices, "mistakes-notes-live")
+        show_notes(trial.shown.notes, "mistakes-notes-distribution")
+        show_notes(told(trial), "mistakes-notes-from")
         quiz(trial)
     with told_first:
         if not case.hidden:
             st.container(key="mistakes-about").markdown(words.about(case))
         said = words.verdict(trial)
-        elements.verdict("mistakes", said.mark, said.words, said.seen)
+        elements.show_verdict("mistakes", said.mark, said.words, said.seen)
     if trial.shown.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
     drawn_curve = trial.shown.picture(case.wrong_arm if trial.revealed else None)
     with left:
-        distance(trial, drawn_curve, session.theme())
-    pictures(trial, drawn_curve, session.theme())
+        distance(trial, drawn_curve, session.get_theme())
+    pictures(trial, drawn_curve, session.get_theme())
     if trial.shown.pairs:
         st.markdown(words.texts_title(trial))
         st.html(words.texts_html(case, trial.shown.pairs))
@@ -80,7 +80,7 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
         case = case if problems else Case(settings, mistake)
     except SettingsError as error:
         problems = [str(error)]
-    notes(problems, place=top)
+    show_notes(problems, place=top)
     return case, problems
 
 
@@ -100,12 +100,14 @@ def buttons(trial: Trial) -> None:
     over = case.hidden and trial.revealed
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
         if not case.hidden and words.showable(case.known) and not trial.detected:
-            session.ask(st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, disabled=not coming)
+            session.show_work_button(
+                st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, disabled=not coming
+            )
         else:
             asked = "Sample anyway, to" if not (case.hidden or words.showable(case.known)) else "Sample to"
             label = f"{asked} {coming:,}" if coming else "All samples drawn"
             kind = "primary" if case.hidden and not over else "secondary"
-            session.ask(st, trial, label, "mistakes-next", work.to_next_test, disabled=not coming, type=kind)
+            session.show_work_button(st, trial, label, "mistakes-next", work.to_next_test, disabled=not coming, type=kind)
         if over:
             st.button("Play again", key="mistakes-another", on_click=another, args=(trial,), disabled=trial.busy, type="primary")
     if case.hidden and not over and n:
@@ -123,8 +125,8 @@ def buttons(trial: Trial) -> None:
         if case.hidden
         else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
     )
-    st.container(key="mistakes-conditions").caption(escaped(under + other, ALL))  # it holds what a visitor typed
-    session.on_progress("mistakes")
+    st.container(key="mistakes-conditions").caption(escape_markdown(under + other, ALL_SIGNS))  # it holds what a visitor typed
+    session.show_progress("mistakes")
 
 
 def answered(trial: Trial) -> None:
@@ -142,7 +144,7 @@ def another(trial: Trial) -> None:
 def distance(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
     st.markdown("**How far from the exact distribution?**")
-    picture(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
+    show_figure(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
     said = words.curve_sentence(curve, trial)
     st.container(key="mistakes-said-curve").markdown(said)
 
@@ -154,13 +156,13 @@ def pictures(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
         wrong = result.arms[curve.wrong]
         with left:
             st.markdown("**Where do the wrong rule’s samples go?**")
-            picture(figures.wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
+            show_figure(figures.wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
             st.container(key="mistakes-said-cells").markdown(words.cells_sentence(trial))
     with right if result.n and curve.wrong is not None else left:
         st.markdown("**How fast?**")
         one, other = result.speeds
         alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
-        picture(drawn(figures.speeds, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
+        show_figure(draw_cached(figures.speeds, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
         st.container(key="mistakes-said-speed").markdown(words.speed_sentence(trial))
 
 
@@ -171,13 +173,13 @@ def folds(trial: Trial, curve: comparison.DistanceCurve) -> None:
          "target passes": one.passes}
         for one in result.speeds
     ]  # fmt: skip
-    tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
+    show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests, and what each test found"):
         st.markdown(
             f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.enumerated(case, result.toy)}"
         )
         if result.looks and trial.revealed:
-            elements.dataframe(words.tests_table(trial))
+            elements.show_dataframe(words.tests_table(trial))
         if not case.hidden:
             st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
             st.code(verify_command(case.settings, case.mistake), language=None, wrap_lines=True)

@@ -8,8 +8,8 @@ from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_ac
 from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.tally import SIZES
 from specviz.statistics.finding import p_in_a_table
-from specviz.web.common import two_texts
-from specviz.web.common.two_texts import Line
+from specviz.web.common import html
+from specviz.web.common.html import TextLine
 from specviz.web.mistakes.state import Case, Trial
 from specviz.web.sampling.words import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
 
@@ -270,8 +270,8 @@ def texts_title(trial: Trial) -> str:
 def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
     """The texts side by side."""
     before = tail(case.settings.prompt)
-    return two_texts.html(
-        Line(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
+    return html.build_two_texts(
+        TextLine(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
         for one in pairs
         for name, kind, token, rest in zip(case.names, ("right", "wrong"), one.first, one.rest, strict=True)
     )

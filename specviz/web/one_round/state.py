@@ -18,8 +18,8 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
-from specviz.web.common.page import PageState, Work
-from specviz.web.common.pairs import gone, known_pair
+from specviz.web.common.page_state import PageState, Work
+from specviz.web.common.pairs import describe_missing_folder, resolve_pair
 from specviz.web.jobs.queue import Queue
 from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
 
@@ -127,8 +127,13 @@ class OneRoundState(PageState):
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
         settings, self.said = linked(query, own_pairs)
         wanted = settings
-        settings, unknown = known_pair(settings, Settings(), own_pairs)
-        offered = own_pairs and settings.pair != wanted.pair and places_of(wanted.pair) is not None and not gone(wanted.pair)
+        settings, unknown = resolve_pair(settings, Settings(), own_pairs)
+        offered = (
+            own_pairs
+            and settings.pair != wanted.pair
+            and places_of(wanted.pair) is not None
+            and not describe_missing_folder(wanted.pair)
+        )
         settings = wanted if offered else settings
         self.said += unknown
         cursor = read_cursor(query.get("at"))
@@ -150,7 +155,7 @@ class OneRoundState(PageState):
     def take(self, raw: dict[str, Any], read: Callable[[Mapping[str, Any], Settings], tuple[Settings, list[str]]]) -> None:
         """Act on fields that changed. read  (fields, settings before) -> settings and sentences"""
         with self.lock:
-            if raw == self.seen or self.overtaken:
+            if raw == self.seen or self.is_overtaken:
                 return
             self.seen = raw
             settings, self.problems = read(raw, self.shown.settings)
@@ -172,7 +177,7 @@ class OneRoundState(PageState):
         """Of what was asked for, else of what is shown."""
         return (self.request or self.shown).settings.pair
 
-    def take_pair(self, pair: str) -> None:
+    def set_pair(self, pair: str) -> None:
         """Run another pair; when a link offered just this one, with everything else that the link asks for."""
         offer, self.offer = self.offer, None
         if offer is not None and offer.settings.pair == pair:
@@ -188,7 +193,7 @@ class OneRoundState(PageState):
     def hear(self, event: Mapping[str, Any] | None) -> None:
         """Turn what the stage asks for into a request. Events come from a browser: nothing in them is trusted."""
         trace, settings = self.shown.trace, self.shown.settings
-        if not isinstance(event, Mapping) or trace is None or self.request or self.overtaken:
+        if not isinstance(event, Mapping) or trace is None or self.request or self.is_overtaken:
             return
         at = self._at(event)
         try:

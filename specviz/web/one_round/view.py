@@ -8,39 +8,38 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures.narration import HEADLINE, OPENING
-from specviz.web.common import chat, download, session
+from specviz.web.common import chat, export_fold, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.hosting.options import options
+from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
 from specviz.web.one_round.stage import read_cursor
 from specviz.web.one_round.state import OneRoundState
 from specviz.web.one_round.tour import stops
-from specviz.web.pair_picker import panel
 
 _component = Component("one_round")
 
 
 def page() -> None:
-    state = session.current("one_round", opened)
+    state = session.open_state("one_round", opened)
     fold(state)
     state.begin(work.answer)
-    session.wait_a_moment(state)
+    session.wait_briefly(state)
     if state.shown.trace is None:
         for sentence in state.notices:
             st.text(sentence)
     stage(state)
-    panel.row("one_round")
+    page_head.show_head_row("one_round")
     at = read_cursor(st.query_params.get("at"))
-    download.fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
-    session.keep_link(state)
-    session.on_progress("one_round", bar=False)
+    export_fold.show_export_fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
+    session.sync_address(state)
+    session.show_progress("one_round", bar=False)
 
 
 def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
     state = OneRoundState(cache.recording())
-    state.open_link(query, options().own_pairs)
+    state.open_link(query, load_options().own_pairs)
     return state
 
 
@@ -82,7 +81,7 @@ def fold(state: OneRoundState) -> None:
         state.take(fields(state), from_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        chat.field(state)
+        chat.show_chat_field(state)
         st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.labels import safe
+from specviz.figures.charts import safe
 from specviz.figures.theme import GRID, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 import streamlit as st
 
 from specviz.settings import Settings
-from specviz.web.common import download, session
+from specviz.web.common import export_fold, page_head, session
 from specviz.web.common.component import Component
-from specviz.web.common.elements import notes
+from specviz.web.common.elements import show_notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
-from specviz.web.common.pairs import recorded_with
+from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import cache
 from specviz.web.one_round import export
 from specviz.web.one_token.link import read_state
 from specviz.web.one_token.state import shown
 from specviz.web.one_token.token import token_payload
-from specviz.web.pair_picker import panel
 
 ASKED = "one_token-asked"
 _component = Component("one_token")
@@ -26,7 +25,7 @@ _component = Component("one_token")
 def page() -> None:
     """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
     the number of the question that its answer belongs to."""
-    pair_left_out = session.keep_pair("one_token")
+    pair_left_out = session.sync_pair_with_address("one_token")
     run, recorded = st.session_state.get("one_round"), cache.recording()
     trace = recorded if run is None or run.shown.trace is None else run.shown.trace
     payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
@@ -40,10 +39,10 @@ def page() -> None:
     }
     said = _component.draw("one_token", data, shown=None)["shown"]
     state = shown(said, start, known)
-    if trace is not None and (other := recorded_with(Settings.from_record(trace.settings).pair, session.pair())):
-        notes([f"{other} Open One round to run it."], "one_token-notes-from")
-    panel.row("one_token")
-    download.fold(
+    if trace is not None and (other := describe_recorded_pair(Settings.from_record(trace.settings).pair, session.get_pair())):
+        show_notes([f"{other} Open One round to run it."], "one_token-notes-from")
+    page_head.show_head_row("one_token")
+    export_fold.show_export_fold(
         "one_token",
         lambda: export.token_offer(trace, payload, state),
         on_open=ask,

@@ -10,12 +10,12 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import places_of
 from specviz.statistics.finding import size_in_words
-from specviz.web.common import pairs, session, terms
-from specviz.web.common.elements import notes
-from specviz.web.common.markdown import ALL, escaped
-from specviz.web.hosting.options import options
+from specviz.web.common import pairs, session
+from specviz.web.common.elements import show_notes
+from specviz.web.common.html import ALL_SIGNS, escape_markdown
+from specviz.web.hosting.options import load_options
 from specviz.web.pair_picker import words, work
-from specviz.web.pair_picker.state import PLACE_MAX, ModelsState, Wanted
+from specviz.web.pair_picker.state import PLACE_MAX, PairPickerState, PairRequest
 
 NAME = "models"  # of the state in the session, and of the widgets
 EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for large Llama-style drafts. The text still follows the target’s distribution."
@@ -24,117 +24,127 @@ SHORT_PLACE = "folder, or owner/model"
 FOLDS = "Nothing of a pair’s weights is read or fetched before you say so. A check reads configurations and tokenizers."
 
 
-def row(page: str) -> None:
-    """A page's row with the pair in force and the page's terms; while a check or a download goes on, its progress stands below it."""
-    terms.row(page, line)
-    state = current()
-    if state.busy and not st.session_state.get(fold_of(page)):
-        session.on_progress(NAME)
-
-
-def line(page: str) -> None:
+def show_pair_panel(page: str) -> None:
     """The pair in force by name. Opened, it is the panel."""
-    state, fold = current(), fold_of(page)
+    state, fold = open_state(), panel_key(page)
     with st.container(key=NAME, width="content"):
-        label = escaped(pairs.named(session.pair()), ALL)
+        label = escape_markdown(pairs.name_pair(session.get_pair()), ALL_SIGNS)
         opened = st.popover(f"Models: {label}", key=fold, type="tertiary", on_change="rerun")
     if not opened.open:
         return
     with opened, st.container(key=f"{NAME}-panel"):
-        known(state, fold)
-        if options().own_pairs:
-            own(state, fold)
+        show_known_pairs(state, fold)
+        if load_options().own_pairs:
+            show_own_pair(state, fold)
 
 
-def fold_of(page: str) -> str:
+def show_progress(page: str) -> None:
+    """Show how far a check or a download is, while the panel that holds its own line is closed."""
+    if open_state().busy and not st.session_state.get(panel_key(page)):
+        session.show_progress(NAME)
+
+
+def panel_key(page: str) -> str:
     """Key of the panel's widget on a page."""
     return f"{NAME}-fold-{page}"
 
 
-def current() -> ModelsState:
+def open_state() -> PairPickerState:
     """This session's state of the panel, which all pages share."""
     state = st.session_state.get(NAME)
     if state is None:
-        state = st.session_state[NAME] = ModelsState()
-        state.visitor = session.visitor()
+        state = st.session_state[NAME] = PairPickerState()
+        state.visitor = session.get_visitor()
     state.enter()
-    asked, pair = st.query_params.get("pair", ""), session.pair()
+    asked, pair = st.query_params.get("pair", ""), session.get_pair()
     if state.drawn != pair:
         state.drawn, state.turn = pair, state.turn + 1
-        state.start = of_name(pair) if pair not in PAIRS else state.question
-    if options().own_pairs and places_of(asked) is not None and asked not in (state.offered, pair, *pairs.recent()):
-        offer(state, asked)
+        state.start = parse_pair(pair) if pair not in PAIRS else state.question
+    if (
+        load_options().own_pairs
+        and places_of(asked) is not None
+        and asked not in (state.offered, pair, *pairs.load_recent_pairs())
+    ):
+        offer_pair(state, asked)
     return state
 
 
-def offer(state: ModelsState, pair: str) -> None:
+def offer_pair(state: PairPickerState, pair: str) -> None:
     """Put a pair that a link names into the fields; it is looked at when the visitor says so."""
     state.offered, state.turn = pair, state.turn + 1
     try:
-        state.start = of_name(pair)
+        state.start = parse_pair(pair)
     except SettingsError as error:
         state.said = [str(error)]
 
 
-def of_name(pair: str) -> Wanted:
+def parse_pair(pair: str) -> PairRequest:
     """A pair of one's own as the fields hold it."""
-    base = session.base()
-    return Wanted(*(places_of(pair) or ("", "", False)), device=base.device, dtype=base.dtype)
+    base = session.find_base_settings()
+    return PairRequest(*(places_of(pair) or ("", "", False)), device=base.device, dtype=base.dtype)
 
 
-def known(state: ModelsState, fold: str) -> None:
+def show_known_pairs(state: PairPickerState, fold: str) -> None:
     """The catalog and the pairs that were used on this machine; one that is chosen is in force at once."""
-    pair = session.pair()
-    names = list(dict.fromkeys([*PAIRS, *([] if pair in PAIRS else [pair]), *pairs.recent()]))
+    pair = session.get_pair()
+    names = list(dict.fromkeys([*PAIRS, *([] if pair in PAIRS else [pair]), *pairs.load_recent_pairs()]))
     key = f"{NAME}-known-{state.turn}"
     st.selectbox(
-        "Pair", names, index=names.index(pair), format_func=pairs.title, key=key, on_change=use_known, args=(state, key, fold)
+        "Pair",
+        names,
+        index=names.index(pair),
+        format_func=pairs.title_pair,
+        key=key,
+        on_change=use_known_pair,
+        args=(state, key, fold),
     )
     if pair in PAIRS:
         st.caption(PAIRS[pair].note)
 
 
-def use_known(state: ModelsState, key: str, fold: str) -> None:
+def use_known_pair(state: PairPickerState, key: str, fold: str) -> None:
     """Take the pair that was chosen in the list, unless it has gone."""
     pair = st.session_state.get(key)
     if pair is None:
         return
-    if why := pairs.gone(pair):
+    if why := pairs.describe_missing_folder(pair):
         state.said, state.turn = [why], state.turn + 1
         return
-    use(state, pair, fold)
+    use_pair(state, pair, fold)
 
 
-def use(state: ModelsState, pair: str, fold: str) -> None:
+def use_pair(state: PairPickerState, pair: str, fold: str) -> None:
     """Put a pair in force, and close the panel."""
-    session.choose_pair(pair)
-    pairs.remember(pair)
+    session.set_pair(pair)
+    pairs.remember_pair(pair)
     state.said, st.session_state[fold] = [], False
 
 
-def own(state: ModelsState, fold: str) -> None:
+def show_own_pair(state: PairPickerState, fold: str) -> None:
     """Two places, a check, a download where something is missing, and the pair's use."""
     st.markdown("**A pair of your own**")
-    problem = fields(state)
+    problem = show_fields(state)
     wanted = state.question
     with st.container(horizontal=True, key=f"{NAME}-buttons"):
-        session.ask(st, state, "Check", f"{NAME}-check", work.check, wanted, disabled=bool(problem) or not wanted.whole)
+        session.show_work_button(
+            st, state, "Check", f"{NAME}-check", work.check_pair, wanted, disabled=bool(problem) or not wanted.whole
+        )
         if state.found is not None and state.found.ready and state.found.download_bytes:
             label = f"Download {size_in_words(state.found.download_bytes)}"
-            session.ask(st, state, label, f"{NAME}-download", work.fetch, wanted, type="primary")
-        if state.usable:
-            st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use, args=(state, wanted.name, fold))
-    session.on_progress(NAME)
-    notes([*problem, *state.notices], f"{NAME}-notes-live")
+            session.show_work_button(st, state, label, f"{NAME}-download", work.download_pair, wanted, type="primary")
+        if state.is_usable:
+            st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use_pair, args=(state, wanted.name, fold))
+    session.show_progress(NAME)
+    show_notes([*problem, *state.notices], f"{NAME}-notes-live")
     if state.found is None:
         st.caption(FOLDS)
         return
-    notes(state.found.all_problems, f"{NAME}-notes-problems")
-    st.html(words.table(state.found))
-    notes([*words.summary(state.found), *state.found.notes], f"{NAME}-notes-from")
+    show_notes(state.found.all_problems, f"{NAME}-notes-problems")
+    st.html(words.build_check_table(state.found))
+    show_notes([*words.summarize_check(state.found), *state.found.notes], f"{NAME}-notes-from")
 
 
-def fields(state: ModelsState) -> list[str]:
+def show_fields(state: PairPickerState) -> list[str]:
     """Target, draft and rounding as they stand in the fields; what was checked counts until they change. Sentences where they cannot be used."""
     start = state.start
     target = st.text_input(

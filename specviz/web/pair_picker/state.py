@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
-from specviz.web.common.page import PageState
+from specviz.web.common.page_state import PageState
 from specviz.web.jobs.queue import Queue
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ PLACE_MAX = 500  # characters of a folder or hub name
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PairRequest:
     """A pair as it is named: folders or hub names; rounded: whether the draft's weights are rounded to 8 bits.
 
     device, dtype  on and in which the pages run pairs
@@ -48,7 +48,7 @@ class Wanted:
         return Places(self.target, self.draft, self.rounded).name
 
 
-class ModelsState(PageState):
+class PairPickerState(PageState):
     """What is looked at, what the check found, and what a link offered.
 
     found    of the last check of what is asked; None: not checked
@@ -57,16 +57,16 @@ class ModelsState(PageState):
     drawn    the pair in force when the panel was last drawn
     """
 
-    def __init__(self, question: Wanted | None = None, queue: Queue | None = None):
-        super().__init__(question or Wanted(), queue)
-        self.start: Wanted = self.question
+    def __init__(self, question: PairRequest | None = None, queue: Queue | None = None):
+        super().__init__(question or PairRequest(), queue)
+        self.start: PairRequest = self.question
         self.offered = self.drawn = ""
-        self.begin_anew()
+        self.reset_findings()
 
-    def begin_anew(self) -> None:
+    def reset_findings(self) -> None:
         self.found: Preflight | None = None
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the pair was checked, would run here, and is here."""
         return self.found is not None and self.found.ready and not self.found.download_bytes

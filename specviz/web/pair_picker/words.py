@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 UNKNOWN = "not known"
 
 
-def rows(found: Preflight) -> list[dict[str, str]]:
+def build_check_rows(found: Preflight) -> list[dict[str, str]]:
     """What is known of both models, a line for each fact."""
     both = (found.target, found.draft)
     facts = {
-        "architecture": [_family(one) for one in both],
-        "parameters": [_parameters(one) for one in both],
-        "tokens it predicts": [_number(one.vocabulary) for one in both],
-        "context": [_context(one) for one in both],
+        "architecture": [_describe_family(one) for one in both],
+        "parameters": [_describe_parameters(one) for one in both],
+        "tokens it predicts": [_format_number(one.vocabulary) for one in both],
+        "context": [_describe_context(one) for one in both],
         "weights stored in": [one.stored or UNKNOWN for one in both],
-        "to download": [_download(one) for one in both],
+        "to download": [_describe_download(one) for one in both],
         "memory": [size_in_words(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
         "license": [one.license or ("not said by a folder" if one.folder else UNKNOWN) for one in both],
-        "revision": [_revision(one) for one in both],
+        "revision": [_describe_revision(one) for one in both],
     }
     if not any(one.commit for one in both):
         del facts["revision"]
     return [{"": fact, "target": target, "draft": draft} for fact, (target, draft) in facts.items()]
 
 
-def table(found: Preflight) -> str:
+def build_check_table(found: Preflight) -> str:
     """The rows as HTML, whose cells wrap on a phone. What a hub or a file said is escaped."""
     lines = [
         f"<tr><th scope='row'>{escape(line[''])}</th><td>{escape(line['target'])}</td><td>{escape(line['draft'])}</td></tr>"
-        for line in rows(found)
+        for line in build_check_rows(found)
     ]
     head = "<tr><td></td><th scope='col'>target</th><th scope='col'>draft</th></tr>"
     return f"<table class='models-table'>{head}{''.join(lines)}</table>"
 
 
-def summary(found: Preflight) -> list[str]:
+def summarize_check(found: Preflight) -> list[str]:
     """Tokenizers, memory and expected times of the pair, a sentence each."""
     said = []
     if found.target.tokens is not None and found.draft.tokens is not None and not found.differ:
@@ -61,29 +61,29 @@ def summary(found: Preflight) -> list[str]:
     return said
 
 
-def _family(one: ModelCheck) -> str:
+def _describe_family(one: ModelCheck) -> str:
     if one.family is None:
         return UNKNOWN
     return one.family if one.supported else f"{one.family}, not supported"
 
 
-def _parameters(one: ModelCheck) -> str:
+def _describe_parameters(one: ModelCheck) -> str:
     if not one.parameters:
         return UNKNOWN
     return f"{one.parameters / 1e6:,.1f} million" if one.parameters >= 1e6 else f"{one.parameters:,}"
 
 
-def _context(one: ModelCheck) -> str:
+def _describe_context(one: ModelCheck) -> str:
     if one.family is None:
         return UNKNOWN
     return f"{one.context:,} tokens" if one.context else "no limit named"
 
 
-def _number(value: int | None) -> str:
+def _format_number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def _download(one: ModelCheck) -> str:
+def _describe_download(one: ModelCheck) -> str:
     if one.folder:
         return "a folder here"
     if one.total_bytes is None or one.download_bytes is None:
@@ -95,5 +95,5 @@ def _download(one: ModelCheck) -> str:
     )
 
 
-def _revision(one: ModelCheck) -> str:
+def _describe_revision(one: ModelCheck) -> str:
     return "" if one.commit is None else f"{one.revision or 'main'}: {one.commit[:12]}"

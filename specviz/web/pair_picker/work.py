@@ -7,10 +7,10 @@ from dataclasses import replace
 from specviz.statistics.finding import size_in_words
 from specviz.web.jobs import model_loading
 from specviz.web.jobs.queue import Stopped, Ticket
-from specviz.web.pair_picker.state import ModelsState, Wanted
+from specviz.web.pair_picker.state import PairPickerState, PairRequest
 
 
-class Ends:
+class TicketProgress:
     """Ticks for work of others, which takes whatever is raised in its midst for a failure of its own.
 
     So a tick raises nothing; the work asks ``cancelled`` between its steps, and ends by itself.
@@ -29,13 +29,13 @@ class Ends:
         return self._stopped or self.ticket.unwanted
 
 
-def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
+def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
     """Find out whether the pair will run here. What stands in its way is part of what is found."""
     model_loading.libraries(ticket)
     from specviz.models.hub.client import DownloadStopped
     from specviz.speed.preflight import check_pair as checked
 
-    ends = Ends(ticket)
+    ends = TicketProgress(ticket)
     try:
         found = checked(
             wanted.target,
@@ -51,14 +51,14 @@ def check(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
     ticket.tick(1.0)
 
 
-def fetch(state: ModelsState, ticket: Ticket, wanted: Wanted) -> None:
+def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
     """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
     download goes on from there."""
     model_loading.libraries(ticket)
     from specviz.models.hub.client import DownloadStopped
     from specviz.models.hub.download import download
 
-    found, ends = state.found, Ends(ticket)
+    found, ends = state.found, TicketProgress(ticket)
     if found is None:
         return
     try:

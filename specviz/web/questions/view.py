@@ -8,12 +8,11 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import TraceError
-from specviz.web.common import session
+from specviz.web.common import page_head, session
 from specviz.web.common.component import Component
-from specviz.web.common.elements import notes
+from specviz.web.common.elements import show_notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
-from specviz.web.common.pairs import recorded_with
-from specviz.web.pair_picker import panel
+from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.questions.questions import payload, shipped
 
 _component = Component("questions")
@@ -21,16 +20,16 @@ _component = Component("questions")
 
 def page() -> None:
     """One question at a time. The address says which; the answers stay in the browser."""
-    pair_left_out, query = session.keep_pair("questions"), st.query_params.to_dict()
+    pair_left_out, query = session.sync_pair_with_address("questions"), st.query_params.to_dict()
     try:
         found = given()
     except TraceError as error:
-        notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
+        show_notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
         return
-    other = recorded_with(found["pair"], session.pair())
+    other = describe_recorded_pair(found["pair"], session.get_pair())
     notices = [*pair_left_out, *([other] if other else []), *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
     _component.draw("questions", {"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
-    panel.row("questions")
+    page_head.show_head_row("questions")
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from specviz.evidence.recorded_samples import RecordedSamples
 from specviz.evidence.results import SamplingResult
 from specviz.evidence.tally import SIZES
 from specviz.records import ASSETS, of_file
-from specviz.web.common.page import PageState, Work
+from specviz.web.common.page_state import PageState, Work
 from specviz.web.jobs.queue import Queue
 
 RECORDED = ASSETS / "traces" / "samples.json"
@@ -28,9 +28,9 @@ class SamplingState(PageState):
 
     def __init__(self, question: Any, queue: Queue | None = None):
         super().__init__(question, queue)
-        self.begin_anew()
+        self.reset_findings()
 
-    def begin_anew(self) -> None:
+    def reset_findings(self) -> None:
         self.result: Any = self.empty
         self.bench: Any = None
 

@@ -133,7 +133,7 @@ def draw(
 
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])
-        size = limits.samples().grant(ticket.visitor, size)
+        size = limits.get_sample_allowance().grant(ticket.visitor, size)
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
         arms = sampler(size, partial(on_progress, doing, done, size))
         result = state.result  # all or nothing: from here nothing asks whether to stop

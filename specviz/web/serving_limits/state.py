@@ -12,7 +12,7 @@ from specviz.evidence.serving_setups.setups import SetupComparison, load_setups
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
-from specviz.web.common.page import Findings
+from specviz.web.common.page_state import MeasurementState
 
 RECORDED = ASSETS / "traces" / "setups.json"
 
@@ -52,7 +52,7 @@ class SetupsQuestion:
         return question, said + left_out
 
 
-class SetupsState(Findings):
+class SetupsState(MeasurementState):
     """The question, and every measurement of setups that this visitor has run: (prompt, pair) -> SetupComparison."""
 
     def key_of(self, question: SetupsQuestion) -> tuple[str, str]:

@@ -11,13 +11,21 @@ import streamlit as st
 from specviz.evidence.serving_setups.near_ties import COMPARISONS
 from specviz.evidence.serving_setups.setups import SetupComparison
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.web.common import measurement_page, pairs, plain_table, session, two_texts
+from specviz.web.common import html, measurement_page, pairs, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.elements import PLOT, dataframe, machine, notes, picture, said, tables
-from specviz.web.common.pairs import recorded_with
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
-from specviz.web.common.two_texts import Line
+from specviz.web.common.elements import (
+    PLOT,
+    describe_machine,
+    show_dataframe,
+    show_figure,
+    show_notes,
+    show_sentence,
+    show_tables,
+)
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import TextLine
+from specviz.web.common.page_head import show_page_head
+from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
@@ -38,8 +46,8 @@ TV = (
 
 
 def page() -> None:
-    state = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
-    head("serving_limits", "Serving limits", LEDE)
+    state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
+    show_page_head("serving_limits", LEDE)
     top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
@@ -48,10 +56,10 @@ def page() -> None:
     with below:
         arm = which(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
-    measurement_page.run(
+    measurement_page.show_controls(
         "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.run_all, ABOUT, fold
     )
-    one, kind = state.underway or state.shown, session.theme()
+    one, kind = state.underway or state.shown, session.get_theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
@@ -60,9 +68,9 @@ def page() -> None:
         opening(one, conclusion, kind)
     with numbers:
         st.markdown("## Every setup")
-        st.html(plain_table.html(figures.COLUMNS, figures.table(one), words=True))
+        st.html(html.build_plain_table(figures.COLUMNS, figures.table(one), words=True))
         st.caption(TV)
-        notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
+        show_notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
     with below:
         near_ties(one, state.question.arm, kind, state.underway is one)
     folds(state, one)
@@ -78,23 +86,25 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
             "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
             "change nothing but the last digits. ✓ exact, ≈ exact up to rounding, ✕ a mistake."
         )
-        picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion)
+        show_figure(draw_cached(figures.distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
     with right:
         st.markdown("## Which of these two texts is exact?")
         lines = zip(told.names, told.tokens, told.after, strict=True)
-        st.html(two_texts.html(Line(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines))
-        said(told.in_words, "serving_limits-said-story", plain=True)
+        st.html(
+            html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines)
+        )
+        show_sentence(told.in_words, "serving_limits-said-story", plain=True)
 
 
 def measured_on(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
-    size = f"{one.length} tokens each, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {machine(one.machine)}."
+    size = f"{one.length} tokens each, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
     slow = "" if one.steady else " The machine was busy, so no speeds are given. Run it again later."
     if state.own or state.underway:
-        return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.how_far(state, one.runs, work.RUNS)}"
-    other = recorded_with(one.models.get("pair", pairs.DEFAULT), state.pair)
+        return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
+    other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
     slow += f" {other}" if other else ""
     return f"Recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
@@ -114,10 +124,19 @@ def near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None
         return
     conclusion = ties.conclusion(seen)
     for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
+<<<<<<< HEAD
         place.plotly_chart(drawn(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
     said(conclusion, "serving_limits-said-ties")
     if seen.differing:
         tables("Where they differ, and what each writes there", ties.partings(seen))
+=======
+        place.plotly_chart(
+            draw_cached(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
+        )
+    show_sentence(conclusion, "serving_limits-said-ties")
+    if seen.parted:
+        show_tables("Where they differ, and what each writes there", ties.partings(seen))
+>>>>>>> 04193db8 (web: verbs for what pages share and for hosting, helpers merged)
 
 
 def of_arm(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
@@ -127,9 +146,9 @@ def of_arm(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) 
 
 def folds(state: SetupsState, one: SetupComparison) -> None:
     with st.expander("Acceptance rate and speed in every setup"):
-        dataframe(figures.speeds(one), placeholder="")
+        show_dataframe(figures.speeds(one), placeholder="")
         st.caption(" ".join(filter(None, (figures.timed(one), "" if state.own or state.underway else elsewhere(one)))))
-    tables("The numbers behind the table", figures.details(one))
+    show_tables("The numbers behind the table", figures.details(one))
     with st.expander("How it was measured"):
         st.markdown(
             "**Change by the setup**: every setup reads the same texts, one token per pass. Its distribution is compared with float32’s at every "

@@ -14,8 +14,8 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
 from specviz.speed.records.study import Study
 from specviz.web.common import links
-from specviz.web.common.page import Findings
-from specviz.web.hosting.limits import checked_text
+from specviz.web.common.page_state import MeasurementState
+from specviz.web.hosting.limits import check_text
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
@@ -83,7 +83,7 @@ class SpeedQuestion:
             object.__setattr__(self, "choice", replace(self.choice, draft=self.pair))
         elif not own and draft in PAIRS:
             object.__setattr__(self, "pair", draft)
-        checked_text("text", self.text)
+        check_text("text", self.text)
         if len(self.text) > PROMPT_MAX:
             raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
         if self.tab not in TABS:
@@ -147,7 +147,7 @@ PUT = {  # parameter of a link -> the question with its text as a value
 }
 
 
-class SpeedState(Findings):
+class SpeedState(MeasurementState):
     """The question, and every plan that this visitor has had made: (text, whether it is prompts, pair, choice) -> SpeedPlan."""
 
     def key_of(self, question: SpeedQuestion) -> tuple[str, bool, str, str]:
@@ -162,5 +162,5 @@ class SpeedState(Findings):
     def pair(self) -> str:
         return self.question.pair
 
-    def take_pair(self, pair: str) -> None:
+    def set_pair(self, pair: str) -> None:
         self.choose(self.question.with_pair(pair))

@@ -16,14 +16,14 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
 from specviz.speed.records.published_speeds import SOURCE
 from specviz.speed.records.study import Study
-from specviz.web.common import measurement_page, plain_table, session
+from specviz.web.common import html, measurement_page, session
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import dataframe, machine, notes, picture, said, tables
-from specviz.web.common.markdown import escaped
-from specviz.web.common.pairs import named, recorded_with
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
-from specviz.web.hosting.options import options
+from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import escape_markdown
+from specviz.web.common.page_head import show_page_head
+from specviz.web.common.pairs import describe_recorded_pair, name_pair
+from specviz.web.hosting.options import load_options
 from specviz.web.speed import batch, export, positions, sections, surface, timeline, work
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as study_figures
@@ -52,8 +52,8 @@ READ = {False: "one text", True: "prompts, one per line"}
 
 
 def page() -> None:
-    state = measurement_page.current("speed", SpeedState, SpeedQuestion)
-    head("speed", "How fast?", LEDE)
+    state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
+    show_page_head("speed", LEDE)
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
@@ -61,8 +61,10 @@ def page() -> None:
         question, problems = fields(state)
     state.choose(question)
     question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
-    measurement_page.run("speed", state, question, problems, export.build_offer, "Predict for this text", work.make, ABOUT, fold)
-    plan, kind = state.shown, session.theme()
+    measurement_page.show_controls(
+        "speed", state, question, problems, export.build_offer, "Predict for this text", work.make, ABOUT, fold
+    )
+    plan, kind = state.shown, session.get_theme()
     with top:
         gamma, spot = sandbox(question, plan, kind, state.turn)
     if plan is None:
@@ -100,7 +102,7 @@ def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
 def from_file(state: SpeedState, place: Any) -> list[str]:
     """A file of prompts: it fills the field, where it can be read and changed. A sentence where it cannot be used."""
     sent = place.file_uploader(
-        "or a file of them", type=["txt"], key=f"speed-file-{state.turn}", max_upload_size=options().upload_mb
+        "or a file of them", type=["txt"], key=f"speed-file-{state.turn}", max_upload_size=load_options().upload_mb
     )
     if not isinstance(sent, UploadedFile):
         return []
@@ -121,8 +123,8 @@ def by_position(plan: SpeedPlan, kind: str) -> None:
         st.markdown(
             f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
         )
-        picture(drawn(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
-        tables("The numbers behind the picture", positions.rows(plan))
+        show_figure(draw_cached(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
+        show_tables("The numbers behind the picture", positions.rows(plan))
 
 
 def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
@@ -130,8 +132,8 @@ def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
     if plan.best is None:
         return
     with st.expander("Lines to paste: this pair and gamma in your server"):
-        if plan.lines and (other := recorded_with(plan.settings.pair, state.pair, "lines")):
-            st.caption(escaped(f"{other} Predict for this text to get yours."))
+        if plan.lines and (other := describe_recorded_pair(plan.settings.pair, state.pair, "lines")):
+            st.caption(escape_markdown(f"{other} Predict for this text to get yours."))
         if not plan.lines:
             why = "no gamma is predicted to be faster" if plan.best.value == 0 else "these servers have no such drafting method"
             st.caption(f"Nothing to paste: {why}.")
@@ -142,20 +144,20 @@ def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
         for one in plan.lines:
             st.markdown(f"**{one.server}**")
             st.code(one.text, language=one.language, wrap_lines=True)
-            st.caption(escaped(one.note))
+            st.caption(escape_markdown(one.note))
 
 
 def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
     """Where the numbers come from, and under which settings."""
     what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
-    size = f"{what} {plan.length} tokens{where}; {plan.date}, {machine(plan.machine)}."
-    under = f"{named(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
+    size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
+    under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.own:
         return f"Your prediction: {under}; {size}"
     more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
     if state.question.own:
-        more = f" {recorded_with(plan.settings.pair, state.pair)} Press the button to predict yours."
+        more = f" {describe_recorded_pair(plan.settings.pair, state.pair)} Press the button to predict yours."
     return f"Recorded: {under}; {size}{more}"
 
 
@@ -171,23 +173,23 @@ def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     st.markdown("## What do these models gain?")
     left, right = st.columns(2, gap="large")
     with left:
-        said(in_words(state, plan), "speed-said")
+        show_sentence(in_words(state, plan), "speed-said")
         if ways := figures.ways(plan):
-            st.html(plain_table.html(figures.WAYS, ways))
+            st.html(html.build_plain_table(figures.WAYS, ways))
             st.caption(figures.why(plan))
-        notes([measured_on(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
+        show_notes([measured_on(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
     with right:
         if plan.costs:
-            picture(drawn(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
+            show_figure(draw_cached(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
         else:
-            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            show_figure(draw_cached(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
 
 
 def other_drafts(temperature: str) -> None:
     """The recorded plans of all drafts at this temperature."""
     found = {said: plan for draft, said in DRAFTS.items() if (plan := recorded().get(f"{draft} {temperature}"))}
     with st.expander("The same text with other drafts"):
-        st.html(plain_table.html(figures.BESIDE, figures.beside(found)))
+        st.html(html.build_plain_table(figures.BESIDE, figures.beside(found)))
         st.caption(OTHERS)
 
 
@@ -199,11 +201,11 @@ def predicting(plan: SpeedPlan, kind: str) -> None:
     with fold:
         st.markdown(COUNTED)
         if plan.costs:
-            picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            show_figure(draw_cached(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
             st.caption("Bands are the middle 95% of resampled texts, of speeds also of resampled timings.")
         else:
             st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
-        dataframe(figures.rows(plan), placeholder="")
+        show_dataframe(figures.rows(plan), placeholder="")
 
 
 def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
@@ -233,13 +235,13 @@ def accepted(known: Study, draft: str, kind: str) -> None:
             continue
         with side:
             st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
-            picture(
-                drawn(study_figures.acceptance, known, draft, axis, kind),
+            show_figure(
+                draw_cached(study_figures.acceptance, known, draft, axis, kind),
                 "speed",
                 axis,
                 study_figures.acceptance_conclusion(known, draft, axis),
             )
-    tables("The numbers behind the pictures", study_figures.rows(known, draft))
+    show_tables("The numbers behind the pictures", study_figures.rows(known, draft))
 
 
 def predicted(known: Study, draft: str, kind: str) -> None:
@@ -248,8 +250,8 @@ def predicted(known: Study, draft: str, kind: str) -> None:
         st.markdown(
             "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
         )
-        picture(
-            drawn(study_figures.foretold, known, draft, kind),
+        show_figure(
+            draw_cached(study_figures.foretold, known, draft, kind),
             "speed",
             "foretold",
             study_figures.foretold_conclusion(known, draft),
@@ -259,14 +261,14 @@ def predicted(known: Study, draft: str, kind: str) -> None:
             "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
         conclusion = study_figures.confidence_conclusion(known, draft)
-        picture(drawn(study_figures.confidence, known, draft, kind), "speed", "confidence", conclusion)
+        show_figure(draw_cached(study_figures.confidence, known, draft, kind), "speed", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
-        dataframe(study_figures.scores(known))
+        show_dataframe(study_figures.scores(known))
         st.caption(
             "Error of the predicted acceptance rate over all drafts, on kinds of text that were not used for the fit. Counting accepted draft tokens "
             "and the overlap itself need no fit: the overlap is computed on the text, accepted draft tokens on what the target writes after it."
         )
-    tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
+    show_tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
 
 
 def many(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
@@ -279,15 +281,15 @@ def many(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, 
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
-        picture(batch.factors(known, key, kind), "speed", "batch", known.in_words(key))
+        show_figure(batch.factors(known, key, kind), "speed", "batch", known.in_words(key))
         if why := batch.beside(known, key, plan if key == choice.key else None):
             st.caption(why)
     with right:
         st.markdown(
             "### What a longer pass costs\nTime of a target pass over more tokens of every text. One line for each number of texts."
         )
-        picture(drawn(batch.passes, known, kind), "speed", "passes", batch.passes_conclusion(known))
-    tables("The numbers behind the pictures", batch.rows(known, key))
+        show_figure(draw_cached(batch.passes, known, kind), "speed", "passes", batch.passes_conclusion(known))
+    show_tables("The numbers behind the pictures", batch.rows(known, key))
 
 
 def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface.Spot]:
@@ -303,9 +305,9 @@ def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: in
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
     spot = surface.Spot(alpha, c)
     alt = timeline.in_words(gamma, spot)
-    picture(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
-    said(f"{alt} {surface.advice(gamma, spot)}", "speed-said-sandbox")
-    st.markdown(escaped(timeline.one_pass(gamma, plan, named(plan.settings.pair) if plan else "")))
+    show_figure(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
+    show_sentence(f"{alt} {surface.advice(gamma, spot)}", "speed-said-sandbox")
+    st.markdown(escape_markdown(timeline.one_pass(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
     return gamma, spot
 
 
@@ -313,10 +315,10 @@ def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: i
     """The surface, with the point of the sliders and that of the running pair."""
     st.caption(f"{surface.FORMULA} The circle is where the sliders at the top stand.")
     pair = sections.running(question.choice, plan, batches(), gamma)
-    picture(surface.surface(gamma, spot, pair, kind), "speed", "surface", surface.in_words(gamma, spot))
+    show_figure(surface.surface(gamma, spot, pair, kind), "speed", "surface", surface.in_words(gamma, spot))
     row = plan and plan.row(gamma)
-    said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
-    tables("The numbers behind the picture", surface.table(pair, spot))
+    show_sentence(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
+    show_tables("The numbers behind the picture", surface.table(pair, spot))
     with st.expander("How close is the formula to the paper’s own table?"):
-        dataframe(figures.published())
+        show_dataframe(figures.published())
         st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.labels import safe, short
+from specviz.figures.charts import safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import glyphs, piece

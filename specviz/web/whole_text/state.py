@@ -12,8 +12,8 @@ from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
 from specviz.web.common.links import linked
-from specviz.web.common.page import Findings
-from specviz.web.common.pairs import known_pair
+from specviz.web.common.page_state import MeasurementState
+from specviz.web.common.pairs import resolve_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH = 128  # tokens, until somebody chooses
@@ -76,7 +76,7 @@ class PassageRequest:
         bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
         start = opening(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
-        settings, unknown = known_pair(settings, base)
+        settings, unknown = resolve_pair(settings, base)
         said += unknown
         if settings.max_new_tokens not in LENGTHS:
             said.append(f"The link's max-new-tokens was left out: it must be {ALLOWED}, got {settings.max_new_tokens}.")
@@ -90,7 +90,7 @@ def opening(base: Settings) -> Settings:
     return Settings(gamma=FASTEST_GAMMA, max_new_tokens=LENGTH, **same)
 
 
-class WholeTextState(Findings):
+class WholeTextState(MeasurementState):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
     SHOWN_EVERY = 0.3  # a text that is being written moves

@@ -11,13 +11,13 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
-from specviz.web.common import chat, download, measurement_page, session
+from specviz.web.common import chat, export_fold, measurement_page, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.common.elements import notes, picture, said, tables
-from specviz.web.common.pairs import recorded_with
-from specviz.web.common.pictures import drawn
-from specviz.web.common.title import head
+from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.page_head import show_page_head
+from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import warmup
 from specviz.web.whole_text import divergence as figures
 from specviz.web.whole_text import export, work
@@ -30,11 +30,11 @@ _component = Component("whole_text")
 
 
 def page() -> None:
-    state = session.current("whole_text", session.by_link(WholeTextState, PassageRequest))
-    head("whole_text", "Whole text", words.LEDE)
+    state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
+    show_page_head("whole_text", words.LEDE)
     request, problems, go = fields(state)
     state.choose(request)
-    session.ask(
+    session.show_work_button(
         go,
         state,
         "Write it both ways",
@@ -45,26 +45,28 @@ def page() -> None:
         width="stretch",
         disabled=bool(problems),
     )
-    notes(problems, "whole_text-notes-fields")
-    session.keep_link(state)
-    download.fold("whole_text", lambda: export.offer(state))
+    show_notes(problems, "whole_text-notes-fields")
+    session.sync_address(state)
+    export_fold.show_export_fold("whole_text", lambda: export.offer(state))
     if warmup.wait(0):
         state.await_first(FIRST_WORDS)
-    session.on_progress("whole_text")
-    notes(state.notices, "whole_text-notes-live")
+    session.show_progress("whole_text")
+    show_notes(state.notices, "whole_text-notes-live")
     one = state.underway or state.shown
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return
     if one.read is None:
-        notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
+        show_notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
-        notes([come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from")
-    _component.draw("whole_text-lanes", {"payload": drawn(words.lanes_payload, one, one.read is not None)})
+        show_notes(
+            [come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from"
+        )
+    _component.draw("whole_text-lanes", {"payload": draw_cached(words.lanes_payload, one, one.read is not None)})
     if one.read is not None:
-        notes(words.cautions(one), "whole_text-notes-cautions")
-        said(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
-        parting(one, session.theme())
+        show_notes(words.cautions(one), "whole_text-notes-cautions")
+        show_sentence(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
+        parting(one, session.get_theme())
 
 
 def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
@@ -81,7 +83,7 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         top = st.container(key="problems")
         form.sampling()
         form.text(st, "seed", "Seed")
-        chat.field(state)
+        chat.show_chat_field(state)
         st.caption("To share this text, copy the address of the page.")
     settings, problems = from_fields(form.raw, request.settings)
     try:
@@ -90,7 +92,7 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         )
     except SettingsError as error:
         problems = [str(error)]
-    notes(problems, place=top)
+    show_notes(problems, place=top)
     return request, problems, place
 
 
@@ -99,10 +101,10 @@ def come_from(state: WholeTextState, one: Passage) -> str:
     measured = words.measured(one)
     measured = f"{measured[:1].upper()}{measured[1:]}"
     if state.own:
-        return f"Your run. {measured}{measurement_page.how_far(state, one.runs, work.RUNS)}"
+        return f"Your run. {measured}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     if state.question.settings == one.settings:
         return f"Recorded. {measured}"
-    other = recorded_with(one.settings.pair, state.pair)
+    other = describe_recorded_pair(one.settings.pair, state.pair)
     whose = f" {other}" if other else ""
     return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured}{whose} Press the button to write yours."
 
@@ -114,14 +116,14 @@ def parting(one: Passage, kind: str) -> None:
         "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
         "the draft have failed?"
     )
-    picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
+    show_figure(draw_cached(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component.draw("whole_text-forks", {"payload": payload})
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
         spread_out(one, kind, fold)
-    curves = drawn(spread, read, one.settings.pair)
-    tables(
+    curves = draw_cached(spread, read, one.settings.pair)
+    show_tables(
         "The numbers behind the pictures",
         ("The target model’s text, read by both", rows.places_table(one)),
         ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
@@ -133,23 +135,27 @@ def parting(one: Passage, kind: str) -> None:
 def spread_out(one: Passage, kind: str, place: Any) -> None:
     """Over how many tokens the difference is spread, and over which kinds of word: of this text and of the recorded ones."""
     read = one.read
-    curves = drawn(spread, read, one.settings.pair)
+    curves = draw_cached(spread, read, one.settings.pair)
     own, many = curves[0][1], recorded_spread(one.settings)
     left, right = place.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")
-        picture(
-            drawn(lorenz, read, one.settings.pair, kind), "whole_text", "lorenz", figures.lorenz_conclusion(curves), plain=True
+        show_figure(
+            draw_cached(lorenz, read, one.settings.pair, kind),
+            "whole_text",
+            "lorenz",
+            figures.lorenz_conclusion(curves),
+            plain=True,
         )
     with right:
         st.markdown("### At which words?")
-        shown = drawn(figures.kinds, many or own, own if many else None, kind)
-        picture(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
+        shown = draw_cached(figures.kinds, many or own, own if many else None, kind)
+        show_figure(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
 
 
 def lorenz(read: ScoredText, pair: str, kind: str) -> Any:
     """How the difference is spread over the tokens, of this text and of the recorded ones."""
-    return figures.lorenz(drawn(spread, read, pair), kind)
+    return figures.lorenz(draw_cached(spread, read, pair), kind)
 
 
 def spread(read: Any, pair: str) -> Any:

@@ -15,9 +15,9 @@ from specviz.classroom.records import Room
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import Host
-from specviz.web.hosting.doors import Doors
-from specviz.web.hosting.headers import Headers
-from specviz.web.hosting.options import options
+from specviz.web.hosting.admission import AdmissionMiddleware
+from specviz.web.hosting.headers import SecurityHeadersMiddleware
+from specviz.web.hosting.options import load_options
 from tests.classroom.rooms import SETTINGS
 
 
@@ -33,7 +33,7 @@ def rooms(page_pair) -> Iterator[Host]:
 @pytest.fixture
 def web(rooms) -> Iterator[TestClient]:
     """The routes as they are served: behind the headers and the doors."""
-    around = [Middleware(one, options=options()) for one in (Headers, Doors)]
+    around = [Middleware(one, options=load_options()) for one in (SecurityHeadersMiddleware, AdmissionMiddleware)]
     with TestClient(Starlette(routes=routes.routes(), middleware=around)) as client:
         yield client
 

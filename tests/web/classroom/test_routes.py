@@ -15,8 +15,8 @@ from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
-from specviz.web.hosting import messages
-from specviz.web.hosting.messages import AT_ONCE
+from specviz.web.hosting import socket_filter
+from specviz.web.hosting.socket_filter import AT_ONCE
 from specviz.web.jobs import placement
 from specviz.web.jobs.queue import shared
 from tests.web.classroom.conftest import Phone
@@ -235,7 +235,7 @@ def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not
 
 def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(rooms, room, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(hosts, "Pace", lambda per_second: messages.Pace(per_second, lambda: now[0]))
+    monkeypatch.setattr(hosts, "Pace", lambda per_second: socket_filter.ActionRateLimiter(per_second, lambda: now[0]))
     rooms._halls.clear()
     hall = rooms.hall(room)
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from specviz.export.package import table
-from specviz.web.common import frame, links, session
-from specviz.web.common import page as page_state
+from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import Queue
 from tests.web.hostile.corpus import LINKS, TEXTS

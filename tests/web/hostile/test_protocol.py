@@ -20,9 +20,9 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from specviz.web.common import untrusted
+from specviz.web.common import widget_guard
 from specviz.web.common.frame import FIRST, PAGES
-from specviz.web.hosting.messages import HELD
+from specviz.web.hosting.socket_filter import HELD
 from specviz.web.hosting.uploads import FILES
 from tests.e2e.conftest import serving
 from tests.web.hostile.protocol import (
@@ -435,6 +435,6 @@ def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
             (key,) = [key for key in hostile.widgets if key.startswith("mistakes-mistake")]
             await hostile.settle(lambda: hostile.put(key, "no such mistake"))
             await honest.settle()
-            assert untrusted.SENTENCE in hostile.written and untrusted.SENTENCE not in honest.written
+            assert widget_guard.SENTENCE in hostile.written and widget_guard.SENTENCE not in honest.written
 
     told(server, story)

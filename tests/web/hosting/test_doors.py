@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from specviz.web.hosting import doors
-from specviz.web.hosting.doors import AGAIN, Doors
-from specviz.web.hosting.options import Options
+from specviz.web.hosting import admission
+from specviz.web.hosting.admission import AGAIN, AdmissionMiddleware
+from specviz.web.hosting.options import ServerOptions
 
 COOKIE = "_streamlit_xsrf=2|00000000|00112233445566778899aabbccddee{:02x}|1"
 
@@ -36,7 +36,7 @@ def scope_of(path: str, visitor: int | None = None, kind: str = "http", method: 
     return {"type": kind, "path": path, "headers": cookie, "method": method}
 
 
-async def asked(door: Doors, scope: dict[str, Any]) -> list[dict[str, Any]]:
+async def asked(door: AdmissionMiddleware, scope: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ async def asked(door: Doors, scope: dict[str, Any]) -> list[dict[str, Any]]:
     return sent
 
 
-async def with_sockets(door: Doors, visitors: list[int | None]) -> list[asyncio.Task]:
+async def with_sockets(door: AdmissionMiddleware, visitors: list[int | None]) -> list[asyncio.Task]:
     tasks = [asyncio.create_task(asked(door, scope_of("/_stcore/stream", visitor, "websocket"))) for visitor in visitors]
     await asyncio.sleep(0)
     return tasks
@@ -58,7 +58,7 @@ async def with_sockets(door: Doors, visitors: list[int | None]) -> list[asyncio.
 def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_away():
     async def story() -> None:
         inside = Inside()
-        door = Doors(inside, Options(mode="hosted", sessions=2))
+        door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions=2))
         tasks = await with_sockets(door, [1, None])
         assert door.open.total() == inside.inside == 2
         for path in ("/", "/exactness", "/under/a/path/exactness/"):
@@ -79,7 +79,7 @@ def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_a
 def test_one_visitor_with_many_pages_does_not_close_the_door_for_others():
     async def story() -> None:
         inside = Inside()
-        door = Doors(inside, Options(mode="hosted", sessions_per_visitor=2))
+        door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions_per_visitor=2))
         tasks = await with_sockets(door, [1, 1])
         (start, body), (other, _) = await asked(door, scope_of("/", 1)), await asked(door, scope_of("/", 2))
         assert start["status"] == 503 and b"You have 2 pages open here" in body["body"] and other["status"] == 200
@@ -95,7 +95,7 @@ def test_a_socket_that_fails_is_counted_out():
         async def broken(scope: Any, receive: Any, send: Any) -> None:
             raise ConnectionResetError
 
-        door = Doors(broken, Options(mode="hosted"))
+        door = AdmissionMiddleware(broken, ServerOptions(mode="hosted"))
         with pytest.raises(ConnectionResetError):
             await asked(door, scope_of("/_stcore/stream", 1, "websocket"))
         assert not door.open
@@ -104,19 +104,19 @@ def test_a_socket_that_fails_is_counted_out():
 
 
 def test_a_server_whose_memory_is_full_opens_no_new_page(monkeypatch):
-    door = Doors(None, Options(mode="hosted", memory_mb=100))
-    monkeypatch.setattr(doors, "memory_mb", lambda: 99.0)
+    door = AdmissionMiddleware(None, ServerOptions(mode="hosted", memory_mb=100))
+    monkeypatch.setattr(admission, "measure_memory_mb", lambda: 99.0)
     assert door.full("a") == ""
-    monkeypatch.setattr(doors, "memory_mb", lambda: 100.0)
+    monkeypatch.setattr(admission, "measure_memory_mb", lambda: 100.0)
     assert door.full("a") == "This server's memory is full for the moment. Please try again in a minute."
 
 
 def test_memory_is_that_of_this_process():
-    assert 10.0 < doors.memory_mb() < 100_000.0
+    assert 10.0 < admission.measure_memory_mb() < 100_000.0
 
 
 def test_on_ones_own_machine_the_door_is_open():
-    door = Doors(None, Options(mode="local"))
+    door = AdmissionMiddleware(None, ServerOptions(mode="local"))
     door.open.update({str(visitor): 100 for visitor in range(100)})
     assert door.full("1") == ""
 
@@ -125,7 +125,7 @@ def test_on_ones_own_machine_the_door_is_open():
     "cookie", [b"", b"a=b", b"_streamlit_xsrf=", b"_streamlit_xsrf=2|xy|00|1", b"\xff\xfe=;;;=", b"a=" + b"b" * 10**5]
 )
 def test_a_cookie_that_no_browser_sends_is_no_visitor(cookie):
-    assert doors.visitor_of({"headers": [(b"cookie", cookie)]}) == ""
+    assert admission.read_visitor({"headers": [(b"cookie", cookie)]}) == ""
 
 
 # Addresses -----------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def status_of(path: str, kind: bytes = b"text/html; charset=utf-8") -> int:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
         await send({"type": "http.response.body", "body": b"page"})
 
-    return asyncio.run(asked(Doors(app, Options()), scope_of(path)))[0]["status"]
+    return asyncio.run(asked(AdmissionMiddleware(app, ServerOptions()), scope_of(path)))[0]["status"]
 
 
 @pytest.mark.parametrize("path", ["/", "/exactness", "/exactness/", "/under/a/proxy/speed", "/index.html", "/one_round"])
@@ -170,5 +170,5 @@ def test_files_and_what_the_server_says_of_itself_are_as_they_were(path, kind):
     "path", ["/_stcore/metrics", "/under/a/path/_stcore/metrics", "/_stcore/agent/mcp", "/_stcore/script-health-check"]
 )
 def test_what_streamlit_would_say_of_the_server_and_do_for_programs_is_closed(path):
-    start, body = asyncio.run(asked(Doors(None, Options(mode="local")), scope_of(path)))
+    start, body = asyncio.run(asked(AdmissionMiddleware(None, ServerOptions(mode="local")), scope_of(path)))
     assert (start["status"], body["body"]) == (404, b"Not Found")

@@ -7,13 +7,13 @@ from streamlit.runtime import media_file_manager
 from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 
-from specviz.web.hosting import downloads
+from specviz.web.hosting import streamlit_patches
 
 
 @pytest.fixture
 def manager(monkeypatch) -> MediaFileManager:
     monkeypatch.setattr(media_file_manager, "MediaFileMetadata", media_file_manager.MediaFileMetadata)
-    downloads.keep()
+    streamlit_patches.keep_downloads()
     return MediaFileManager(MemoryMediaFileStorage("/media"))
 
 
@@ -29,7 +29,7 @@ def test_a_file_is_there_after_the_scripts_of_many_pages_have_ended_and_gone_whe
     for _ in range(5):
         manager.remove_orphaned_files()
     assert manager._storage.get_file(name).content == b"zip"
-    monkeypatch.setattr(downloads, "KEPT", 0.0)
+    monkeypatch.setattr(streamlit_patches, "KEPT", 0.0)
     manager.remove_orphaned_files()
     with pytest.raises(Exception, match=name.partition(".")[0]):
         manager._storage.get_file(name)

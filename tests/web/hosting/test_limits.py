@@ -8,7 +8,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
 from specviz.web.common.controls import from_fields
-from specviz.web.hosting.limits import REMEMBERED, Allowance, checked_text
+from specviz.web.hosting.limits import REMEMBERED, SampleAllowance, check_text
 from specviz.web.speed.state import SpeedQuestion
 
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 def test_a_minutes_samples_are_granted_at_once_and_no_more():
-    allowance = Allowance(1000, Clock())
+    allowance = SampleAllowance(1000, Clock())
     assert [allowance.grant("a", 600), allowance.grant("a", 600)] == [600, 400]
     with pytest.raises(SpecvizError, match=r"1,000 samples a minute for each visitor\. What was drawn is kept; go on in 3 s\."):
         allowance.grant("a", 600)
@@ -32,7 +32,7 @@ def test_a_minutes_samples_are_granted_at_once_and_no_more():
 
 def test_who_waits_as_long_as_was_said_may_go_on():
     clock = Clock()
-    allowance = Allowance(1000, clock)
+    allowance = SampleAllowance(1000, clock)
     allowance.grant("a", 1000)
     clock.now += 2.9
     with pytest.raises(SpecvizError, match="go on in 1 s"):
@@ -43,7 +43,7 @@ def test_who_waits_as_long_as_was_said_may_go_on():
 
 def test_in_any_minute_nobody_draws_more_than_two_minutes_samples():
     clock = Clock()
-    allowance, drawn = Allowance(600, clock), []
+    allowance, drawn = SampleAllowance(600, clock), []
     for second in range(600):
         clock.now = 100.0 + second
         try:
@@ -55,26 +55,26 @@ def test_in_any_minute_nobody_draws_more_than_two_minutes_samples():
 
 
 def test_one_visitors_limit_is_not_anothers():
-    allowance = Allowance(100, Clock())
+    allowance = SampleAllowance(100, Clock())
     allowance.grant("a", 100)
     assert allowance.grant("b", 100) == 100
 
 
 def test_a_clock_that_jumps_back_gives_nothing_and_takes_nothing():
     clock = Clock()
-    allowance = Allowance(1000, clock)
+    allowance = SampleAllowance(1000, clock)
     allowance.grant("a", 400)
     clock.now = -1e6
     assert allowance.grant("a", 600) == 600
 
 
 def test_without_a_limit_everything_is_granted_and_nobody_is_remembered():
-    allowance = Allowance(0)
+    allowance = SampleAllowance(0)
     assert allowance.grant("a", 10**9) == 10**9 and not allowance._left
 
 
 def test_of_many_visitors_the_latest_are_remembered():
-    allowance = Allowance(1000, Clock())
+    allowance = SampleAllowance(1000, Clock())
     for visitor in range(REMEMBERED + 10):
         allowance.grant(visitor, 1000)
     assert len(allowance._left) == REMEMBERED
@@ -87,10 +87,10 @@ def test_of_many_visitors_the_latest_are_remembered():
 
 def test_a_text_is_measured_in_bytes(serve):
     serve(mode="hosted", prompt_bytes=6)
-    assert checked_text("prompt", "猫猫") == "猫猫"
+    assert check_text("prompt", "猫猫") == "猫猫"
     with pytest.raises(SettingsError, match="7 bytes"):
-        checked_text("prompt", "猫猫x")
-    assert checked_text("prompt", "") == ""
+        check_text("prompt", "猫猫x")
+    assert check_text("prompt", "") == ""
 
 
 def test_a_field_with_a_text_that_is_too_long_says_so_and_the_old_text_stays(serve):

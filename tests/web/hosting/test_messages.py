@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from specviz.web.hosting import messages
-from specviz.web.hosting.messages import (
+from specviz.web.hosting import socket_filter
+from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.socket_filter import (
     BROKEN,
     DOWNLOAD,
     FRAGMENT,
@@ -18,11 +19,10 @@ from specviz.web.hosting.messages import (
     REFUSED,
     TEXT,
     TOO_MUCH,
-    Messages,
-    Pace,
-    judged,
+    ActionRateLimiter,
+    SocketFilterMiddleware,
+    classify_message,
 )
-from specviz.web.hosting.options import Options
 from tests.web.hosting.test_doors import COOKIE
 
 
@@ -54,9 +54,9 @@ def operation(kind: str) -> bytes:
     ("data", "actions"),
     [
         (rerun(), 1),
-        (rerun(messages.FIELDS), 1),
+        (rerun(socket_filter.FIELDS), 1),
         (rerun(fragment="a"), FRAGMENT),
-        (files(messages.FILES), 1),
+        (files(socket_filter.FILES), 1),
         (operation("deferred_file"), DOWNLOAD),
         (written(app_heartbeat=True), 0),
         (written(stop_script=True), 0),
@@ -64,7 +64,7 @@ def operation(kind: str) -> bytes:
     ids=["a run", "many fields", "a fragment", "files", "a download", "a sign of life", "a stop"],
 )
 def test_what_pages_send_goes_on(data, actions):
-    assert judged(data) == (0, actions)
+    assert classify_message(data) == (0, actions)
 
 
 LEFT_OUT = {
@@ -72,13 +72,13 @@ LEFT_OUT = {
     **{kind: written(**{kind: True}) for kind in ("debug_disconnect_websocket", "debug_shutdown_runtime")},
     **{kind: operation(kind) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
     "no kind": b"",
-    "too many files": files(messages.FILES + 1),
+    "too many files": files(socket_filter.FILES + 1),
 }
 
 
 @pytest.mark.parametrize("kind", LEFT_OUT)
 def test_what_no_page_sends_is_left_out(kind):
-    assert judged(LEFT_OUT[kind]) == (0, None)
+    assert classify_message(LEFT_OUT[kind]) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -88,29 +88,29 @@ def test_what_no_page_sends_is_left_out(kind):
         (b"\xff" * 20, BROKEN),
         (rerun()[:-1], BROKEN),
         (b"x" * (LONGEST + 1), TOO_MUCH),
-        (rerun(messages.FIELDS + 1), TOO_MUCH),
+        (rerun(socket_filter.FIELDS + 1), TOO_MUCH),
         (rerun(start="one_round"), REFUSED),
         (rerun(start=""), REFUSED),
     ],
     ids=["text", "no protobuf", "a part of one", "too long", "too many fields", "a field that is none", "a number as field"],
 )
 def test_what_is_no_message_ends_the_socket(data, code):
-    assert judged(data)[0] == code
+    assert classify_message(data)[0] == code
 
 
 def test_streamlit_names_its_fields_as_the_door_expects():
     from streamlit.runtime.state.common import GENERATED_ELEMENT_ID_PREFIX
     from streamlit.runtime.state.session_state import STREAMLIT_INTERNAL_KEY_PREFIX
 
-    assert (f"{GENERATED_ELEMENT_ID_PREFIX}-", f"{STREAMLIT_INTERNAL_KEY_PREFIX}_") == messages.MADE_HERE
+    assert (f"{GENERATED_ELEMENT_ID_PREFIX}-", f"{STREAMLIT_INTERNAL_KEY_PREFIX}_") == socket_filter.MADE_HERE
 
 
 def test_a_kind_that_a_later_release_adds_is_left_out_until_somebody_has_read_it():
     kinds = {one.name for one in BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields}
-    assert kinds > messages.KINDS and kinds - messages.KINDS == set(LEFT_OUT) & kinds
+    assert kinds > socket_filter.KINDS and kinds - socket_filter.KINDS == set(LEFT_OUT) & kinds
 
 
-def met(door: Messages, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
+def met(door: SocketFilterMiddleware, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
     """What Streamlit reads of these messages, and what the socket is told, up to the socket's end."""
     read: list[Any] = []
     told: list[Any] = []
@@ -138,7 +138,7 @@ def frame(data: bytes | None) -> dict[str, Any]:
 
 
 def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
-    door = Messages(None, Options(mode="hosted"))
+    door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     read, told = met(door, [frame(rerun()), *map(frame, LEFT_OUT.values()), frame(rerun(2)), frame(None), frame(rerun(3))])
     assert read == [frame(rerun()), frame(rerun(2))]
     assert told == [{"type": "websocket.close", "code": TEXT}], "and nothing is sent through a socket that has ended"
@@ -146,17 +146,17 @@ def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
 
 def test_after_a_few_at_once_actions_come_at_the_pace_and_a_pause_is_not_saved_up_for_ever():
     now = [0.0]
-    pace = Pace(10, lambda: now[0])
+    pace = ActionRateLimiter(10, lambda: now[0])
     waits = [pace.wait() for _ in range(70)]
     assert waits[:60] == [0.0] * 60 and waits[69] == pytest.approx(0.9)
     now[0] = 1000.0
     assert [pace.wait() for _ in range(61)][-1] == pytest.approx(0.0, abs=1e-6) and pace.wait() > 0.09
-    assert Pace(0).wait(10**9) == 0.0 and Pace(0).left == 0.0
+    assert ActionRateLimiter(0).wait(10**9) == 0.0 and ActionRateLimiter(0).left == 0.0
 
 
 def test_looking_whether_one_may_makes_nobody_wait():
     now = [0.0]
-    pace = Pace(10, lambda: now[0])
+    pace = ActionRateLimiter(10, lambda: now[0])
     assert pace.left == 0.0
     for _ in range(70):
         pace.wait()
@@ -173,19 +173,19 @@ def at_once(monkeypatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(messages.asyncio, "sleep", sleep)
+    monkeypatch.setattr(socket_filter.asyncio, "sleep", sleep)
     return slept
 
 
 def test_who_sends_too_often_for_long_is_ended(at_once):
-    door = Messages(None, Options(mode="hosted"))
+    door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     read, told = met(door, [frame(rerun())] * 2000)
     assert told == [{"type": "websocket.close", "code": REFUSED}]
     assert HELD < len(read) <= HELD + 70 and max(at_once) > 5.0
 
 
 def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(at_once):
-    door = Messages(None, Options(mode="hosted"))
+    door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     for visitor, waits in ((1, False), (1, True), (2, False)):
         at_once.clear()
         met(door, [frame(rerun())] * 50, COOKIE.format(visitor).encode())
@@ -197,5 +197,5 @@ def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(at_once):
 
 
 def test_who_serves_themselves_does_not_wait(at_once):
-    read, _ = met(Messages(None, Options(mode="local")), [frame(rerun())] * 2000)
+    read, _ = met(SocketFilterMiddleware(None, ServerOptions(mode="local")), [frame(rerun())] * 2000)
     assert len(read) == 2000 and not any(at_once)

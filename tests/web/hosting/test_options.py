@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
 from specviz.web.exactness.state import Question
-from specviz.web.hosting.options import DEFAULTS, Options, address_refused, options
+from specviz.web.hosting.options import DEFAULTS, ServerOptions, explain_refused_address, load_options
 from specviz.web.one_round.state import OneRoundState
 from specviz.web.whole_text.state import PassageRequest
 
@@ -32,16 +32,18 @@ ELSEWHERE = (None, "", "0.0.0.0", "::", "10.0.0.4", "example.org", "127.0.0.1.ex
 @pytest.mark.parametrize("address", HERE)
 def test_where_only_this_machine_can_connect_no_mode_need_be_said(serve, address):
     serve()
-    assert address_refused(address) == ""
+    assert explain_refused_address(address) == ""
 
 
 @pytest.mark.parametrize("address", ELSEWHERE)
 def test_elsewhere_the_mode_must_be_said(serve, address):
     serve()
-    assert (address or "every address") in address_refused(address) and "SPECVIZ_MODE=hosted" in address_refused(address)
+    assert (address or "every address") in explain_refused_address(address) and "SPECVIZ_MODE=hosted" in explain_refused_address(
+        address
+    )
     for mode in ("local", "hosted"):
         serve(mode=mode)
-        assert address_refused(address) == ""
+        assert explain_refused_address(address) == ""
 
 
 def test_the_mode_may_stand_in_a_file_and_the_environment_goes_before_it(serve, tmp_path):
@@ -49,13 +51,13 @@ def test_the_mode_may_stand_in_a_file_and_the_environment_goes_before_it(serve, 
     path.write_text('mode = "hosted"\nsessions = 7\n')
     found = serve(file=path)
     assert (found.mode, found.sessions, found.own_pairs, found.prompt_bytes) == ("hosted", 7, False, 8_000)
-    assert address_refused("0.0.0.0") == ""
+    assert explain_refused_address("0.0.0.0") == ""
     assert serve(file=path, sessions=9).sessions == 9
 
 
 def test_every_option_has_a_default_in_each_mode_and_hosted_has_a_limit_for_each():
     for mode, defaults in DEFAULTS.items():
-        found = Options(mode=mode)
+        found = ServerOptions(mode=mode)
         assert {name: getattr(found, name) for name in defaults} == defaults
     assert set(DEFAULTS["local"]) == set(DEFAULTS["hosted"])
     assert all(
@@ -108,7 +110,7 @@ def test_a_server_that_others_could_reach_ends_with_a_sentence_before_it_serves(
     serve()
     monkeypatch.setattr("specviz.web.hosting.options.config.get_option", {"server.address": "0.0.0.0"}.__getitem__)
     with pytest.raises(SystemExit, match="SPECVIZ_MODE=hosted for visitors"):
-        server.prepare()
+        server.prepare_server()
 
 
 def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
@@ -124,7 +126,7 @@ def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
     monkeypatch.setattr(net_util, "get_external_ip", net_util.get_external_ip)  # put back afterwards
     for name in ("config.set_option", "check_address", "downloads.keep", "theme.keep", "process.configure_process"):
         monkeypatch.setattr(f"specviz.web.hosting.server.{name}", lambda *_: None)
-    server.prepare()
+    server.prepare_server()
     assert not is_url_from_allowed_origins("https://evil.example") and asked == []
 
 
@@ -173,4 +175,4 @@ def test_every_page_reads_its_address_at_one_place():
 
 
 def test_the_options_are_read_once():
-    assert options() is options()
+    assert load_options() is load_options()

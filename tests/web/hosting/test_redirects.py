@@ -7,9 +7,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from specviz.web.common.frame import PAGES
-from specviz.web.hosting.redirects import FIRST, MOVED, routes
+from specviz.web.hosting.redirects import FIRST, MOVED, build_redirects
 
-CLIENT = TestClient(Starlette(routes=routes()), follow_redirects=False)
+CLIENT = TestClient(Starlette(routes=build_redirects()), follow_redirects=False)
 
 
 @pytest.mark.parametrize(("name", "page"), MOVED.items())
@@ -25,4 +25,4 @@ def test_the_first_page_is_found_by_its_name_and_no_query_is_added():
 
 def test_no_page_of_today_but_the_first_is_led_away():
     assert not set(MOVED) & set(PAGES)
-    assert {route.path for route in routes()} & {f"/{page}" for page in PAGES} == {f"/{FIRST}"}
+    assert {route.path for route in build_redirects()} & {f"/{page}" for page in PAGES} == {f"/{FIRST}"}

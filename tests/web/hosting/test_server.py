@@ -30,12 +30,12 @@ from starlette.testclient import TestClient
 
 from specviz.errors import SpecvizError
 from specviz.web.classroom.student import script_digest
-from specviz.web.common.page import PageState
-from specviz.web.hosting import drain, health, metrics, server
-from specviz.web.hosting.drain import SENTENCE
-from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
-from specviz.web.hosting.logs import JsonLines
-from specviz.web.hosting.options import Options
+from specviz.web.common.page_state import PageState
+from specviz.web.hosting import health, metrics, server, shutdown
+from specviz.web.hosting.headers import POLICY, SecurityHeadersMiddleware, hash_inline_scripts
+from specviz.web.hosting.logs import JsonFormatter
+from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.shutdown import SENTENCE
 from specviz.web.jobs.queue import Queue
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,7 +49,9 @@ def client(**given) -> TestClient:
     async def own(request):
         return PlainTextResponse("x", headers={"Content-Security-Policy": "default-src *", "X-Other": "stays"})
 
-    app = Starlette(routes=[Route("/own", own)], middleware=[Middleware(Headers, options=Options(**given))])
+    app = Starlette(
+        routes=[Route("/own", own)], middleware=[Middleware(SecurityHeadersMiddleware, options=ServerOptions(**given))]
+    )
     return TestClient(app)
 
 
@@ -68,7 +70,7 @@ def test_every_answer_has_the_headers_once_and_only_these(path):
 
 def test_scripts_come_from_here_and_the_only_inline_ones_are_those_of_streamlits_page_and_the_students():
     sources = policy(client().get("/own"))["script-src"]
-    assert sources == ["'self'", "blob:", *inline_scripts(), script_digest()] and len(inline_scripts()) >= 1
+    assert sources == ["'self'", "blob:", *hash_inline_scripts(), script_digest()] and len(hash_inline_scripts()) >= 1
     assert not {"'unsafe-inline'", "'unsafe-eval'", "*", "data:", "https:"} & set(sources)
     assert [name for name, source in POLICY.items() if "unsafe" in source] == ["style-src"]
 
@@ -81,7 +83,7 @@ def test_the_operator_says_which_sites_may_frame_the_app():
 
 def test_the_headers_are_the_outermost_so_that_what_the_door_turns_away_has_them_too(serve):
     serve(mode="hosted")
-    assert server.middleware()[0].cls is Headers
+    assert server.build_middleware()[0].cls is SecurityHeadersMiddleware
 
 
 # What the server says of itself ----------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ def test_the_headers_are_the_outermost_so_that_what_the_door_turns_away_has_them
 
 @pytest.fixture
 def asked(serve):
-    app = Starlette(routes=server.routes())
+    app = Starlette(routes=server.build_routes())
     return lambda path, address="127.0.0.1", **headers: TestClient(app, client=(address, 5000)).get(path, headers=headers)
 
 
@@ -110,8 +112,8 @@ def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
     monkeypatch.setattr(health.warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(health.warmup, "start", lambda: None)
     monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
-    health._load()
-    assert health.not_ready() == "The pair of models could not be loaded (ZeroDivisionError)."
+    health._load_pair()
+    assert health.explain_not_ready() == "The pair of models could not be loaded (ZeroDivisionError)."
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_metrics_are_for_whom_the_operator_says(asked, serve, who, address, head
 
 def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_there(asked):
     queue = Queue(1)
-    queue.when_ended = metrics.ended
+    queue.when_ended = metrics.count_ended_work
 
     class Asked(PageState):
         page = "exactness"
@@ -165,7 +167,7 @@ def test_a_log_line_is_one_json_object_also_with_a_traceback():
         raise ValueError("two\nlines")
     except ValueError:
         record = logging.LogRecord("specviz.x", logging.ERROR, "f.py", 1, 'said "%s"', ("a\nb",), sys.exc_info())
-    line = JsonLines().format(record)
+    line = JsonFormatter().format(record)
     found = json.loads(line)
     assert "\n" not in line and found["message"] == 'said "a\nb"' and found["level"] == "error"
     assert "ValueError: two" in found["traceback"] and found["time"].endswith("Z")
@@ -216,14 +218,14 @@ def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others()
         queue.submit(nearly)
 
 
-@pytest.mark.parametrize(("works", "pauses"), [(True, [drain.LAST_LOOK]), (False, [])])
+@pytest.mark.parametrize(("works", "pauses"), [(True, [shutdown.LAST_LOOK]), (False, [])])
 def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_are_closed(monkeypatch, works, pauses):
     queue, stops, found = Queue(1), SimpleNamespace(should_exit=False), []
     if works:
         queue.submit(lambda ticket: threading.Event().wait(0.1))
-    monkeypatch.setattr(drain, "shared", lambda: queue)
-    monkeypatch.setattr(drain.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
-    drain._drain(stops)
+    monkeypatch.setattr(shutdown, "shared", lambda: queue)
+    monkeypatch.setattr(shutdown.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
+    shutdown._drain_queue(stops)
     assert found == pauses and stops.should_exit and queue.closed
 
 

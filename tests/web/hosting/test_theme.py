@@ -6,7 +6,7 @@ import pytest
 from streamlit.proto.NewSession_pb2 import NewSession
 from streamlit.runtime.app_session import _populate_theme_msg
 
-from specviz.web.hosting import theme
+from specviz.web.hosting import streamlit_patches
 
 
 def filled(populate) -> NewSession:
@@ -28,7 +28,7 @@ def colored():
 
 
 def test_every_message_is_the_one_that_streamlit_makes(colored):
-    kept = theme.kept(_populate_theme_msg)
+    kept = streamlit_patches.memoize_theme(_populate_theme_msg)
     for _ in range(2):
         assert filled(kept).SerializeToString(deterministic=True) == filled(_populate_theme_msg).SerializeToString(
             deterministic=True
@@ -43,7 +43,7 @@ def test_a_section_is_read_once_and_a_message_that_was_filled_may_change(colored
         asked.append(section)
         _populate_theme_msg(message, section)
 
-    kept = theme.kept(populate)
+    kept = streamlit_patches.memoize_theme(populate)
     filled(kept).custom_theme.light.primary_color = "#000000"
     assert filled(kept).custom_theme.light.primary_color == "#0072B2"
     assert sorted(asked) == ["theme", "theme.dark.sidebar", "theme.light"]

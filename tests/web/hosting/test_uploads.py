@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from specviz.web.hosting import uploads
-from specviz.web.hosting.options import Options
-from specviz.web.hosting.uploads import FILES, MOST, Uploads
+from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.uploads import MAX_FILES, MAX_LARGE_FILES, UploadLimitMiddleware
 
 MB = 2**20
 
@@ -18,8 +18,8 @@ MB = 2**20
 def held(monkeypatch) -> dict[str, list[int]]:
     """Sizes of the files that are here, by page."""
     found: dict[str, list[int]] = {}
-    monkeypatch.setattr(uploads, "held_by", lambda session: found.get(session, []))
-    monkeypatch.setattr(uploads, "memory_mb", lambda: 100.0)
+    monkeypatch.setattr(uploads, "list_held_sizes", lambda session: found.get(session, []))
+    monkeypatch.setattr(uploads, "measure_memory_mb", lambda: 100.0)
     return found
 
 
@@ -32,7 +32,7 @@ class Inside:
         await self.let_go.wait()
 
 
-async def put(door: Uploads, session: str = "a", method: str = "PUT") -> list[Any]:
+async def put(door: UploadLimitMiddleware, session: str = "a", method: str = "PUT") -> list[Any]:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -42,22 +42,26 @@ async def put(door: Uploads, session: str = "a", method: str = "PUT") -> list[An
     return sent
 
 
-@pytest.mark.parametrize("sizes", [[5 * MB] * FILES, [1] * MOST, [5 * MB] * (FILES - 1) + [1]], ids=["large", "many", "one more"])
+@pytest.mark.parametrize(
+    "sizes",
+    [[5 * MB] * MAX_LARGE_FILES, [1] * MAX_FILES, [5 * MB] * (MAX_LARGE_FILES - 1) + [1]],
+    ids=["large", "many", "one more"],
+)
 def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(held, sizes):
     held["a"] = sizes
-    door = Uploads(None, Options(mode="hosted"))
+    door = UploadLimitMiddleware(None, ServerOptions(mode="hosted"))
     assert f"holds {len(sizes)} files" in door.full("a") and not door.full("b")
 
 
 def test_files_on_their_way_count(held):
     async def story() -> None:
         inside = Inside()
-        door = Uploads(inside, Options(mode="hosted"))
-        tasks = [asyncio.create_task(put(door)) for _ in range(FILES)]
+        door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
+        tasks = [asyncio.create_task(put(door)) for _ in range(MAX_LARGE_FILES)]
         await asyncio.sleep(0)
         (start, body), other = await put(door), asyncio.create_task(put(door, "b"))
         await asyncio.sleep(0)
-        assert (start["status"], inside.came) == (413, FILES + 1) and body["body"].decode().endswith(".")
+        assert (start["status"], inside.came) == (413, MAX_LARGE_FILES + 1) and body["body"].decode().endswith(".")
         inside.let_go.set()
         await asyncio.gather(*tasks, other)
         assert not door.coming and await put(door) == []
@@ -66,9 +70,9 @@ def test_files_on_their_way_count(held):
 
 
 def test_a_full_memory_takes_no_file_and_lets_one_be_removed(held, monkeypatch):
-    monkeypatch.setattr(uploads, "memory_mb", lambda: 3000.0)
+    monkeypatch.setattr(uploads, "measure_memory_mb", lambda: 3000.0)
     inside = Inside()
-    door = Uploads(inside, Options(mode="hosted"))
-    assert "memory is full" in door.full("a") and not Uploads(None, Options(mode="local")).full("a")
+    door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
+    assert "memory is full" in door.full("a") and not UploadLimitMiddleware(None, ServerOptions(mode="local")).full("a")
     inside.let_go.set()
     assert asyncio.run(put(door, method="DELETE")) == [] and inside.came == 1

@@ -20,7 +20,7 @@ _owed: Counter[str] = Counter()
 _guarded = False
 
 
-def guard() -> None:
+def install_widget_guard() -> None:
     """Stand before every value that comes from a browser. Once for each process; more calls do nothing."""
     global _guarded
     if _guarded:
@@ -39,24 +39,24 @@ def guard() -> None:
         if not isinstance(sent, Serialized) or known is None:
             return plain(states, key)
         try:
-            _check(sent.value, known)
+            _check_value(sent.value, known)
             return plain(states, key)
         except Exception as error:  # whatever a forged value does to Streamlit's code
             logging.getLogger(__name__).info("a widget's value was not accepted: %s", type(error).__name__)
-            _note()
+            _record_refusal()
             states.states[key] = Value(known.deserializer(None))
             return states.states[key].value
 
     WStates.__getitem__ = checked
 
 
-def refused() -> list[str]:
+def take_refusals() -> list[str]:
     """A sentence where this session has sent such a value since the last page."""
     context = get_script_run_ctx()
     return [SENTENCE] if context and _owed.pop(context.session_id, 0) else []
 
 
-def _check(sent: Any, known: Any) -> None:
+def _check_value(sent: Any, known: Any) -> None:
     """Raises where a message is not of its widget's kind, and for an option that is not in the list: a selectbox would take it as it is."""
     kind = sent.WhichOneof("value")
     if kind is None:  # the field was cleared
@@ -69,7 +69,7 @@ def _check(sent: Any, known: Any) -> None:
         raise KeyError(sent.string_value)
 
 
-def _note() -> None:
+def _record_refusal() -> None:
     context = get_script_run_ctx()
     if context:
         if len(_owed) >= MOST:

@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-from specviz.web.hosting.doors import SOCKET, visitor_of
-from specviz.web.hosting.options import Options
+from specviz.web.hosting.admission import SOCKET, read_visitor
+from specviz.web.hosting.options import ServerOptions
 
 KINDS = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
 LONGEST = 2 * 10**6  # bytes of one message: a book pasted into a field is still answered with a sentence
@@ -34,7 +34,7 @@ TEXT, BROKEN, TOO_MUCH, REFUSED = 1003, 1002, 1009, 1008  # codes that a socket 
 MADE_HERE = ("$$ID-", "$$STREAMLIT_INTERNAL_KEY_")  # what ids of fields begin with; Streamlit's own code raises over others
 
 
-class Pace:
+class ActionRateLimiter:
     """So many actions a second, after a first few at once. per_second: 0 for no limit; clock: seconds."""
 
     def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic):
@@ -56,19 +56,19 @@ class Pace:
         return max(0.0, self._due - self.clock()) if self.per_second else 0.0
 
 
-class Messages:
+class SocketFilterMiddleware:
     """ASGI middleware. One visitor's tabs share a pace; whoever sends no cookie has one for each socket."""
 
-    def __init__(self, app: Any, options: Options):
+    def __init__(self, app: Any, options: ServerOptions):
         self.app = app
-        self.new_pace = lambda: Pace(options.actions_per_second)
+        self.new_pace = lambda: ActionRateLimiter(options.actions_per_second)
         self.pace_of = lru_cache(maxsize=REMEMBERED)(lambda visitor: self.new_pace())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "websocket" or not scope["path"].endswith(SOCKET):
             await self.app(scope, receive, send)
             return
-        visitor = visitor_of(scope)
+        visitor = read_visitor(scope)
         pace = self.pace_of(visitor) if visitor else self.new_pace()
         ended, held = False, 0.0
 
@@ -79,7 +79,7 @@ class Messages:
                 message = await receive()
                 if message["type"] != "websocket.receive":
                     return message
-                code, actions = judged(message.get("bytes"))
+                code, actions = classify_message(message.get("bytes"))
                 seconds = 0.0 if actions == 0.0 else pace.wait(1.0 if actions is None else actions)
                 held = held + 1.0 if seconds else max(0.0, held - MENDS)
                 if code := code or (REFUSED if held > HELD else 0):
@@ -99,7 +99,7 @@ class Messages:
         await self.app(scope, checked, while_open)
 
 
-def judged(data: bytes | None) -> tuple[int, float | None]:
+def classify_message(data: bytes | None) -> tuple[int, float | None]:
     """A code that ends the socket, or 0, and how many actions the message counts as; None: it is left out."""
     if data is None:
         return TEXT, None
@@ -113,7 +113,7 @@ def judged(data: bytes | None) -> tuple[int, float | None]:
     if kind not in KINDS:
         return 0, None
     if kind == "rerun_script":
-        return _of_run(message.rerun_script)
+        return _classify_rerun(message.rerun_script)
     if kind == "file_urls_request":
         return 0, 1.0 if len(message.file_urls_request.file_names) <= FILES else None
     if kind == "backend_operation_request":
@@ -121,7 +121,7 @@ def judged(data: bytes | None) -> tuple[int, float | None]:
     return 0, 0.0
 
 
-def _of_run(asked: ClientState) -> tuple[int, float | None]:
+def _classify_rerun(asked: ClientState) -> tuple[int, float | None]:
     fields = asked.widget_states.widgets
     if len(fields) > FIELDS:
         return TOO_MUCH, None

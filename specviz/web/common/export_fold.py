@@ -24,7 +24,9 @@ HOLDS = (
 )
 
 
-def fold(page: str, offered: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, known: bool = True) -> None:
+def show_export_fold(
+    page: str, offered: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, known: bool = True
+) -> None:
     """The button and its fold.
 
     page     whose widgets these are; offered  called once the fold is open: what there is to export
@@ -37,15 +39,15 @@ def fold(page: str, offered: Callable[[], ExportOffer], on_open: Callable[[], No
     if not opened.open or not known:
         return
     with opened:
-        files(page, offered())
+        show_export_files(page, offered())
 
 
-def files(page: str, offer: ExportOffer) -> None:
+def show_export_files(page: str, offer: ExportOffer) -> None:
     """What stands in the fold: the zip of everything, and each file by itself."""
-    visitor = session.visitor()
+    visitor = session.get_visitor()
 
     def file(name: str) -> Callable[[], bytes]:
-        return lambda: built(lambda ticket: offer.build().file(name), visitor, page)
+        return lambda: build_in_queue(lambda ticket: offer.build().file(name), visitor, page)
 
     if offer.note:
         st.container(key="export-said").text(offer.note)
@@ -64,12 +66,12 @@ def files(page: str, offer: ExportOffer) -> None:
     )
     if chosen:
         st.download_button(
-            f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
+            f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", guess_mime_type(chosen),
             key=f"export-one-{page}", on_click="ignore", width="stretch",
         )  # fmt: skip
 
 
-def built(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
+def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
     """What ``make(ticket)`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
     ticket = shared().submit(make, visitor, page)
     while not ticket.ended.wait(STILL_THERE):
@@ -79,7 +81,7 @@ def built(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
     return ticket.result
 
 
-def mime(name: str) -> str:
+def guess_mime_type(name: str) -> str:
     """What a browser is told that the file is."""
     ending = name.rpartition(".")[2]
     return TYPES.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"

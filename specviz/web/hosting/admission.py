@@ -17,8 +17,8 @@ from starlette.responses import PlainTextResponse
 
 from specviz.web.common.frame import PAGES
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import Options
-from specviz.web.hosting.visitors import COOKIE, unmasked
+from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.visitors import COOKIE, unmask_cookie
 
 SOCKET = "/_stcore/stream"
 FILES = ("app/static", "media", "component", "_stcore", "room")  # folders of the server that hold no page of Streamlit's
@@ -31,10 +31,10 @@ PAGE = """<!doctype html>
 """
 
 
-class Doors:
+class AdmissionMiddleware:
     """ASGI middleware. ``open``: sockets by visitor; those of browsers without the cookie count together, under ''."""
 
-    def __init__(self, app: Any, options: Options):
+    def __init__(self, app: Any, options: ServerOptions):
         self.app, self.options = app, options
         self.open: Counter[str] = Counter()
 
@@ -45,16 +45,16 @@ class Doors:
             return f"This server is full ({options.sessions:,} of {options.sessions:,} pages open). Please try again in a minute."
         if options.sessions_per_visitor and visitor and self.open[visitor] >= options.sessions_per_visitor:
             return f"You have {options.sessions_per_visitor} pages open here, the most for one visitor. Close one, then load this page again."
-        if options.memory_mb and memory_mb() >= options.memory_mb:
+        if options.memory_mb and measure_memory_mb() >= options.memory_mb:
             return "This server's memory is full for the moment. Please try again in a minute."
         return ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket" and scope["path"].endswith(SOCKET):
-            await self._socket(scope, receive, send)
+            await self._admit_socket(scope, receive, send)
         elif scope["type"] == "http" and any(path in scope["path"] for path in CLOSED):
             await PlainTextResponse("Not Found", 404)(scope, receive, send)
-        elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.full(visitor_of(scope))):
+        elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.full(read_visitor(scope))):
             body = PAGE.format(html.escape(sentence)).encode()
             headers = [
                 (b"content-type", b"text/html; charset=utf-8"),
@@ -64,10 +64,12 @@ class Doors:
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
         else:
-            await self.app(scope, receive, _not_found(send) if scope["type"] == "http" and not _is_known(scope["path"]) else send)
+            await self.app(
+                scope, receive, _answer_not_found(send) if scope["type"] == "http" and not _is_known_path(scope["path"]) else send
+            )
 
-    async def _socket(self, scope: Any, receive: Any, send: Any) -> None:
-        visitor = visitor_of(scope)
+    async def _admit_socket(self, scope: Any, receive: Any, send: Any) -> None:
+        visitor = read_visitor(scope)
         if self.full(visitor):
             await receive()  # websocket.connect
             await send({"type": "websocket.close", "code": 1013})  # "try again later"; the browser's page does by itself
@@ -83,7 +85,7 @@ class Doors:
                 del self.open[visitor]
 
 
-def visitor_of(scope: Any) -> str:
+def read_visitor(scope: Any) -> str:
     """Whose request it is: what stays the same in the browser's cookie; empty where it sends none."""
     for name, value in scope["headers"]:
         if name == b"cookie":
@@ -91,11 +93,11 @@ def visitor_of(scope: Any) -> str:
                 cookies = SimpleCookie(value.decode("latin-1"))
             except CookieError:
                 return ""
-            return unmasked(cookies[COOKIE].value) if COOKIE in cookies else ""
+            return unmask_cookie(cookies[COOKIE].value) if COOKIE in cookies else ""
     return ""
 
 
-def memory_mb() -> float:
+def measure_memory_mb() -> float:
     """Resident memory of this process; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -108,12 +110,12 @@ def _is_page(path: str) -> bool:
     return path.rstrip("/").rsplit("/", 1)[-1] in ("", *PAGES)
 
 
-def _is_known(path: str) -> bool:
+def _is_known_path(path: str) -> bool:
     """Whether Streamlit's page is what is asked for here, or a file that is found or not by itself."""
     return _is_page(path) or path.endswith("/index.html") or any(f"/{folder}/" in path for folder in FILES)
 
 
-def _not_found(send: Any) -> Any:
+def _answer_not_found(send: Any) -> Any:
     """An answer that is a page after all becomes 404."""
 
     async def sent(message: Any) -> None:

@@ -14,18 +14,18 @@ _SEEN = "comeback-seen"
 _HOLDS_NOTHING = ("one_token", "questions", "classroom")  # pages whose state is in the browser or in a room's store
 
 
-def greet(path: str) -> None:
+def show_reconnect_notice(path: str) -> None:
     """Say the sentence once, in the first run of such a session, on a page that had something. It stays until the visitor closes it."""
     if st.session_state.get(_SEEN):
         return
     st.session_state[_SEEN] = True
     context = get_script_run_ctx()
-    had = session_before(st.context.headers.get("Sec-WebSocket-Protocol", ""))
+    had = read_previous_session(st.context.headers.get("Sec-WebSocket-Protocol", ""))
     if had and path not in _HOLDS_NOTHING and context is not None and had != context.session_id:
         st.toast(SENTENCE, duration="infinite")
 
 
-def session_before(header: str) -> str:
+def read_previous_session(header: str) -> str:
     """The session that a browser names as it connects again: Streamlit's protocol, a token, and the session; empty at the first time."""
     parts = [part.strip() for part in header.split(",")]
     return parts[2] if len(parts) > 2 else ""

@@ -1,13 +1,14 @@
-"""The terms of a page with their definitions from the one glossary, in one panel that a click or a key opens."""
+"""The head of a page: its title and question, the pair of models in force, and its terms with their definitions from the glossary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 
 import streamlit as st
 
 from specviz.figures.glossary import define
+from specviz.figures.pages import TITLES
+from specviz.web.pair_picker import panel
 
 TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
     "one_round": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
@@ -30,15 +31,23 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
 }  # fmt: skip
 
 
-def row(page: str, before: Callable[[str], None]) -> None:
-    """One row: what ``before`` draws, given the page, and the panel of the page's terms. All of it is our own text."""
-    with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
-        before(page)
-        with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):
-            st.html(panel(page))
-
-
-def panel(page: str) -> str:
-    """The terms with what they mean. It takes the focus, so that keys scroll it."""
+def build_terms_panel(page: str) -> str:
+    """Build the list of terms with their definitions. It takes the focus, so that keys scroll it."""
     rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define(term))}</dd>" for term in TERMS[page])
     return f'<div class="terms" role="group" aria-label="Terms of this page" tabindex="0"><dl>{rows}</dl></div>'
+
+
+def show_page_head(page: str, lede: str) -> None:
+    """Show a page's title, what it asks, and the row below them."""
+    with st.container(key=f"{page}-head"):
+        st.markdown(f"# {TITLES[page]}\n{lede}")
+    show_head_row(page)
+
+
+def show_head_row(page: str) -> None:
+    """Show one row with the pair of models in force and the page's terms; the progress of a check or a download stands below it."""
+    with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
+        panel.show_pair_panel(page)
+        with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):
+            st.html(build_terms_panel(page))
+    panel.show_progress(page)

@@ -21,7 +21,7 @@ LAST_LOOK = (
 SENTENCE = "The server is about to stop, and this would have taken too long. Please ask again in a minute; this page comes back by itself."
 
 
-def at_sigterm() -> None:
+def install_sigterm_handler() -> None:
     """Drain before the server that runs here stops. Called by it in the main thread, once its own signal handlers stand."""
     if threading.current_thread() is not threading.main_thread():
         return
@@ -34,12 +34,12 @@ def at_sigterm() -> None:
         if shared().closed:  # a second signal: at once
             server.should_exit = True
             return
-        threading.Thread(target=_drain, args=(server,), name="drain", daemon=True).start()
+        threading.Thread(target=_drain_queue, args=(server,), name="drain", daemon=True).start()
 
     signal.signal(signal.SIGTERM, stop)
 
 
-def _drain(server: Any) -> None:
+def _drain_queue(server: Any) -> None:
     asked = shared().waiting + shared().working
     left = shared().close(PATIENCE, SENTENCE)
     if asked:

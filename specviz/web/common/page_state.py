@@ -59,7 +59,7 @@ class PageState:
         return type(self).__module__.split(".")[-2]
 
     @property
-    def overtaken(self) -> bool:
+    def is_overtaken(self) -> bool:
         """Whether this thread's script run is not the youngest any more."""
         return self._runs_in not in (None, threading.get_ident())
 
@@ -68,7 +68,7 @@ class PageState:
         return self.ticket is not None and self.ticket.open
 
     @property
-    def ended_meanwhile(self) -> bool:
+    def has_ended_since_drawn(self) -> bool:
         """Whether work has ended since the page began to be drawn: then it may show less than was found, and take it for all."""
         return self.ticket is not None and self.ticket.ended_at is not None and self.ticket.ended_at > self.drawn_at
 
@@ -77,16 +77,16 @@ class PageState:
         """The pair of models that is asked."""
         return self.question.settings.pair
 
-    def take_pair(self, pair: str) -> None:
+    def set_pair(self, pair: str) -> None:
         """Ask another pair the same."""
         self.choose(replace(self.question, settings=replace(self.question.settings, pair=pair)))
 
     def follow(self, pair: str) -> None:
         """Take over the session's pair, unless this page knows it already: a pair that could not be loaded is not asked for again."""
-        if pair != self.followed and not self.overtaken:
+        if pair != self.followed and not self.is_overtaken:
             self.followed = pair
             if pair != self.pair:
-                self.take_pair(pair)
+                self.set_pair(pair)
 
     def fill(self, prompt: str) -> None:
         """Ask with another prompt, in fields of their own."""
@@ -106,21 +106,21 @@ class PageState:
     def choose(self, question: Any) -> bool:
         """Ask something else; returns whether it is. Work that the new question has no use for stops."""
         with self.lock:
-            if question == self.question or self.overtaken:
+            if question == self.question or self.is_overtaken:
                 return False
-            if not self.serves(question):
+            if not self.can_reuse_findings(question):
                 if self.ticket is not None:
                     self.ticket.drop()
                 self.ticket, self.said = None, []
-                self.begin_anew()
+                self.reset_findings()
             self.question, self.moved = question, True
             return True
 
-    def serves(self, question: Any) -> bool:
+    def can_reuse_findings(self, question: Any) -> bool:
         """Whether work and findings for the present question are of use for another one."""
         return False
 
-    def begin_anew(self) -> None:
+    def reset_findings(self) -> None:
         """Drop what was found for the question before."""
 
     def submit(self, work: Work, *arguments: Any) -> None:
@@ -157,10 +157,10 @@ class PageState:
                 return f"{ticket.doing}: paused for others, {ticket.ahead} ahead …"
             return f"Waiting for one of {self.queue.places} places, {ticket.ahead} ahead …"
         left = ticket.seconds_left
-        return f"{ticket.doing or 'Starting'} …" + (f" about {duration(left)} left" if left is not None else "")
+        return f"{ticket.doing or 'Starting'} …" + (f" about {format_duration(left)} left" if left is not None else "")
 
 
-class Findings(PageState):
+class MeasurementState(PageState):
     """A page that remembers its findings by question, and shows recorded findings where there are none of the visitor's own."""
 
     KEPT = 6  # findings of one visitor that are remembered
@@ -213,7 +213,7 @@ class Findings(PageState):
     def recorded(self) -> Any:
         raise NotImplementedError
 
-    def serves(self, question: Any) -> bool:
+    def can_reuse_findings(self, question: Any) -> bool:
         return self.key_of(question) == self.key_of(self.question)
 
     def keep(self, ticket: Ticket, question: Any, found: Any) -> None:
@@ -222,6 +222,6 @@ class Findings(PageState):
         self.put(ticket, found=dict(others) | {self.key_of(question): found}, now=None)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """3 s, 2 min."""
     return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
