@@ -9,7 +9,7 @@ import pytest
 from plotly.graph_objects import Figure
 
 from specviz.web.common import figure_cache
-from specviz.web.common.figure_cache import KEPT, draw_cached
+from specviz.web.common.figure_cache import MAX_KEPT, draw_cached
 
 
 def picture(record, kind):
@@ -35,8 +35,8 @@ def test_another_palette_and_an_equal_record_are_drawn_for_themselves():
 
 def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
     """Python gives the id of a record that is gone to another one: what is kept holds its record."""
-    assert [draw_cached(picture, [number], "light")[0] for number in range(KEPT // 2)] == [
-        [number] for number in range(KEPT // 2)
+    assert [draw_cached(picture, [number], "light")[0] for number in range(MAX_KEPT // 2)] == [
+        [number] for number in range(MAX_KEPT // 2)
     ]
 
 
@@ -83,10 +83,10 @@ def test_a_figure_that_is_kept_is_sent_as_any_other():
 
 
 def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():
-    records = [(number,) for number in range(KEPT + 1)]
+    records = [(number,) for number in range(MAX_KEPT + 1)]
     first = draw_cached(picture, records[0], "light")
     for record in records[1:-1]:
         draw_cached(picture, record, "light")
     assert draw_cached(picture, records[0], "light") is first
     draw_cached(picture, records[-1], "light")
-    assert len(figure_cache._kept) == KEPT and draw_cached(picture, records[0], "light") is first
+    assert len(figure_cache._kept) == MAX_KEPT and draw_cached(picture, records[0], "light") is first

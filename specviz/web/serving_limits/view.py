@@ -124,19 +124,12 @@ def near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None
         return
     conclusion = ties.conclusion(seen)
     for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
-<<<<<<< HEAD
-        place.plotly_chart(drawn(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
-    said(conclusion, "serving_limits-said-ties")
-    if seen.differing:
-        tables("Where they differ, and what each writes there", ties.partings(seen))
-=======
         place.plotly_chart(
             draw_cached(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
         )
     show_sentence(conclusion, "serving_limits-said-ties")
-    if seen.parted:
+    if seen.differing:
         show_tables("Where they differ, and what each writes there", ties.partings(seen))
->>>>>>> 04193db8 (web: verbs for what pages share and for hosting, helpers merged)
 
 
 def of_arm(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
