@@ -15,7 +15,7 @@ from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
 from specviz.evidence.results import CellShares, SeedPValues
-from specviz.evidence.serving_setups import setups
+from specviz.evidence.serving_setups import records
 from specviz.evidence.tests import Plan as Planned
 from specviz.evidence.tests import joint_tests, judged
 from specviz.export import report as of_report
@@ -110,7 +110,7 @@ def packages() -> dict[str, Package]:
             methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "serving_limits": build_serving_limits_package(setups.load_setups(text("setups")), ARM, SAID),
+        "serving_limits": build_serving_limits_package(records.load_setups(text("setups")), ARM, SAID),
     }
 
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.profiles import (
     RecognizedServer,
     SampledText,
@@ -36,6 +35,7 @@ from specviz.audit.profiles import (
     list_models,
     recognize_server,
 )
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.progress import ProgressCallback, ignore_progress

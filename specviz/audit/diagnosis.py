@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.audit.known import (
+from specviz.audit.first_difference import FirstDifference, find_first_difference
+from specviz.audit.known_bugs import (
     DRAFT_KINDS,
     FACTORS,
     SETTINGS,
@@ -30,8 +31,7 @@ from specviz.audit.known import (
     list_known_bugs,
     list_schedules,
 )
-from specviz.audit.parting import FirstDifference, find_first_difference
-from specviz.audit.reading import PrefixTable, build_prefix_table, compute_distributions
+from specviz.audit.prefix_table import PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.builders import uncut, unwarped
 from specviz.evidence.bugs.published import MISTAKES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from specviz.audit.traps import ServerProbe
+from specviz.audit.preflight import ServerProbe
 from specviz.evidence.sample_files.two_files import FEWEST_DF
 from specviz.evidence.tests import CELLS, MARGIN, Plan
 from specviz.statistics.finding import ALPHA, POWER

@@ -11,7 +11,7 @@ import torch
 
 from specviz.evidence.certificate.redraw import weighed
 from specviz.evidence.partition import Partition
-from specviz.evidence.serving_setups.served import round_to_bfloat16
+from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.models.pairs.fit import free_bytes
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.public import OVERHEAD

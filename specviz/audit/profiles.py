@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 from prometheus_client.parser import text_string_to_metric_families
 
 from specviz.audit.endpoint import FEW_TRIES, Endpoint
-from specviz.audit.manner import MAX_TEMPERATURE, SamplingRequest
+from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import SHOWN, EndpointError
 
 OPTIONAL_TRIES = 5  # tries at an address that a server may lack, if it answers with an error

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from specviz.audit.manner import SamplingRequest
-from specviz.audit.parting import FirstDifference, FrequencyShift
+from specviz.audit.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles import ServerProfile
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import equal_draws_needed, rate_draws_needed, two_rates_draws_needed
 

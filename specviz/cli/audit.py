@@ -17,7 +17,7 @@ from specviz.errors import EndpointError, EvidenceError, SettingsError
 from specviz.settings import Settings, whole
 
 if TYPE_CHECKING:
-    from specviz.audit.arms import AuditTarget
+    from specviz.audit.target import AuditTarget
     from specviz.models.pairs.loading import LoadedPair
 
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
@@ -92,8 +92,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.audit import judging
-    from specviz.audit.arms import add_server_records
+    from specviz.audit import verdict
+    from specviz.audit.target import add_server_records
     from specviz.evidence.sample_files.reading import read
     from specviz.export.folder import writable, write
     from specviz.export.report import build_report_package
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         for arm in arms:
             arm.endpoint.close()
     files = [read(folder / arm.file) for arm in arms]
-    report = judging.build_verdict(
+    report = verdict.build_verdict(
         files[0],
         settings=settings,
         pair=pair,
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     )
     report = add_server_records(report, records)
     write(folder / "certificate", build_report_package(report).files())
-    show(report, options, judging.format_verdict)
+    show(report, options, verdict.format_verdict)
     told(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]
 
@@ -161,10 +161,10 @@ def pair_of(options: argparse.Namespace) -> str:
 
 def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
     """Whom to ask for what: one server, or two. Whatever is wrong with an option is said here, before anything is asked."""
-    from specviz.audit.arms import AuditTarget
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint, normalize_url, read_key
-    from specviz.audit.manner import SamplingRequest
+    from specviz.audit.sampling_request import SamplingRequest
+    from specviz.audit.target import AuditTarget
 
     written = ""
     if options.chat and pair is not None:
@@ -216,9 +216,9 @@ def fields(text: str, name: str) -> dict[str, Any]:
 
 def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
     """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
-    from specviz.audit.arms import prepare_target
     from specviz.audit.collect import collect_samples
     from specviz.audit.planning import describe_needed_samples
+    from specviz.audit.target import prepare_target
 
     told(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
     for arm in arms:

@@ -152,8 +152,8 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
 
 def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
-    from specviz.evidence.serving_setups.setups import dump_setups
-    from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups
+    from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
+    from specviz.evidence.serving_setups.records import dump_setups
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.speed.acceptance import cut_openings
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.evidence.serving_setups import setups
+from specviz.evidence.serving_setups import records
 from specviz.figures.components import component
 from specviz.figures.glossary import GLOSSARY
 from specviz.figures.narration import HEADLINE, OPENING
@@ -185,7 +185,7 @@ def _method(row: MethodRow) -> dict[str, Any]:
 
 def evidence() -> Content:
     cells = read_file(TRACES / "matrix.json", matrix.read)
-    served = read_file(TRACES / "setups.json", setups.load_setups)
+    served = read_file(TRACES / "setups.json", records.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
     setups_rows = [

@@ -25,8 +25,8 @@ from specviz.audit.collect import (
     record_path,
 )
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.profiles import SampledText, ServerAnswer, bound_value, format_changes, list_changes, recognize_server
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reading import read
 from tests.audit.server import serving

@@ -21,7 +21,7 @@ from specviz.audit.diagnosis import (
     format_share,
     score_bugs,
 )
-from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, build_prefix_table
+from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import on_tables

@@ -8,7 +8,6 @@ import pytest
 
 from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.planning import (
     compute_detectable_tv,
     count_needed_samples,
@@ -17,8 +16,9 @@ from specviz.audit.planning import (
     format_duration,
     measure_rate,
 )
+from specviz.audit.preflight import ServerProbe
 from specviz.audit.profiles import recognize_server
-from specviz.audit.traps import ServerProbe
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.evidence.tests import Plan
 from tests.audit.server import serving
 

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.profiles import (
     LlamaCppProfile,
     ServerProfile,
@@ -17,6 +16,7 @@ from specviz.audit.profiles import (
     merge_objects,
     recognize_server,
 )
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import serving
 

@@ -15,27 +15,25 @@ from specviz.cli import record
 from specviz.decoding.engine import target_only
 from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModelError
 from specviz.evidence.analytic import along_text
-from specviz.evidence.serving_setups import served
-from specviz.evidence.serving_setups.near_ties import (
+from specviz.evidence.serving_setups import targets
+from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups, continue_prompt, time_setups
+from specviz.evidence.serving_setups.near_ties import decode_greedy_text
+from specviz.evidence.serving_setups.records import (
     COMPARISONS,
-    GreedyPair,
-    GreedyText,
-    NearTies,
-    NearTieSummary,
-    find_first_difference,
-)
-from specviz.evidence.serving_setups.near_ties_run import decode_greedy_text
-from specviz.evidence.serving_setups.setups import (
     EXACT,
     LOSSY,
     REFERENCE,
     SETUPS,
     TOLERANCE,
+    GreedyPair,
+    GreedyText,
+    NearTies,
+    NearTieSummary,
     SetupComparison,
     dump_setups,
+    find_first_difference,
     load_setups,
 )
-from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, continue_prompt, time_setups
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
@@ -122,7 +120,7 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     ids = pair.encode("Once upon a time")
     block = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
-    row = [served.open_setup(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
+    row = [targets.open_setup(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
     first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
     assert first.dtype is torch.bfloat16 and torch.equal(first, second)
 
@@ -130,14 +128,14 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
 def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, encoder_decoders, monkeypatch):
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     with pytest.raises(UnsupportedModelError, match="needs a target in float32 on a CPU, and this one is bfloat16 on cpu"):
-        served.refuse_uncompared(loaded)
+        targets.refuse_uncompared(loaded)
     with pytest.raises(UnsupportedModelError, match="decoder-only"):
-        served.refuse_uncompared(next(iter(encoder_decoders.values())))
+        targets.refuse_uncompared(next(iter(encoder_decoders.values())))
     with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
         continue_prompt(pair, SETTINGS, BOOK, 100, 1)
-    monkeypatch.setattr(served, "WORD", "xylophone")
+    monkeypatch.setattr(targets, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):
-        served.find_banned_tokens(pair)
+        targets.find_banned_tokens(pair)
     found = compare_setups(
         pair, SETTINGS, cut_openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
@@ -268,7 +266,7 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
 
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
-    ways = {REFERENCE: served.open_setup(pair, REFERENCE)}
+    ways = {REFERENCE: targets.open_setup(pair, REFERENCE)}
     places = cut_openings(pair, BOOK, 6, 5, 2)
     *_, (_, fields, spread) = time_setups(pair, ways, replace(SETTINGS, max_new_tokens=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from specviz.evidence.serving_setups import setups_run
-from specviz.evidence.serving_setups.setups_run import SetupEffort
-from specviz.evidence.serving_setups.setups_run import estimate_stage_seconds as of_setups
+from specviz.evidence.serving_setups import comparison
+from specviz.evidence.serving_setups.comparison import SetupEffort
+from specviz.evidence.serving_setups.comparison import estimate_stage_seconds as of_setups
 from specviz.progress import estimate_seconds_left
 from specviz.speed import duration
 from specviz.speed.duration import DecodingPace, measure_pace
@@ -61,7 +61,7 @@ def test_a_machine_that_is_twice_as_slow_doubles_what_every_page_says():
 
     def seconds(paces: list[DecodingPace], k: int) -> list[float]:
         rounds = [TimedRound(TARGET_ONLY, of_tokens(1), 0.3 * k), TimedRound(SPECULATIVE, of_tokens(2), 0.5 * k)]
-        ways = {("fp32", setups_run.TARGET_ONLY): paces[0], ("fp32", setups_run.SPECULATIVE): paces[1]}
+        ways = {("fp32", comparison.TARGET_ONLY): paces[0], ("fp32", comparison.SPECULATIVE): paces[1]}
         return [
             sum(of_passage(rounds, 128)),
             sum(of_plan(*paces, 48, 16, range(1, 7), effort).values()),
@@ -93,10 +93,10 @@ def test_a_plan_without_the_clock_costs_no_probes_and_one_that_measures_counts_a
 
 def test_a_setup_that_cannot_be_served_costs_nothing_and_a_mistake_is_not_read():
     paces = {
-        ("int8", setups_run.TARGET_ONLY): DecodingPace(0.2, 0.1),
-        ("int8-pass", setups_run.SPECULATIVE): DecodingPace(0.4, 0.3, 2.0),
+        ("int8", comparison.TARGET_ONLY): DecodingPace(0.2, 0.1),
+        ("int8-pass", comparison.SPECULATIVE): DecodingPace(0.4, 0.3, 2.0),
     }
     found = of_setups(paces, [((1,), (2, 3))], 2, SetupEffort(10, 3, 8, 1, 4))
-    assert found[setups_run.READING] == pytest.approx(2 * 0.1)
-    assert found[setups_run.CHECKING] == pytest.approx(10 * (0.3 + 3 * 0.1))
-    assert found[setups_run.GREEDY] == pytest.approx(0.2 + 3 * 0.1)
+    assert found[comparison.READING] == pytest.approx(2 * 0.1)
+    assert found[comparison.CHECKING] == pytest.approx(10 * (0.3 + 3 * 0.1))
+    assert found[comparison.GREEDY] == pytest.approx(0.2 + 3 * 0.1)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SETUPS as SERVED
+from specviz.evidence.serving_setups.records import COMPARISONS
+from specviz.evidence.serving_setups.records import SETUPS as SERVED
 from specviz.glyphs import glyphs, name, piece
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import wall_clock_factor

@@ -8,8 +8,17 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
-from specviz.evidence.serving_setups.setups import EXACT, LOSSY, SETUPS, TOLERANCE, SetupComparison
+from specviz.evidence.serving_setups.records import (
+    COMPARISONS,
+    EXACT,
+    LOSSY,
+    SETUPS,
+    TOLERANCE,
+    GreedyPair,
+    GreedyText,
+    NearTieSummary,
+    SetupComparison,
+)
 from specviz.figures.narration import number
 from specviz.settings import Settings
 from specviz.web.common import html, measurement_page

@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from specviz.audit.texts import TokenBytes  # noqa: E402
+from specviz.audit.text_samples import TokenBytes  # noqa: E402
 from specviz.decoding.engine import advance, opening_row, step  # noqa: E402
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402

@@ -1,148 +1,93 @@
-"""Near ties: two greedy texts of one prompt, the first place where they differ, and how close the two largest logits were there. No torch.
-
-A greedy text follows the largest logit. Rounding moves logits by little, so two ways of serving one target agree until the two largest
-logits are closer than that. From there on they write different texts.
-"""
+"""Fills the record of near ties: greedy texts by the engine, with the margin of the two largest logits before each token."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
-MARGIN_DIGITS = 6  # that a record keeps of a margin
+from torch import Tensor
 
+from specviz.decoding.engine import decode
+from specviz.evidence.serving_setups.records import COMPARISONS, MARGIN_DIGITS, GreedyPair, GreedyText, NearTies
+from specviz.evidence.serving_setups.targets import Ids, ServedTarget, Source
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
+from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.token import TokenRule
 
-@dataclass(frozen=True, slots=True)
-class GreedyComparison:
-    """Two ways to write a greedy text; the first is the reference. draft_tokens: whether the second has a draft."""
-
-    key: str
-    name: str
-    first: str
-    second: str
-    draft_tokens: bool = False
-
-
-COMPARISONS = {
-    one.key: one
-    for one in (
-        GreedyComparison("bf16", "float32 and bfloat16", "float32", "bfloat16"),
-        GreedyComparison("int8", "float32 and int8", "float32", "int8"),
-        GreedyComparison(
-            "bf16-blocks", "bfloat16 without and with draft", "bfloat16 without a draft", "bfloat16 with a draft", True
-        ),
-        GreedyComparison(
-            "fp32-blocks", "float32 without and with draft", "float32 without a draft", "float32 with a draft", True
-        ),
-    )
-}
+PROMPT_TAIL = 12  # tokens of the prompt's end that are kept
+_TARGETS = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyText:
-    """One greedy text: its tokens, and the difference of the two largest logits before each, at least 0."""
+def measure_near_ties(
+    pair: LoadedPair,
+    ways: dict[str, ServedTarget],
+    settings: Settings,
+    prompts: Sequence[Ids],
+    length: int,
+    on_progress: ProgressCallback,
+) -> NearTies:
+    """Continue every prompt in every comparison whose targets are served.
 
-    tokens: tuple[int, ...]
-    margins: tuple[float, ...]
+    settings  gamma of the comparisons with draft tokens; length  tokens of each text
+    """
+    greedy = replace(settings, temperature=0.0, max_new_tokens=length)
+    known = {key: one for key, one in COMPARISONS.items() if set(_TARGETS[key]) <= ways.keys()}
+    found: dict[str, list[GreedyPair]] = {key: [] for key in known}
 
-    def __post_init__(self) -> None:
-        if len(self.tokens) != len(self.margins) or min(self.margins, default=0.0) < 0.0:
-            raise ValueError("a greedy text has one margin, 0 or more, for each of its tokens")
+    @cache
+    def alone(way: str, prompt: Ids) -> GreedyText:
+        return decode_greedy_text(ways[way].open(greedy), Nothing(), greedy, prompt)
+
+    for number, prompt in enumerate(prompts):
+        for key, one in known.items():
+            on_progress(number / len(prompts), f"greedy texts: {one.name}")
+            reference, other = _TARGETS[key]
+            first = alone(reference, prompt)
+            if one.draft_tokens:
+                second = decode_greedy_text(
+                    ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt
+                )
+            else:
+                second = alone(other, prompt)
+            begins = prompt[-PROMPT_TAIL:]
+            found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
+    return NearTies({key: tuple(pairings) for key, pairings in found.items()})
 
 
-def find_first_difference(one: GreedyText, other: GreedyText) -> int | None:
-    """The first place with different tokens, from 0; None if there is none."""
-    pairs = enumerate(zip(one.tokens, other.tokens, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), None)
+def decode_greedy_text(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
+    """One greedy text, each token with the margin in the pass that decided it."""
+    recorder = MarginRecorder(source)
+    rounds = decode(recorder, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
+    tokens = tuple(token for one in rounds for token in one.committed)
+    margins = [recorder.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
+    return GreedyText(tokens, tuple(round(margin, MARGIN_DIGITS) for margin in margins))
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyPair:
-    """One prompt in one comparison. begins: the end of the prompt; pieces: id -> bytes as hex, of every token that it mentions."""
+@dataclass(slots=True)
+class MarginRecorder:
+    """A target that records the difference of its two largest logits after each text, as of its last pass over that text."""
 
-    begins: tuple[int, ...]
-    first: GreedyText
-    second: GreedyText
-    pieces: Mapping[int, str]
-
-    @property
-    def place(self) -> int | None:
-        return find_first_difference(self.first, self.second)
-
-    @property
-    def is_loop(self) -> bool:
-        """Whether the first text ends in a loop: one piece of it three times or more, over a quarter of the text."""
-        tokens = self.first.tokens
-        enough = max(6, len(tokens) // 4)
-        return any(
-            tokens[-size * count :] == tokens[-size:] * count
-            for size in range(1, len(tokens) // 3 + 1)
-            if (count := max(3, -(-enough // size))) * size <= len(tokens)
-        )
-
-    @property
-    def margins(self) -> tuple[float, float] | None:
-        """Margins of both where they part."""
-        return None if self.place is None else (self.first.margins[self.place], self.second.margins[self.place])
+    source: Source
+    margins: dict[Ids, float] = field(default_factory=dict)
 
     @property
-    def shared(self) -> int:
-        """Tokens that both have in common from the beginning."""
-        return len(self.first.tokens) if self.place is None else self.place
-
-
-@dataclass(frozen=True, slots=True)
-class NearTies:
-    """Every prompt in every comparison that could run, by the key of the comparison. Raises ValueError for other keys."""
-
-    comparisons: Mapping[str, tuple[GreedyPair, ...]]
-
-    def seen(self, key: str) -> NearTieSummary | None:
-        return NearTieSummary(key, self.comparisons[key]) if self.comparisons.get(key) else None
-
-    def __post_init__(self) -> None:
-        if unknown := set(self.comparisons) - set(COMPARISONS):
-            raise ValueError(f"the near-tie record has the arms {sorted(unknown)}, known are {', '.join(COMPARISONS)}")
-
-
-@dataclass(frozen=True, slots=True)
-class NearTieSummary:
-    """What one comparison shows over its prompts. Margins are those of the first text."""
-
-    key: str
-    pairings: tuple[GreedyPair, ...]
+    def vocabulary(self) -> int:
+        return self.source.vocabulary
 
     @property
-    def differing(self) -> tuple[GreedyPair, ...]:
-        return tuple(one for one in self.pairings if one.place is not None)
+    def context(self) -> int | None:
+        return self.source.context
 
-    @property
-    def margins_before_difference(self) -> tuple[float, ...]:
-        """Margins up to where the texts part: the places at which they might have parted."""
-        return tuple(margin for one in self.pairings for margin in one.first.margins[: one.shared + (one.place is not None)])
-
-    @property
-    def median_margin(self) -> float:
-        """Median of all margins."""
-        return median(self.margins_before_difference)
-
-    @property
-    def median_margin_at_difference(self) -> float | None:
-        """Median margin where the texts part."""
-        return median(one.margins[0] for one in self.differing) if self.differing else None
-
-    @property
-    def largest_margin_at_difference(self) -> float | None:
-        """The largest margin where texts part."""
-        return max((one.margins[0] for one in self.differing), default=None)
-
-    @property
-    def share_as_close(self) -> float | None:
-        """Share of all margins that are no larger than the largest one where texts part."""
-        edge = self.largest_margin_at_difference
-        return (
-            None
-            if edge is None
-            else sum(margin <= edge for margin in self.margins_before_difference) / len(self.margins_before_difference)
-        )
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        logits = self.source.logits(rows, tree)
+        for index, row in enumerate(rows):
+            for place, ids in enumerate(texts(row.ids, tree, index)):
+                first, second = logits[index, place].double().topk(2).values.tolist()
+                self.margins[ids] = first - second
+        return self.source.warped(logits)

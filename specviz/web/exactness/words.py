@@ -169,7 +169,7 @@ def of_audit(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
     if not (audit := report.get("audit")):
         return []
-    from specviz.audit.judging import list_server_remarks  # torch comes with it, which is there once there is a report
+    from specviz.audit.verdict import list_server_remarks  # torch comes with it, which is there once there is a report
 
     servers = list_server_remarks(audit)
     said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]

@@ -150,11 +150,11 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
     """Look for traps, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in offered(), "only a local server asks others"
     model_loading.libraries(ticket)
-    from specviz.audit import judging
-    from specviz.audit.arms import AuditTarget, add_server_records, prepare_target
+    from specviz.audit import verdict
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint
-    from specviz.audit.manner import SamplingRequest
+    from specviz.audit.sampling_request import SamplingRequest
+    from specviz.audit.target import AuditTarget, add_server_records, prepare_target
     from specviz.evidence.sample_files.reading import read
 
     settings = exam.question.settings
@@ -187,7 +187,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
         *as_options(settings.pair),
     ]
     command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
-    report = judging.build_verdict(
+    report = verdict.build_verdict(
         read(folder / arm.file),
         settings=settings,
         pair=pair,

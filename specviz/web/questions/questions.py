@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from specviz.evidence.serving_setups import setups
-from specviz.evidence.serving_setups.setups import SetupComparison
+from specviz.evidence.serving_setups import records
+from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages
 from specviz.figures.narration import number
 from specviz.glyphs import Glyph
@@ -97,7 +97,7 @@ def shipped() -> Recorded:
         read_file(traces / "opening.json", Trace.from_json),
         read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
-        read_file(traces / "setups.json", setups.load_setups),
+        read_file(traces / "setups.json", records.load_setups),
     )
 
 

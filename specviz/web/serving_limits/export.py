@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SetupComparison, dump_setups
+from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, dump_setups
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
 from specviz.models.pairs.names import as_options

@@ -11,7 +11,7 @@ from math import log10
 import plotly.graph_objects as go
 
 from specviz.evidence.results import label_cell
-from specviz.evidence.serving_setups.near_ties import COMPARISONS, GreedyPair, NearTieSummary
+from specviz.evidence.serving_setups.records import COMPARISONS, GreedyPair, NearTieSummary
 from specviz.figures.charts import frame, safe
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
 from specviz.glyphs import piece, whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from specviz.evidence.serving_setups.setups import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
+from specviz.evidence.serving_setups.records import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 from specviz.figures.charts import frame, safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import BAND, GRAY, MEANINGS

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SetupComparison, load_setups
+from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, load_setups
 from specviz.records import ASSETS, of_file
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links

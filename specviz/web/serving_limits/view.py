@@ -8,8 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.evidence.serving_setups.near_ties import COMPARISONS
-from specviz.evidence.serving_setups.setups import SetupComparison
+from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.web.common import html, measurement_page, pairs, session
 from specviz.web.common.controls import Form, from_fields

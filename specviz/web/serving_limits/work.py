@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.evidence.serving_setups.setups import SetupComparison
+from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.web.jobs import cache, model_loading
 from specviz.web.jobs.queue import Ticket
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
@@ -15,8 +15,8 @@ def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> Non
     """Measure every setup. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.evidence.serving_setups.served import refuse_uncompared
-    from specviz.evidence.serving_setups.setups_run import SetupEffort, compare_setups, continue_prompt
+    from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups, continue_prompt
+    from specviz.evidence.serving_setups.targets import refuse_uncompared
 
     refuse_uncompared(pair)
     ticket.tick(0.0, "The target continues your text")

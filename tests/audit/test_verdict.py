@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.audit import judging
+from specviz.audit import verdict
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
-from specviz.audit.parting import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
+from specviz.audit.first_difference import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
 from specviz.audit.precision import PrecisionDistance
 from specviz.audit.profiles import LlamaCppProfile, SglangProfile, TransformersProfile, VllmProfile
 from specviz.audit.reproduction import (
@@ -27,6 +26,7 @@ from specviz.audit.reproduction import (
     plan_reproduction,
     plan_reproduction_of_two,
 )
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
 from specviz.export.report import commands
@@ -41,7 +41,7 @@ COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 def judged(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
     asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
-    return judging.build_verdict(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
+    return verdict.build_verdict(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def wrong(pair, progress):
 def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
     assert right["verdict"] == "consistent"
     assert right["audit"]["diagnosis"] is None and right["audit"]["reproduction"] is None
-    assert "Consistent with the target's distribution" in judging.format_verdict(right)
+    assert "Consistent with the target's distribution" in verdict.format_verdict(right)
 
 
 def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
@@ -73,14 +73,14 @@ def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
     again = audit["reproduction"]
     assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
     assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
-    said = judging.format_verdict(wrong)
+    said = verdict.format_verdict(wrong)
     assert "Looks like R18, random number stuck at 0" in said and again["script"].splitlines()[0] in said
 
 
 def test_that_speculation_was_not_seen_is_a_verdict_of_its_own(right, wrong):
     assert right["audit"]["speculation"]["verdict"] == "speculation was not seen at work"
-    assert "Speculation was not seen at work" in judging.format_verdict(right)
-    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in judging.format_verdict(wrong)
+    assert "Speculation was not seen at work" in verdict.format_verdict(right)
+    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in verdict.format_verdict(wrong)
 
 
 def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
@@ -103,15 +103,15 @@ def test_what_precision_alone_explains_is_computed(right, wrong):
         assert (found["reference"], found["other"]) == ("float32", "bfloat16") and 0.0 < found["tv"] < 0.1
     assert right["audit"]["precision"]["verdict_in_other"] is None
     assert wrong["audit"]["precision"]["verdict_in_other"] == "rejected"
-    assert "rounding does not explain them" in judging.format_verdict(wrong)
+    assert "rounding does not explain them" in verdict.format_verdict(wrong)
 
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
     """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
     three = drawn("target", pair, 3)
     stuck = as_file(replace(three, tokens=three.tokens.repeat(500, 0)))
-    found = judging.build_verdict(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
-    assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in judging.format_verdict(found)
+    found = verdict.build_verdict(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
+    assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in verdict.format_verdict(found)
 
 
 def test_two_files_are_compared_without_weights(pair):
@@ -120,20 +120,20 @@ def test_two_files_are_compared_without_weights(pair):
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
     asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
-    same = judging.build_verdict(on, against=off, **asked)
+    same = verdict.build_verdict(on, against=off, **asked)
     assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
     assert same["audit"]["where"] is None
-    wrong = judging.build_verdict(other, against=off, **asked)
+    wrong = verdict.build_verdict(other, against=off, **asked)
     assert wrong["verdict"] == "rejected" and wrong["audit"]["diagnosis"] is None
     first, frequent = wrong["audit"]["where"], Counter(sample[0] for sample in other.samples).most_common(1)[0]
-    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in judging.format_verdict(
+    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in verdict.format_verdict(
         wrong
     )
     assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
-    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.format_verdict(same)
+    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in verdict.format_verdict(same)
     assert wrong["audit"]["reproduction"] is None, "no server is known"
-    named = judging.build_verdict(other, against=off, request=REQUEST, against_request=SECOND, **asked)
-    again, said = named["audit"]["reproduction"], judging.format_verdict(named)
+    named = verdict.build_verdict(other, against=off, request=REQUEST, against_request=SECOND, **asked)
+    again, said = named["audit"]["reproduction"], verdict.format_verdict(named)
     counts = {one["token"]: (one["first"], one["second"]) for one in again["counts"]}
     seen = [Counter(sample[0] for sample in file.samples) for file in (other, off)]
     assert counts == {token: (seen[0][token], seen[1][token]) for token in counts} and again["token"] in counts
@@ -143,7 +143,7 @@ def test_two_files_are_compared_without_weights(pair):
     assert json.loads(json.dumps(named, allow_nan=False)) == named and not [x for x in check(named) if x.state == ALTERED]
     assert same["audit"]["reproduction"] is None
     with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
-        judging.build_verdict(on, **asked)
+        verdict.build_verdict(on, **asked)
 
 
 def test_two_servers_part_at_the_earliest_prefix_that_differs():
@@ -194,7 +194,7 @@ def test_a_key_is_read_from_its_variable_and_never_written():
      ([True, True], "on both servers, so a mistake that both make does not show"), ([False, False], "not seen at work"), ([None, False], "is not known")),
 )  # fmt: skip
 def test_of_two_servers_it_is_told_which_one_drafts(drafted, words):
-    found = judging.describe_speculation(drafted)
+    found = verdict.describe_speculation(drafted)
     assert words in found["sentence"] and found["drafted"] is (True if True in drafted else None if None in drafted else False)
 
 
@@ -209,15 +209,15 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
         {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
         {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
     ]
-    said = judging.format_verdict(right | {"audit": right["audit"] | {"servers": servers}})
+    said = verdict.format_verdict(right | {"audit": right["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
     assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
     servers[1]["seen"]["uncounted"] = 40
-    unseen = judging.list_server_remarks({"servers": servers})[-1]
+    unseen = verdict.list_server_remarks({"servers": servers})[-1]
     assert unseen.startswith("Second server: Whether 40 samples have as many tokens as were asked for could not be seen")
     servers[1]["seen"]["alone"] = 4
-    assert "4 requests of one sample each had as many as were asked for" in judging.list_server_remarks({"servers": servers})[-1]
-    alone = judging.format_verdict(right | {"audit": right["audit"] | {"servers": servers[:1]}})
+    assert "4 requests of one sample each had as many as were asked for" in verdict.list_server_remarks({"servers": servers})[-1]
+    alone = verdict.format_verdict(right | {"audit": right["audit"] | {"servers": servers[:1]}})
     assert "\nThe filters are on" in alone and "First server" not in alone
 
 
@@ -225,13 +225,13 @@ def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatc
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
     samples = as_file(drawn("target", other, 1500))
-    monkeypatch.setattr(judging, "in_other_precision", lambda pair: other)
-    monkeypatch.setattr(judging, "apart", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
-    report = judging.build_verdict(
+    monkeypatch.setattr(verdict, "in_other_precision", lambda pair: other)
+    monkeypatch.setattr(verdict, "apart", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
+    report = verdict.build_verdict(
         samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
     )
     assert report["verdict"] == "rejected" and report["audit"]["precision"]["verdict_in_other"] == "consistent"
-    assert "give --dtype bfloat16 if the server uses it" in judging.format_verdict(report)
+    assert "give --dtype bfloat16 if the server uses it" in verdict.format_verdict(report)
 
 
 def test_progress_goes_up_and_says_what_is_done(wrong, progress):

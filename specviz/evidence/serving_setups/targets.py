@@ -15,7 +15,7 @@ from transformers import (
 
 from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
-from specviz.evidence.serving_setups.setups import PENALTY, TOP_K, WORD
+from specviz.evidence.serving_setups.records import PENALTY, TOP_K, WORD
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import quantized
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.audit.reading import PrefixTable
+from specviz.audit.prefix_table import PrefixTable
 from specviz.evidence.bugs.builders import LEAST, SIBLINGS
 from specviz.evidence.bugs.distributions import certain, halved, reheated
 from specviz.evidence.bugs.rules import ByListPlace

@@ -12,9 +12,9 @@ import pytest
 
 from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
+from specviz.audit.preflight import PreflightResult, ServerProbe, run_preflight
 from specviz.audit.profiles import recognize_server
-from specviz.audit.traps import PreflightResult, ServerProbe, run_preflight
+from specviz.audit.sampling_request import SamplingRequest
 from tests.audit.server import ids_of, serving
 
 CLEAN = ("vllm", "sglang", "llama.cpp", "transformers", "llama-cpp-python", "generic")

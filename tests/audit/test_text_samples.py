@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from specviz.audit.texts import (
+from specviz.audit.text_samples import (
     MIN_EXPECTED,
     REPLACEMENT_CHARACTER,
     TokenBytes,

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.profiles import SampledText, ServerAnswer, ServerProfile
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import plural

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.diagnosis import Diagnosis, diagnose
-from specviz.audit.parting import FirstDifference, find_first_difference_of_two, find_text_difference
+from specviz.audit.first_difference import FirstDifference, find_first_difference_of_two, find_text_difference
 from specviz.audit.precision import convert_precision, measure_distance
 from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, plan_reproduction_of_two
-from specviz.audit.texts import run_text_tests
+from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import answer_of
 from specviz.evidence.certificate.seal import sealed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.known import (
+from specviz.audit.known_bugs import (
     DRAFT_KINDS,
     SETTINGS,
     UNIFORMS,
@@ -18,7 +18,7 @@ from specviz.audit.known import (
     list_known_bugs,
     list_schedules,
 )
-from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
+from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import on_tables
 from specviz.evidence.bugs.builders import uncut, unwarped

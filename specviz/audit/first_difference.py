@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.audit.reading import MIN_SAMPLES_PER_PREFIX, PrefixTable
+from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reading import Sample
 from specviz.evidence.scores import conditional

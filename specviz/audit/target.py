@@ -19,11 +19,11 @@ from specviz.audit.collect import (
     read_record,
 )
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.manner import SamplingRequest
 from specviz.audit.planning import CollectionForecast, forecast_collection, measure_rate
+from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
-from specviz.audit.traps import PreflightCheck, ServerProbe, run_preflight
+from specviz.audit.sampling_request import SamplingRequest
 from specviz.evidence.certificate.seal import sealed
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress

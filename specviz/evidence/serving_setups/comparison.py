@@ -18,10 +18,9 @@ from specviz.decoding.engine import decode, target_only
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, fresh_draft
-from specviz.evidence.serving_setups.near_ties import NearTies
-from specviz.evidence.serving_setups.near_ties_run import measure_near_ties
-from specviz.evidence.serving_setups.served import Ids, Places, ServedTarget, TextExcerpt, open_setup, refuse_uncompared
-from specviz.evidence.serving_setups.setups import LOSSY, REFERENCE, SETUPS, SetupCheck, SetupComparison, SetupRow
+from specviz.evidence.serving_setups.near_ties import measure_near_ties
+from specviz.evidence.serving_setups.records import LOSSY, REFERENCE, SETUPS, NearTies, SetupCheck, SetupComparison, SetupRow
+from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, TextExcerpt, open_setup, refuse_uncompared
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
@@ -44,7 +43,7 @@ GREEDY_TEXTS = (
     ("int8", TARGET_ONLY),
     ("bf16", SPECULATIVE),
     ("fp32", SPECULATIVE),
-)  # near_ties_run.py
+)  # near_ties.py
 
 
 @dataclass(frozen=True, slots=True)
