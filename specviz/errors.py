@@ -8,6 +8,7 @@
     |-- TraceError               a record that is damaged or of another schema
     |-- TrainingError            a corpus or checkpoint that cannot be used
     |-- EvidenceError            samples or a distribution with which nothing can be tested
+    |-- PluginError              a proposer, rule, warper, profile or statistic of another package that cannot be loaded
     |-- EndpointError            a server that cannot be asked, or whose answers cannot be used
     |-- ClusterError             other machines, or other processes, that cannot be worked with
     `-- Busy                     too much is asked of this machine now; the same may be asked again
@@ -68,6 +69,10 @@ class TrainingError(SpecvizError):
 
 class EvidenceError(SpecvizError):
     """Samples, a distribution or a test from which nothing follows."""
+
+
+class PluginError(SpecvizError):
+    """A proposer, rule, warper, server profile or test statistic of another package that cannot be loaded."""
 
 
 class EndpointError(SpecvizError):

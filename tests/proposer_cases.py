@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import torch
 
-from specviz.proposers.registry import opened
+from specviz.decoding.methods import build_rule
+from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
-from specviz.verification.registry import RULES, rule_of
+from specviz.verification.registry import RULES
 from tests.tables import model, pair
 
 CHAINS: dict[str, dict] = {
@@ -47,7 +48,7 @@ CASES = CHAINS | TREES
 def rules(name: str) -> list[str]:
     """The exact rules that can judge a case, by name; k-seq on one chain alone, since on chains it is the token rule."""
     refused = {"block": TREES, "k-seq": CASES.keys() - {"draft", *SAME_DISTRIBUTION}}
-    return [rule for rule in RULES if rule_of(Settings(rule=rule)).exact and name not in refused.get(rule, ())]
+    return [rule for rule in RULES if build_rule(Settings(rule=rule)).exact and name not in refused.get(rule, ())]
 
 
 class Letters:
@@ -84,4 +85,4 @@ class TablePair:
 def world(name: str, seed: int, vocabulary: int = 3, **more: object) -> tuple:
     """Target and proposer of a case on tables, opened as any request is."""
     case: Mapping = CASES[name]
-    return opened(TablePair(seed, vocabulary), Settings(**{"gamma": 2, **case, **more}))
+    return open_proposer(TablePair(seed, vocabulary), Settings(**{"gamma": 2, **case, **more}))

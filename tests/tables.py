@@ -20,7 +20,8 @@ from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw
-from specviz.verification.token import Rule, TokenRule, residual
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule, residual
 from tests.oracle.token_rule import Distribution, Table
 
 DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (  # from the ground up
-    {"errors", "trace", "records", "randomness", "settings", "process", "progress", "glyphs"},
+    {"errors", "trace", "records", "randomness", "settings", "process", "progress", "registry", "glyphs"},
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -33,6 +33,7 @@ LOOSE = {
     "settings",
     "process",
     "progress",
+    "registry",
     "theory",
     "interface",
 }  # files of specviz/ outside a folder

@@ -12,6 +12,7 @@ from typing import Any
 
 from specviz.classroom.records import SPAN
 from specviz.decoding.engine import advance, opening_row, randomness_of, step
+from specviz.decoding.methods import build_rule
 from specviz.decoding.run import run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
@@ -19,10 +20,9 @@ from specviz.evidence import decoders
 from specviz.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Decision, Distribution, Round
-from specviz.verification.registry import rule_of
 
 RACE_LENGTH = 24  # tokens of a text in a race
 SITUATIONS = 60  # rounds that are looked through for situations
@@ -57,8 +57,8 @@ def written(pair: LoadedPair, settings: Settings, ids: Sequence[int], numbers: S
     """The rounds of these samples through the engine, side by side."""
     if not numbers:
         return []
-    target, proposer = opened(pair, settings)
-    rule, randomness = rule_of(settings), randomness_of(settings)
+    target, proposer = open_proposer(pair, settings)
+    rule, randomness = build_rule(settings), randomness_of(settings)
     opening = opening_row(ids, settings, target.context)
     found: dict[int, list[Round]] = {number: [] for number in numbers}
     rows = [replace(opening, draw=number) for number in found]

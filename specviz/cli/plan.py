@@ -111,9 +111,8 @@ def read(path: Path) -> str:
     """The user's text. Raises SettingsError with a sentence."""
     if not path.is_file():
         raise SettingsError("text", str(path), "a file with a text like those that will be written")
-    from specviz.proposers.source_texts import read as read_text
 
-    return read_text(str(path), path)
+    return read_source_text(str(path), path)
 
 
 def as_text(plan: SpeedPlan) -> str:

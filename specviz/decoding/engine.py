@@ -15,12 +15,14 @@ from torch import Tensor
 
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.base import Proposer
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Distribution, Ending, Outcome, Round
 from specviz.verification.draft_tree import DraftTree, depths_of
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 from specviz.verification.views import round_views
 
 T = TypeVar("T")
@@ -119,7 +121,7 @@ def target_only(
     draw: int = 0,
 ) -> Iterator[Round]:
     """Target-only sampling, recorded like ``decode``, with random numbers of its own purpose."""
-    return decode(target, Nothing(), TokenRule(), TargetOnlyRandomness(randomness), settings, prompt, eos_token_ids, draw=draw)
+    return decode(target, NoDraft(), TokenRule(), TargetOnlyRandomness(randomness), settings, prompt, eos_token_ids, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from itertools import islice
 
 from specviz.decoding.device.choice import COMPILED, DEVICE, chosen
 from specviz.decoding.engine import decode, randomness_of
+from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import draftable, with_draftable
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.verification.registry import rule_of
 
 
 def run(
@@ -33,8 +33,8 @@ def run(
 
     Raises SettingsError for unknown names and prompts that do not fit.
     """
-    rule = rule_of(settings)
-    target, proposer = opened(pair, settings)
+    rule = build_rule(settings)
+    target, proposer = open_proposer(pair, settings)
     prompt = pair.encode(settings.prompt)
     bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
     arguments = (target, proposer, rule, randomness_of(settings))

@@ -28,7 +28,8 @@ from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.verification.draw import draw_each
-from specviz.verification.token import EmptyResidual, Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import EmptyResidual, TokenRule
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 

@@ -14,6 +14,7 @@ import transformers
 from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
+from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
@@ -27,11 +28,13 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.base import Nothing
-from specviz.proposers.registry import EAGLE, EARLY_EXIT, on_shared_distributions, opened
+from specviz.proposers.eagle import NAME as EAGLE
+from specviz.proposers.early_exit import NAME as EARLY_EXIT
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.registry import find_form
+from specviz.proposers.request import open_proposer
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Randomness, StreamRandomness
 from specviz.settings import Settings
-from specviz.verification.registry import may_branch, rule_of
 from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
@@ -61,7 +64,7 @@ def engine_alone(name: str, settings: Settings) -> str:
         return "it changes what the engine does with a whole round"
     if name == "speculative" and settings.engine in (DEVICE, COMPILED):
         return "shared distributions do without rounds, and so without one that stays on the device"
-    if name == "speculative" and not (on_shared_distributions(settings) and isinstance(rule_of(settings), TokenRule)):
+    if name == "speculative" and not (find_form(settings).fixed_length and isinstance(build_rule(settings), TokenRule)):
         return "shared distributions support only chains of a fixed length under the token rule"
     return ""
 
@@ -91,9 +94,9 @@ def arguments(name: str, pair: LoadedPair, settings: Settings) -> tuple:
         made = MUTANTS[name].arguments(pair.open, settings)
         return made.target, made.proposer, made.rule, made.randomness(randomness)
     if name == "target":
-        return pair.open(settings)[0], Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
-    target, proposer = opened(pair, settings)
-    return target, proposer, rule_of(settings), randomness
+        return pair.open(settings)[0], NoDraft(), TokenRule(), TargetOnlyRandomness(randomness)
+    target, proposer = open_proposer(pair, settings)
+    return target, proposer, build_rule(settings), randomness
 
 
 def draw(
@@ -237,7 +240,7 @@ def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[i
         "fixed",
         "token",
     )
-    if name != "speculative" or not usual or not settings.gamma or may_branch(settings):
+    if name != "speculative" or not usual or not settings.gamma or find_form(settings).branches:
         return None
     longer = replace(settings, max_new_tokens=positions + 8)
     rounds = target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)

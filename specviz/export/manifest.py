@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.models.pairs.names import as_options
+from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import versions
-from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings, update_names
+from specviz.settings import PROPOSER_FIELDS, SHAPE, Settings, update_names
 
 SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p")
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
@@ -74,6 +75,6 @@ def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
     """The same as command-line options. A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size."""
     found = proposing(record)
-    if found.get("proposer") in TREES and not {"tree", "tree_budget"} & found.keys():
+    if is_sized_by_curve(found.get("proposer", "")) and not {"tree", "tree_budget"} & found.keys():
         found["tree"] = SHAPE
     return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -13,7 +13,7 @@ from specviz.models.attachments.kinds import admit as admit_attached
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
-from specviz.proposers.source_texts import admit as admit_text
+from specviz.proposers.source_texts import allow_path as admit_text
 from specviz.records import canonical_json, find_difference, versions
 from specviz.settings import Settings
 

@@ -1,4 +1,4 @@
-"""The protocol of a proposer, and the proposer that drafts nothing."""
+"""The protocol of a proposer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Randomness
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree
 
 
 class Proposer(Protocol):
@@ -38,16 +38,3 @@ class ChainProposer(Proposer, Protocol):
     def levels(self, row: Prefix) -> int:
         """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
         ...
-
-
-class Nothing:
-    """gamma = 0: no draft tokens. Each target pass gives one token."""
-
-    name = "none"
-    draft = None
-
-    def levels(self, row: Prefix) -> int:
-        return 0
-
-    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        return empty_tree(len(rows))

@@ -10,8 +10,12 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from specviz.proposers.base import Proposer
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
 from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 LONGEST = 3  # most tokens that are compared
@@ -19,7 +23,7 @@ Tokens = Sequence[int]
 Continue = Callable[[Tokens, int], list[int]]  # (text so far, count) -> at most ``count`` tokens that may follow
 
 
-class Copied:
+class CopiedTokens:
     """A chain of at most ``gamma`` tokens that ``follow`` finds, each with a one-hot distribution.
 
     follow      a pure function of the text so far; returns no tokens if it finds nothing
@@ -33,8 +37,8 @@ class Copied:
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
-        asked = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows with the same text are looked up once
-        found = {one: self.follow(*one) for one in asked}
+        lookups = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows with the same text are looked up once
+        found = {one: self.follow(*one) for one in lookups}
         for tree in trees:
             parent = ROOT
             for token in found.get((tree.row.ids, tree.levels), ()):
@@ -42,7 +46,17 @@ class Copied:
         return tree_of(trees, self.name, counts_fixed=True)
 
 
-def from_own_text(ids: Tokens, count: int) -> list[int]:
+def build_copying(request: DraftingRequest, name: str, follow: Continue) -> CopiedTokens:
+    """What ``follow`` finds, gamma tokens at most. name: of the drafting method."""
+    return CopiedTokens(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
+
+
+@register_proposer("ngram", title="n-grams of the text itself", form=DraftForm(), reads=("gamma",))
+def build_ngram_lookup(request: DraftingRequest) -> Proposer:
+    return build_copying(request, "ngram", follow_own_text)
+
+
+def follow_own_text(ids: Tokens, count: int) -> list[int]:
     """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier occurrence of the text's ending.
 
     The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,

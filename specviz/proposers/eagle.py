@@ -9,28 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.base import Nothing, Proposer
-from specviz.proposers.on_states import OnStates
-from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
+from specviz.proposers.base import Proposer
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.fixed import Tree
-from specviz.settings import TREE_LEVELS, Settings, widths
+from specviz.proposers.trees.proposer import build_tree, takes_top, tree_form
+from specviz.settings import TREE_LEVELS, Settings
+from specviz.verification.draft_form import DraftForm
 
 NAME = "eagle"
 
 
-def eagle(head: Callable[[bool], LanguageModel], settings: Settings) -> Proposer:
+def drafts_chain(settings: Settings) -> bool:
+    """Whether neither a shape nor a number of nodes is given."""
+    return not settings.tree and settings.tree_budget is None
+
+
+def eagle_form(settings: Settings) -> DraftForm:
+    return DraftForm() if drafts_chain(settings) else tree_form(settings)
+
+
+@register_proposer("eagle", title="EAGLE head", form=eagle_form, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
+def build_eagle(request: DraftingRequest) -> Proposer:
+    return build_head_proposer(request.open_eagle_head, request.settings)
+
+
+def build_head_proposer(open_head: Callable[[bool], LanguageModel], settings: Settings) -> Proposer:
     """A chain of gamma tokens; with a shape or a number of nodes a tree. At temperature 0 siblings are the most likely tokens.
 
-    head  opens the head; True: at temperature 1 without cuts, for siblings that are ranked and not drawn
+    open_head  opens the head; True: at temperature 1 without cuts, for siblings that are ranked and not drawn
     """
-    top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
-    if not shape and settings.tree_budget is None:
-        if not settings.gamma:
-            return Nothing()
-        return OnStates(NAME, Tree(head(top), (1,) * settings.gamma, "top" if top else "independent"))
-    if settings.tree_budget is None:
-        return OnStates(NAME, Tree(head(top), shape, "top" if top else settings.siblings))
-    shape = shape or (WIDEST,) * min(settings.gamma, TREE_LEVELS)
-    if top:
-        return OnStates(NAME, RankedTree(head(True), shape, settings.tree_budget))
-    return OnStates(NAME, BudgetTree(head(False), shape, settings.siblings, settings.tree_budget))
+    if not drafts_chain(settings):
+        made = build_tree(open_head, settings, (), min(settings.gamma, TREE_LEVELS))
+        return HiddenStateProposer(NAME, made)
+    if not settings.gamma:
+        return NoDraft()
+    top = takes_top(settings)
+    chain = Tree(open_head(top), (1,) * settings.gamma, "top" if top else "independent")
+    return HiddenStateProposer(NAME, chain)

@@ -18,8 +18,15 @@ import torch
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers.base import Proposer
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
 from specviz.randomness import Prefix, Randomness
+from specviz.settings import Settings
+from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 NAME = "lookahead"
@@ -52,7 +59,7 @@ class State:
         return State(tuple((*row[turn:], *row[:turn]) for row in window), pool)
 
 
-class Windowed:
+class WindowedTarget:
     """The target, whose passes also read the windows that were announced for their rows. Its distributions are the source's.
 
     source  the target as opened for this request
@@ -102,13 +109,13 @@ class Windowed:
 class Lookahead:
     """A tree of at most ``most`` n-grams that began with the text's last token, each of at most ``gamma`` tokens after it.
 
-    target      the ``Windowed`` target that scores the draft tokens
+    target      the ``WindowedTarget`` target that scores the draft tokens
     vocabulary  V; device  of the target's distributions
     """
 
     name = NAME
 
-    def __init__(self, target: Windowed, gamma: int, most: int, device: torch.device | str = "cpu"):
+    def __init__(self, target: WindowedTarget, gamma: int, most: int, device: torch.device | str = "cpu"):
         self.target, self.gamma, self.most = target, gamma, most
         self.like = torch.zeros(target.vocabulary, dtype=torch.float64, device=device)
         self._known: dict[tuple[Ids, tuple], State] = {}
@@ -148,6 +155,33 @@ class Lookahead:
         if len(self._known) >= KNOWN:
             self._known.clear()
         self._known[self._key(row)] = state
+
+
+def lookahead_form(settings: Settings) -> DraftForm:
+    """One n-gram is a chain. Of several, siblings have one-hot distributions of their own; nothing is drawn."""
+    return DraftForm(branches=settings.num_chains > 1, shares_q=False)
+
+
+def open_windowed_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
+    """The target, whose passes read windows as well, and the draft."""
+    target, draft = pair.open(settings)
+    return WindowedTarget(target), draft
+
+
+@register_proposer(
+    "lookahead",
+    title="lookahead decoding",
+    form=lookahead_form,
+    reads=("gamma", "num_chains"),
+    open_models=open_windowed_models,
+)
+def build_lookahead(request: DraftingRequest) -> Proposer:
+    """N-grams from the target's own predictions: at most ``drafts`` of them, of gamma tokens."""
+    settings = request.settings
+    if not settings.gamma:
+        return NoDraft()
+    assert isinstance(request.target, WindowedTarget), "opened by open_windowed_models"
+    return Lookahead(request.target, settings.gamma, settings.num_chains, request.device)
 
 
 def opening(ids: Ids, levels: int) -> State:

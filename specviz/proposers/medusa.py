@@ -8,17 +8,19 @@ rule checks them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from specviz.errors import SettingsError
-from specviz.models.attachments.heads import Heads
+from specviz.models.attachments.heads import Heads, heads_of
 from specviz.models.cache.decoder import CachedModel
-from specviz.proposers.on_states import OnStates
-from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.base import Proposer
+from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest, uncut
+from specviz.proposers.trees.proposer import build_tree, tree_form
 from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, widths
 from specviz.verification.draft_tree import DraftTree, depth
@@ -61,23 +63,25 @@ class HeadDistributions:
         return self._distributions
 
 
-def medusa(target: CachedModel, heads: Heads, settings: Settings) -> OnStates:
-    """Medusa as settings ask for it: a tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes.
+@register_proposer("medusa", title="Medusa heads", form=tree_form, reads=("tree", "siblings", "tree_budget", "heads"))
+def build_medusa(request: DraftingRequest) -> Proposer:
+    heads = heads_of(request.pair, request.settings.heads)
+    return build_heads_proposer(request.target, heads, request.settings)
+
+
+def build_heads_proposer(target: Any, heads: Heads, settings: Settings) -> HiddenStateProposer:
+    """A tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes, one level for each head at most.
+
+    target  a model with hidden states, as models.cache.decoder.CachedModel
 
     At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
     """
-    top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
-    if len(shape) > len(heads):
+    given, shape = widths(settings.tree), widths(SHAPE)[: len(heads)]
+    if len(given) > len(heads):
         raise SettingsError("tree", settings.tree, f"at most {len(heads)} level{'s' * (len(heads) > 1)} deep, one for each head")
-    plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
-    usual = widths(SHAPE)[: len(heads)] if settings.tree_budget is None else (WIDEST,) * len(heads)
-    shape = shape or usual
-    distributions = HeadDistributions(target, heads, plain if top else settings, len(shape))
-    if settings.tree_budget is None:
-        return OnStates("medusa", Tree(distributions, shape, "top" if top else settings.siblings))
-    made = (
-        RankedTree(distributions, shape, settings.tree_budget)
-        if top
-        else BudgetTree(distributions, shape, settings.siblings, settings.tree_budget)
-    )
-    return OnStates("medusa", made)
+    levels = len(given or (shape if settings.tree_budget is None else heads))
+
+    def open_heads(without_cuts: bool) -> HeadDistributions:
+        return HeadDistributions(target, heads, uncut(settings) if without_cuts else settings, levels)
+
+    return HiddenStateProposer("medusa", build_tree(open_heads, settings, shape, len(heads)))

@@ -9,7 +9,7 @@ from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
-class OnStates:
+class HiddenStateProposer:
     """Another proposer's trees under a name of its own. Rows of one token get no draft tokens."""
 
     def __init__(self, name: str, tree: Proposer):

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from specviz.errors import SettingsError
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers import source_texts
+from specviz.proposers.base import Proposer
+from specviz.proposers.copied import build_copying
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
+from specviz.verification.draft_form import DraftForm
 
 LONGEST, SHORTEST = 16, 2  # length in tokens of the ending that is looked up
 LEAST = 16  # tokens that a text must have
+
+_indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; never changed once built
 
 
 class SuffixIndex:
@@ -84,3 +94,22 @@ def _order(tokens: np.ndarray) -> np.ndarray:
         if len(found) == len(rank):
             return np.argsort(rank, kind="stable")
         span *= 2
+
+
+def load_index(pair: LoadedPair, name: str) -> SuffixIndex:
+    """The suffix index of a named text in a pair's tokens, built once per tokenizer; "" is the first bundled text.
+
+    Raises SettingsError for an unknown name, and for a text too short for lookups.
+    """
+    name = name or next(iter(source_texts.TEXTS))
+    if name not in source_texts.TEXTS:
+        raise SettingsError("text", name[:60], f"one of {', '.join(source_texts.TEXTS)}")
+    known = _indices.setdefault(pair.tokenizer, {})
+    if name not in known:
+        known[name] = SuffixIndex(pair.tokenizer.encode(source_texts.read_source_text(name, source_texts.TEXTS[name])), name)
+    return known[name]
+
+
+@register_proposer("retrieval", title="retrieval from a text", form=DraftForm(), reads=("gamma", "text"))
+def build_retrieval(request: DraftingRequest) -> Proposer:
+    return build_copying(request, "retrieval", load_index(request.pair, request.settings.text).follow)

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz.models.base import LanguageModel
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
 from specviz.randomness import Prefix, Randomness
+from specviz.settings import Settings
+from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 
-class SeveralDrafts:
+class SeveralChains:
     """``drafts`` chains of ``gamma`` tokens. With one chain it is ``DraftModel``, random number by random number."""
 
     name = "several"
@@ -34,3 +38,12 @@ class SeveralDrafts:
             drawn = draw_below(places, randomness, level) if places else []
             ends = [(tree, tree.first_of(node)) for (tree, *_), node in zip(places, drawn, strict=True)]
         return tree_of(trees, self.name, counts_fixed=True)
+
+
+def several_form(settings: Settings) -> DraftForm:
+    return DraftForm(branches=settings.num_chains > 1)
+
+
+@register_proposer("several", title="several chains", form=several_form, reads=("gamma", "num_chains"))
+def build_several_chains(request: DraftingRequest) -> SeveralChains:
+    return SeveralChains(request.draft, request.settings.num_chains, request.settings.gamma)

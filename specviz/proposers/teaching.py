@@ -1,4 +1,4 @@
-"""Drafts for teaching: the uniform distribution, word frequencies, and a draft model reversed.
+"""Drafts for teaching: the uniform distribution, word frequencies, a draft model reversed, and the target itself.
 
 Each is a language model, so ``DraftModel`` draws chains from it and the sampler shares its distributions. However bad they are,
 the text has the target's distribution: a bad draft costs only speed.
@@ -13,6 +13,11 @@ import torch
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
+from specviz.proposers.base import Proposer
+from specviz.proposers.chains import READS, build_chain, chain_form
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
+from specviz.proposers.retrieval import load_index
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -35,20 +40,24 @@ class FixedDistribution:
         return self.probs.expand(len(rows), tree.widest + 1, -1)
 
 
-def uniform(known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> FixedDistribution:
+def uniform_distribution(
+    known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
+) -> FixedDistribution:
     """The uniform distribution over the first ``known`` ids; at temperature 0 the smallest id."""
     logits = torch.full((vocabulary,), -torch.inf, dtype=torch.float64, device=device)
     logits[:known] = 0.0
     return FixedDistribution(logits, settings)
 
 
-def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> FixedDistribution:
+def word_frequencies(
+    tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
+) -> FixedDistribution:
     """The frequency of each token in a text of ids, whatever the prefix (the weakest draft in Leviathan et al. 2023)."""
     counts = torch.from_numpy(np.bincount(tokens, minlength=vocabulary)).double()
     return FixedDistribution(counts.log().to(device), settings)
 
 
-class Reversed:
+class ReversedDraft:
     """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
     source    gives distributions at temperature 1 without cuts
@@ -63,3 +72,27 @@ class Reversed:
         probs = self.source.distributions(rows, tree)
         probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # the padding of shorter rows is all zero
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)
+
+
+@register_proposer("unigram", title="word frequencies", form=chain_form, reads=(*READS, "text"))
+def build_unigram(request: DraftingRequest) -> Proposer:
+    """Chains from the token frequencies of the text that retrieval would read."""
+    tokens = load_index(request.pair, request.settings.text).tokens
+    return build_chain(request, word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
+
+
+@register_proposer("uniform", title="any token", form=chain_form, reads=READS)
+def build_uniform(request: DraftingRequest) -> Proposer:
+    """Chains from the uniform distribution over the tokens that the pair's tokenizer knows."""
+    known = len(request.pair.tokenizer)
+    return build_chain(request, uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
+
+
+@register_proposer("adversarial", title="reversed draft", form=chain_form, reads=READS)
+def build_adversarial(request: DraftingRequest) -> Proposer:
+    return build_chain(request, ReversedDraft(request.open_uncut_draft(), request.settings))
+
+
+@register_proposer("oracle", title="the target itself", form=chain_form, reads=READS)
+def build_oracle(request: DraftingRequest) -> Proposer:
+    return build_chain(request, request.reopen()[0])

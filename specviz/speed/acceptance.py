@@ -43,19 +43,20 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, opening_row, step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.pair import EncoderDecoderPair
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.base import Nothing
-from specviz.proposers.copied import Copied
-from specviz.proposers.registry import CHAINS, PROPOSERS, named, opened
+from specviz.proposers.copied import CopiedTokens
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.registry import PROPOSERS, find_form
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 
 
@@ -167,19 +168,19 @@ COUNTED_RULES = ("token", "block")
 
 def refuse_unplanned(settings: Settings) -> None:
     """Raises SettingsError for what the count does not cover: trees, rules for siblings, adaptive lengths."""
-    known = (*CHAINS[1:], *COPYING_PROPOSERS)
-    named("proposer", settings.proposer, PROPOSERS)
-    if settings.proposer not in known:
+    if settings.draft_length_policy != "fixed":
+        raise SettingsError(
+            "draft-length-policy", settings.draft_length_policy, "fixed for a plan: it finds the best fixed length"
+        )
+    if settings.proposer == "none" or not (find_form(settings).fixed_length or settings.proposer in COPYING_PROPOSERS):
+        chains = [name for name, entry in PROPOSERS.load_all().items() if entry.form(settings).fixed_length and name != "none"]
+        known = (*chains, *COPYING_PROPOSERS)
         raise SettingsError(
             "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
         )
     if settings.rule not in COUNTED_RULES:
         raise SettingsError(
             "rule", settings.rule, f"{' or '.join(COUNTED_RULES)} for a plan: it counts what an exact rule accepts of a chain"
-        )
-    if settings.draft_length_policy != "fixed":
-        raise SettingsError(
-            "draft-length-policy", settings.draft_length_policy, "fixed for a plan: it finds the best fixed length"
         )
 
 
@@ -269,9 +270,13 @@ def decode_texts(
     for begin in range(0, count, TEXTS_PER_BATCH):
         end = min(begin + TEXTS_PER_BATCH, count)
         rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
-        (target, proposer), rule, randomness = opened(pair, settings), rule_of(settings), PhiloxRandomness(settings.seed)
+        (target, proposer), rule, randomness = (
+            open_proposer(pair, settings),
+            build_rule(settings),
+            PhiloxRandomness(settings.seed),
+        )
         if not is_speculative:
-            proposer, rule, randomness = Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
+            proposer, rule, randomness = NoDraft(), TokenRule(), TargetOnlyRandomness(randomness)
         while rows:
             left = []
             for row, one in zip(rows, step(rows, target, proposer, rule, randomness), strict=True):
@@ -300,8 +305,8 @@ def measure_acceptance(
                and the probability at a place is that of a token drawn from the draft, the overlap of both distributions. The block
                rule weighs tokens, not places; it is counted as if the target had written the text
     """
-    target, proposer = opened(pair, replace(settings, gamma=gamma))
-    if isinstance(proposer, Copied):
+    target, proposer = open_proposer(pair, replace(settings, gamma=gamma))
+    if isinstance(proposer, CopiedTokens):
         return _match_copies(proposer, texts, gamma)
     if settings.rule == "block":
         return AcceptanceProbabilities.from_block_rule(measure_log_ratios(target, proposer.draft, texts, on_progress), gamma)
@@ -362,7 +367,7 @@ def _map_places(
     return np.stack(found)
 
 
-def _match_copies(proposer: Copied, texts: Texts, gamma: int) -> AcceptanceProbabilities:
+def _match_copies(proposer: CopiedTokens, texts: Texts, gamma: int) -> AcceptanceProbabilities:
     """For copied tokens, which have q = 1 >= p: both rules accept one if and only if it stands in the text."""
     length = len(texts[0][1])
     accepted, drafted = np.zeros((len(texts), length, gamma)), np.zeros((len(texts), length), dtype=np.int64)

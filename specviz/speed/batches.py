@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
@@ -12,7 +13,6 @@ from specviz.speed.acceptance import cut_openings, decode_texts
 from specviz.speed.costs import CACHED_TOKENS, build_cached_rows, build_round_parts, time_parts
 from specviz.speed.machine import describe_measurement
 from specviz.speed.records.batches import BatchSpeeds
-from specviz.verification.registry import rule_of
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 GAMMAS = (1, 2, 3, 4, 6, 8)
@@ -71,7 +71,7 @@ def _build_parts(
     for count in rows:
         models = pair.open(settings)
         for gamma in gammas:
-            parts = build_round_parts(*models, rule_of(settings), replace(settings, gamma=gamma), build_cached_rows(count))
+            parts = build_round_parts(*models, build_rule(settings), replace(settings, gamma=gamma), build_cached_rows(count))
             found["block", count, 0] = parts.pop("one")
             found |= {(name, count, gamma): part for name, part in parts.items()}
     return found

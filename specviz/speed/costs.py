@@ -20,15 +20,17 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, step
+from specviz.decoding.methods import build_rule
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.base import Nothing, Proposer
-from specviz.proposers.copied import Copied
+from specviz.proposers.base import Proposer
+from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.registry import opened
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.acceptance import Ids, Texts
@@ -39,8 +41,8 @@ from specviz.speed.records.plan import RoundCostCurve
 from specviz.speed.text_passes import build_known_chain
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
-from specviz.verification.registry import rule_of
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ def measure_pass_curves(
     for count in ROW_COUNTS:
         parts |= {
             (name, count): part
-            for name, part in build_round_parts(*pair.open(plain), rule_of(plain), plain, build_cached_rows(count)).items()
+            for name, part in build_round_parts(*pair.open(plain), build_rule(plain), plain, build_cached_rows(count)).items()
         }
     clock = time_parts(parts, pair, runs, warm_runs=2, rewarmed={("chain", 1), *(("one", count) for count in ROW_COUNTS)})
     times = {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in parts}
@@ -283,7 +285,7 @@ def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
         for name, changes in proposers.items():
             chosen = changes | {"temperature": temperature, "tree_budget": NODE_BUDGETS[0]}
             try:
-                opened(pair, Settings(pair=pair.name, **chosen))
+                open_proposer(pair, Settings(pair=pair.name, **chosen))
             except ModelError:  # no heads for this pair
                 continue
             found[f"{name}, temperature {temperature:g}"] = chosen
@@ -356,7 +358,7 @@ class RoundProbes:
         place = int(share * (remaining - draft_tokens))
         begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
         target, proposer, randomness = self._opened(n, tokens)
-        rule = TokenRule() if n == TARGET_ONLY else rule_of(self.settings)
+        rule = TokenRule() if n == TARGET_ONLY else build_rule(self.settings)
         step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
         lap.split("first")
         row, rounds = begin, []
@@ -373,14 +375,14 @@ class RoundProbes:
     def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
         """Caches of their own for a stretch, and its random numbers."""
         if n == TARGET_ONLY:
-            return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyRandomness(self.randomness)
-        target, proposer = opened(self.pair, replace(self.settings, gamma=n))
+            return self.pair.source(self.pair.target, self.settings), NoDraft(), TargetOnlyRandomness(self.randomness)
+        target, proposer = open_proposer(self.pair, replace(self.settings, gamma=n))
         return target, _force_length(proposer, n, tokens), self.randomness
 
 
 def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
     """A proposer that makes n draft tokens here: one that copies looks its text up as always, and is then given tokens to copy."""
-    if not isinstance(proposer, Copied):
+    if not isinstance(proposer, CopiedTokens):
         return proposer
     filler = [int(x) for x in tokens[:n]]
 
@@ -388,4 +390,4 @@ def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer
         proposer.follow(ids, count)
         return filler[:count]
 
-    return Copied(proposer.name, follow, n, len(proposer.like), proposer.like.device)
+    return CopiedTokens(proposer.name, follow, n, len(proposer.like), proposer.like.device)

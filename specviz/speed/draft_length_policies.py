@@ -15,6 +15,7 @@ from functools import partial
 from torch import Tensor
 
 from specviz.decoding.engine import decode
+from specviz.decoding.methods import build_rule
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
@@ -27,7 +28,6 @@ from specviz.speed.estimate import Estimate
 from specviz.speed.generation import PROMPTS, decode_speculatively
 from specviz.trace import Round
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import rule_of
 
 FIXED_LENGTHS = tuple(range(1, 9))  # lengths among which the best is chosen
 MAX_DRAFT_TOKENS = 8  # tokens that a policy may draft; the heuristic has a bound of its own and begins with the best fixed length
@@ -116,7 +116,7 @@ def _decode_prompt(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], l
         return list(decode_speculatively(pair, settings, ids))
     target, draft = pair.open(settings)
     proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
-    rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids)
+    rounds = decode(target, proposer, build_rule(settings), PhiloxRandomness(settings.seed), settings, ids)
     return [replace(round_, full=None) for round_ in rounds]
 
 

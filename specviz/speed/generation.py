@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from specviz.decoding.device.choice import chosen
 from specviz.decoding.engine import decode, target_only
+from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.registry import rule_of
 
 PROMPTS = {
     "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
@@ -25,8 +25,8 @@ def decode_speculatively(
     pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
 ) -> Iterator[Round]:
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
-    target, proposer = opened(pair, settings)
-    arguments = (target, proposer, rule_of(settings), PhiloxRandomness(settings.seed))
+    target, proposer = open_proposer(pair, settings)
+    arguments = (target, proposer, build_rule(settings), PhiloxRandomness(settings.seed))
     _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
     rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
     yield from (replace(round_, full=None) for round_ in rounds)

@@ -13,13 +13,14 @@ from functools import partial
 import numpy as np
 import torch
 
+from specviz.decoding.methods import build_rule
 from specviz.decoding.run import run, written
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.remembered import RememberingPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
@@ -38,7 +39,6 @@ from specviz.speed.text_passes import describe_pair
 from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
 from specviz.trace import Round, Trace
 from specviz.verification.draft_tree import depth, empty_tree
-from specviz.verification.registry import rule_of
 from specviz.verification.typical import TypicalRule
 
 BARS = 7  # largest tokens per distribution that a kept round holds
@@ -120,11 +120,11 @@ def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int
 
 def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -> MethodRow:
     """A row before it has run; blank where the method says nothing or cannot be opened."""
-    rule = rule_of(method.under(settings))
+    rule = build_rule(method.under(settings))
     reason = explain_blank(method, settings)
     try:
         if not reason:
-            opened(pair, method.under(settings))
+            open_proposer(pair, method.under(settings))
     except SpecvizError as error:
         reason = str(error)
     return MethodRow(method.key, rule.title, rule.exact, reason)
@@ -178,14 +178,14 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
 def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
     """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
-    target, proposer = opened(pair, own)
+    target, proposer = open_proposer(pair, own)
     row = Prefix(ids, 0, SAMPLE_TOKENS)
     probs = target.distributions([row], empty_tree(1))[0, 0]
     top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
     tokens: list[int] = []
     while len(tokens) < draws:
         count = min(SAMPLES_PER_CHUNK, draws - len(tokens))
-        shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
+        shard = Shard(target, proposer, build_rule(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
         samples = decoded(shard)
         tokens += samples.tokens[:, 0].tolist()
         on_progress(len(tokens) / draws)
@@ -219,10 +219,10 @@ def _compute_typical_fields(
     pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
 ) -> dict[str, object]:
     """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
-    rule = rule_of(settings)
+    rule = build_rule(settings)
     if not isinstance(rule, TypicalRule):
         return {}
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     tree = proposer.propose([row], PhiloxRandomness(settings.seed))
     shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left

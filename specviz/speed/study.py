@@ -22,9 +22,9 @@ from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.copied import Copied
-from specviz.proposers.registry import opened
-from specviz.proposers.source_texts import read
+from specviz.proposers.copied import CopiedTokens
+from specviz.proposers.request import open_proposer
+from specviz.proposers.source_texts import read_source_text
 from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, read_text, versions, write
 from specviz.settings import Settings
 from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_openings, decode_texts, measure_acceptance
@@ -129,7 +129,7 @@ def run_study(
     saved = StudyCheckpoint.open(resume, _build_request(size, seed, work, drafts, pairs, folder))
     asked = [CellKey(*one, draft) for one in work for draft in drafts]
     left = [place for place in asked if place not in saved.cells]
-    texts = {kind: read(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
+    texts = {kind: read_source_text(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
     if elsewhere is None:
         measuring = CellMeasurer(pairs, texts, size, seed)
         found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.cell(place)) for place in left)
@@ -231,7 +231,7 @@ def compute_statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tu
     Divergences enter as exp(-KL), which is 0 where one distribution lacks a token of the other; a copied token, which has q = 1, always
     does. The calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
     """
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     columns: dict[str, list[Tensor]] = {}
     for prompt, tokens in texts:
         tokens = [int(x) for x in tokens]
@@ -256,7 +256,7 @@ def _compute_draft_distributions(
     proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
-    if not isinstance(proposer, Copied):
+    if not isinstance(proposer, CopiedTokens):
         (_, q), *_ = iterate_distributions(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
         return q, torch.ones(len(q), dtype=torch.bool)
     copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]

@@ -10,7 +10,7 @@ from torch import Tensor
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair, draftable, with_draftable
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree
@@ -44,7 +44,7 @@ def measure_draftable_mass(
 
     None unless the settings' proposer draws from a draft with another tokenizer than the target's.
     """
-    if not isinstance(pair, MappedPair) or (draft := getattr(opened(pair, settings)[1], "draft", None)) is None:
+    if not isinstance(pair, MappedPair) or (draft := getattr(open_proposer(pair, settings)[1], "draft", None)) is None:
         return None
     for prompt, tokens in texts:
         for _ in iterate_distributions(draft, prompt, [int(token) for token in tokens]):

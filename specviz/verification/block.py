@@ -25,14 +25,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Purpose, Randomness
+from specviz.settings import Settings
 from specviz.trace import Outcome
 from specviz.verification.comparison_log import judged
+from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.token import Check, Shown, TreeWalk, acceptance_probability, at_tokens, outcomes_of
-
-ALLOWED = "token, k-seq or typical where the proposals are a tree: block judges chains"
+from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
+from specviz.verification.rule import Shown
+from specviz.verification.token import Check, TreeWalk, acceptance_probability, at_tokens, outcomes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class BlockRule:
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         """Raises SettingsError where a row's draft tokens are not a chain."""
         if not tree.is_chain:
-            raise SettingsError("rule", self.name, ALLOWED)
+            refuse_unmet(self.name, DraftForm(branches=True))
         return outcomes_of([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> BlockWalk:
@@ -113,3 +114,8 @@ class BlockWalk(TreeWalk):
             self.rejected = accepted
             if found.mass[accepted] > 0.0:
                 self.probs = found.left[accepted]
+
+
+@register_rule("block", title=BlockRule.title, exact=BlockRule.exact, needs=RuleNeeds(chain=True))
+def build_block_rule(settings: Settings) -> BlockRule:
+    return BlockRule()

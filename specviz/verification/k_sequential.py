@@ -23,19 +23,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Randomness
+from specviz.settings import Settings
 from specviz.trace import Outcome
+from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token import Check, Number, Shown, TokenRule, TreeWalk, acceptance_probability
+from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
+from specviz.verification.rule import Shown
+from specviz.verification.token import Check, Number, TokenRule, TreeWalk, acceptance_probability
 
 STEPS = 52  # bisections of [1, k]: to the last bit
 REMEMBERED = 32_000_000  # bytes of distributions whose rho is remembered
-ALLOWED = "token or typical where siblings differ in their distributions: k-seq needs independent drafts from one distribution"
-COUNTS = (
-    "token or typical where the number of tokens at a node may depend on the values drawn there: k-seq needs it fixed before the "
-    "first is drawn, and a proposer that fixes it says so with counts_fixed=True in its DraftTree"
-)
 
 
 def accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
@@ -119,12 +117,12 @@ class SequentialRule(TokenRule):
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         if tree.widest and not tree.counts_fixed:
-            raise SettingsError("rule", self.name, COUNTS)
+            refuse_unmet(self.name, DraftForm(branches=True, counts_fixed=False))
         for parents, q in zip(tree.parents, tree.q, strict=True):
             for parent in {*parents}:
                 first, *others = children(parents, parent)
                 if not all(torch.equal(q[first], q[other]) for other in others):
-                    raise SettingsError("rule", self.name, ALLOWED)
+                    refuse_unmet(self.name, DraftForm(branches=True, shares_q=False))
         return super().verify(rows, tree, p, randomness)
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
@@ -158,3 +156,8 @@ class SequentialWalk(TreeWalk):
             self.rejected = node
         self.probs = left
         return ROOT
+
+
+@register_rule("k-seq", title=SequentialRule.title, exact=SequentialRule.exact, needs=RuleNeeds(fixed_counts=True, shared_q=True))
+def build_k_sequential_rule(settings: Settings) -> SequentialRule:
+    return SequentialRule()

@@ -1,63 +1,93 @@
-"""Every rule by name. A new rule is one file beside this one, and one line here.
+"""Every rule by name, with what its proof needs of the draft tokens beyond what every proposer promises (proposers/base.py).
 
-What the proof of each rule requires of the number of draft tokens, beyond what every proposer promises (proposers/base.py):
-
-    token    nothing: the number of siblings and of levels may depend on the values drawn before
-    block    one child per node; where the chain ends may depend on the values drawn before
-    k-seq    the number of children of each node is fixed before the first of them is drawn (DraftTree.counts_fixed), and all
-             are drawn from one distribution
-    typical  nothing: it does not keep the target's distribution
-
-docs/exactness.md has the arguments, and every proposer under every rule.
+docs/exactness.md has the arguments, and every proposer under every rule. A new rule is one file with ``@register_rule``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
-from specviz.settings import CHAINS_OR_TREES, SIDE_BY_SIDE, TREES, Settings, widths
-from specviz.verification import block, k_sequential
-from specviz.verification.block import BlockRule
-from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.token import Rule, TokenRule
-from specviz.verification.typical import TypicalRule
+from specviz.registry import Registry
+from specviz.settings import Settings
+from specviz.verification.draft_form import DraftForm
 
-RULES: dict[str, Callable[[Settings], Rule]] = {
-    "token": lambda settings: TokenRule(),
-    "block": lambda settings: BlockRule(),
-    "k-seq": lambda settings: SequentialRule(),
-    "typical": lambda settings: TypicalRule(settings.typical_epsilon),
-}
+if TYPE_CHECKING:
+    from specviz.verification.rule import Rule
+
+BuildRule = Callable[[Settings], "Rule"]
 
 
-def rule_of(settings: Settings) -> Rule:
-    """The rule that settings name.
+@dataclass(frozen=True, slots=True)
+class RuleNeeds:
+    """What the proof of a rule needs.
 
-    Raises SettingsError for an unknown name, listing the known ones, and for a rule that cannot judge what the proposer may
-    draft. It does so before any model is read, not in the middle of a text where a tree first branches.
+    chain         no node has two children
+    fixed_counts  the number of children of every node is fixed before the first of them is drawn
+    shared_q      all children of a node are drawn from one distribution
     """
-    if settings.rule not in RULES:
-        raise SettingsError("rule", settings.rule, f"one of {', '.join(RULES)}")
-    if settings.rule == BlockRule.name and may_branch(settings):
-        raise SettingsError("rule", settings.rule, block.ALLOWED)
-    if settings.rule == SequentialRule.name and may_branch(settings) and not share_distribution(settings):
-        raise SettingsError("rule", settings.rule, k_sequential.ALLOWED)
-    return RULES[settings.rule](settings)
+
+    chain: bool = False
+    fixed_counts: bool = False
+    shared_q: bool = False
+
+    def find_unmet(self, form: DraftForm) -> str:
+        """What draft tokens of this form lack, as the end of a sentence; '' if nothing."""
+        if not form.branches:
+            return ""
+        if self.chain:
+            return CHAIN
+        if self.shared_q and not form.shares_q:
+            return SHARED_Q
+        return FIXED_COUNTS if self.fixed_counts and not form.counts_fixed else ""
 
 
-def may_branch(settings: Settings) -> bool:
-    """Whether a node of the draft tree may have two children."""
-    if settings.proposer in SIDE_BY_SIDE:
-        return settings.num_chains > 1
-    if settings.proposer in CHAINS_OR_TREES and not settings.tree and settings.tree_budget is None:
-        return False
-    trees = (*TREES, *CHAINS_OR_TREES)
-    return settings.proposer in trees and settings.tree_budget != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
+CHAIN = "judges chains, and these draft tokens are a tree"
+SHARED_Q = "needs siblings that are independent drafts from one distribution"
+FIXED_COUNTS = (
+    "needs the number of tokens at a node fixed before the first is drawn, and a proposer that fixes it says so with counts_fixed=True "
+    "in its DraftTree"
+)
 
 
-def share_distribution(settings: Settings) -> bool:
-    """Whether siblings are drawn from one and the same distribution."""
-    if settings.proposer in SIDE_BY_SIDE:
-        return settings.proposer == "several"
-    return settings.siblings == "independent" and settings.temperature > 0.0
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """A registered rule.
+
+    title  the name for a person; it says "lossy" where the rule is
+    exact  whether the text has the target's distribution
+    reads  names of the settings that it reads
+    """
+
+    name: str
+    title: str
+    exact: bool
+    needs: RuleNeeds
+    reads: tuple[str, ...]
+    build: BuildRule
+
+
+RULES: Registry[RuleEntry] = Registry("rule", "specviz.verification", "register_rule", "specviz.rules", default="token")
+
+
+def register_rule(
+    name: str, *, title: str, exact: bool, needs: RuleNeeds | None = None, reads: tuple[str, ...] = ()
+) -> Callable[[BuildRule], BuildRule]:
+    """Register what builds a rule from settings. The arguments are described at ``RuleEntry``."""
+
+    def register(build: BuildRule) -> BuildRule:
+        RULES[name] = RuleEntry(name, title, exact, needs or RuleNeeds(), reads, build)
+        return build
+
+    return register
+
+
+def refuse_unmet(rule: str, form: DraftForm) -> None:
+    """Raise SettingsError if the rule of this name is not proved for draft tokens of this form; the sentence names the rules that are."""
+    if why := RULES.find(rule).needs.find_unmet(form):
+        able = [name for name, entry in RULES.load_all().items() if not entry.needs.find_unmet(form)]
+        raise SettingsError(
+            "rule", rule, f"{' or '.join((', '.join(able[:-1]), able[-1]) if able[1:] else able)} here: {rule} {why}"
+        )

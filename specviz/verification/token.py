@@ -15,17 +15,19 @@ against the residual that the rejection left (Miao et al. 2024, SpecInfer, multi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from specviz.randomness import Prefix, Purpose, Randomness
+from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import judged
 from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.draw import draw, rows_of
+from specviz.verification.registry import register_rule
+from specviz.verification.rule import Shown
 
 Number = TypeVar("Number", float, Tensor)
 
@@ -67,45 +69,6 @@ def remainder(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """max(0, p - q), (..., V), not rescaled, and its sums (..., 1). A sum of 0: p <= q everywhere."""
     left = (p - q).clamp_(min=0.0)
     return left, left.sum(-1, keepdim=True)
-
-
-class Rule(Protocol):
-    """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers.
-
-    name   the name in settings
-    title  the name for a person; it says "lossy" where the rule is
-    exact  whether the text has the target's distribution
-    """
-
-    name: str
-    title: str
-    exact: bool
-
-    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        """One Outcome per row. p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i.
-
-        Raises SettingsError for a tree that the rule cannot judge.
-        """
-        ...
-
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
-        """What a figure shows of the rule at one node of row ``index``. p (N + 1, V): the distributions of that row."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a figure shows of a rule at one node, each (V,) float64.
-
-    probs    the distribution that the node is tested against: p after its parent, or the residual of its rejected siblings
-    overlap  probability that this token is drafted and accepted here; min(probs, q) under the token rule
-    left     the distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no
-             replacement can follow
-    """
-
-    probs: Tensor
-    overlap: Tensor
-    left: Tensor
 
 
 class TokenRule:
@@ -277,3 +240,8 @@ def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int,
         of_p, of_q = p.numpy().item, q.numpy().item
         return [*map(of_p, above, tokens)], [*map(of_q, range(len(tokens)), tokens)]
     return p[above, list(tokens)].tolist(), q[list(range(len(tokens))), list(tokens)].tolist()
+
+
+@register_rule("token", title=TokenRule.title, exact=TokenRule.exact)
+def build_token_rule(settings: Settings) -> TokenRule:
+    return TokenRule()

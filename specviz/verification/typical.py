@@ -18,8 +18,11 @@ import torch
 from torch import Tensor
 
 from specviz.randomness import Prefix, Randomness
+from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token import Check, Shown, TokenRule, TreeWalk
+from specviz.verification.registry import register_rule
+from specviz.verification.rule import Shown
+from specviz.verification.token import Check, TokenRule, TreeWalk
 from specviz.verification.warp import first_argmax, one_hot
 
 
@@ -98,3 +101,8 @@ class LongestWalk(TreeWalk):
         paths = [self._reach(child) for child in children(self.parents, node) if self._typical(child)]
         length, likelihood = max(paths, default=(0, 0.0))
         return 1 + length, log(self.p_token[node]) + likelihood
+
+
+@register_rule("typical", title=TypicalRule.title, exact=TypicalRule.exact, reads=("typical_epsilon",))
+def build_typical_rule(settings: Settings) -> TypicalRule:
+    return TypicalRule(settings.typical_epsilon)

@@ -11,7 +11,7 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Distribution, Outcome
 from specviz.verification.draft_tree import ROOT, DraftTree, depth
 from specviz.verification.draw import draw
-from specviz.verification.token import Rule, Shown
+from specviz.verification.rule import Rule, Shown
 
 
 def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:

@@ -16,7 +16,7 @@ from specviz.evidence.bugs.distributions import Changed, certain
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.sample_files.reading import SampleFile, parse
 from specviz.models.pairs.pair import LoadedPair
-from specviz.proposers.base import Nothing
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
@@ -49,7 +49,7 @@ def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Setting
     alone = replace(settings, max_new_tokens=1)
     target = open_(settings)[0]
     first = shared_distributions(
-        Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), alone, prompt, count=n)
+        Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), alone, prompt, count=n)
     )
     rows = []
     for token, count in zip(*np.unique(first.tokens[:, 0], return_counts=True), strict=True):

@@ -9,16 +9,16 @@ import pytest
 from specviz.decoding.device import choice
 from specviz.decoding.device.choice import chosen
 from specviz.decoding.device.round import DeviceSteps
+from specviz.decoding.methods import build_rule
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SettingsError
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from tests.fake_device import fake_device
 from tests.pairs import tiny_model
@@ -66,9 +66,9 @@ def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: di
 def test_samples_in_batches_are_the_same_by_both(pair) -> None:
     def samples(engine: str):
         settings = Settings(max_new_tokens=5, gamma=3, engine=engine)
-        target, proposer = opened(pair, settings)
+        target, proposer = open_proposer(pair, settings)
         ids = pair.encode("Once upon a time")
-        shard = Shard(target, proposer, rule_of(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=40)
+        shard = Shard(target, proposer, build_rule(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=40)
         return decoded(shard, batch=16).tokens
 
     assert (samples("reference") == samples("device")).all()

@@ -16,8 +16,8 @@ from specviz.errors import ModelError
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.fixed import FixedModel
 from specviz.models.table import TableModel
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
@@ -388,7 +388,7 @@ def test_what_cannot_stay_on_the_device_is_said() -> None:
     assert refusal(target, DraftModel(draft, 4), TokenRule()) is None
     for proposer, rule, said in (
         (DraftModel(draft, 4), SequentialRule(), "rule"),
-        (Nothing(), TokenRule(), "drafting method none"),
+        (NoDraft(), TokenRule(), "drafting method none"),
         (DraftModel(draft, 0), TokenRule(), "nothing is drafted"),
         (Tree(draft, (2, 1), "independent"), TokenRule(), "independent"),
         (Tree(draft, (2, 1), "distinct"), BlockRule(), "chains"),

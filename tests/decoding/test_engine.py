@@ -8,8 +8,8 @@ import pytest
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, cut, decode, opening_row, randomness_of, step, target_only
 from specviz.errors import SettingsError
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
@@ -24,7 +24,7 @@ P, Q = pair("random", 0, V, 60)
 def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids=frozenset(), context=None, **more):
     settings = Settings(gamma=gamma, max_new_tokens=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
-    proposer = DraftModel(draft, gamma) if gamma else Nothing()
+    proposer = DraftModel(draft, gamma) if gamma else NoDraft()
     randomness = more.pop("randomness", None) or PhiloxRandomness(seed)
     return list(decode(target, proposer, TokenRule(), randomness, settings, more.pop("prompt", (0,)), eos_token_ids, **more))
 
@@ -36,7 +36,7 @@ def text(rounds) -> tuple[int, ...]:
 def test_a_chain_a_two_level_tree_and_a_batch_of_two_rows_go_through_the_same_step():
     """The first test of the design: one function, whatever the shape of the block."""
     target, randomness = model(P, V), PhiloxRandomness(1)
-    shapes = (DraftModel(model(Q, V), 3), Siblings(model(Q, V), (2, 2)), FixedTree(lambda ids, i: i, (3, 2), V), Nothing())
+    shapes = (DraftModel(model(Q, V), 3), Siblings(model(Q, V), (2, 2)), FixedTree(lambda ids, i: i, (3, 2), V), NoDraft())
     sizes = (3, 6, 9, 0)
     for proposer, size in zip(shapes, sizes, strict=True):
         rows = [Prefix((0,), 0, 9, 0), Prefix((1, 2, 3), 2, 9, 5)]

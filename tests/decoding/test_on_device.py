@@ -14,6 +14,7 @@ import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.decoding.engine import decode, target_only
+from specviz.decoding.methods import build_rule
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModelError
@@ -35,7 +36,7 @@ from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import load_pair, pick_device
 from specviz.models.processed import Processed
 from specviz.models.remembered import RememberingPair
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed import costs, methods, passage, sampling_rates
@@ -46,7 +47,7 @@ from specviz.speed.plan import PlanEffort, make_plan
 from specviz.speed.records.methods import choose_distribution
 from specviz.speed.study import StudySize, run_study
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import RULES, rule_of
+from specviz.verification.registry import RULES
 from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
 from specviz.web.mistakes.state import Case, Trial
@@ -105,9 +106,9 @@ def told(rounds) -> list:
 
 
 def text_of(pair, settings: Settings, ids) -> list:
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     return told(
-        decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids, bars=3)
+        decode(target, proposer, build_rule(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids, bars=3)
     )
 
 
@@ -136,9 +137,10 @@ def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, 
 def test_rows_of_a_batch_decode_alike(both, heads, name):
     def work(pair):
         settings, ids = replace(BASE, heads=heads, **lines()[name]), pair.encode(PROMPT)
-        target, proposer = opened(pair, settings)
+        target, proposer = open_proposer(pair, settings)
         made = decoded(
-            Shard(target, proposer, rule_of(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6), batch=3
+            Shard(target, proposer, build_rule(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6),
+            batch=3,
         )
         return made.tokens.tolist()
 
@@ -163,7 +165,7 @@ def test_warpers_and_target_only_sampling(both, warper):
 def test_samples_on_shared_distributions(both, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, max_new_tokens=3), pair.encode(PROMPT)
-        ours = (*opened(pair, settings), rule_of(settings), PhiloxRandomness(3))
+        ours = (*open_proposer(pair, settings), build_rule(settings), PhiloxRandomness(3))
         return shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
 
     here, there = both(work)

@@ -14,8 +14,8 @@ from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.paths import Remembering, distributions_after
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
@@ -75,7 +75,7 @@ def test_target_only_samples_are_those_of_the_engine_too():
     settings = Settings(max_new_tokens=3)
     target, _ = world("random", settings)
     drawn = shared_distributions(
-        Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
+        Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
     )
     for number in range(N):
         assert drawn.tokens[number].tolist() == written(target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3)

@@ -11,7 +11,7 @@ import torch
 from specviz.decoding.engine import step
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.remembered import RememberedModel
-from specviz.proposers.copied import Copied
+from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.trees.growth import Growth, draw_below, places_below, tree_of
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
@@ -199,7 +199,7 @@ def test_with_an_empty_residual_the_last_sibling_is_accepted_whatever_its_u():
 
 def test_rows_with_one_text_and_as_many_remaining_tokens_are_looked_up_once():
     asked = []
-    copied = Copied("copied", lambda ids, count: asked.append((ids, count)) or [sum(ids) % 5] * count, 2, 5)
+    copied = CopiedTokens("copied", lambda ids, count: asked.append((ids, count)) or [sum(ids) % 5] * count, 2, 5)
     rows = [
         Prefix((1, 2), 0, 9, 0),
         Prefix((1, 2), 0, 2, 1),

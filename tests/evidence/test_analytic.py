@@ -15,8 +15,8 @@ import torch
 from specviz.evidence.analytic.along_text import Analytic, analytic, analytic_of_pair
 from specviz.evidence.analytic.fresh import Fresh
 from specviz.models.cache.decoder import CachedModel
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests.models.test_cache import V, network
@@ -127,6 +127,6 @@ def test_histories_accept_and_reject_at_every_depth_and_draft_tokens_are_drawn_a
 
 def test_a_decoder_without_draft_tokens_is_compared_as_well():
     one = decoder({"top_p": 0.7})
-    one.proposer = Nothing()
+    one.proposer = NoDraft()
     found = one.checked(20)
     assert found.passed() and all(place.bonus for place in found.places)

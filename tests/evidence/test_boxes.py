@@ -21,9 +21,9 @@ from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
 from specviz.proposers.adaptive.policies import Entropy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.several_chains import SeveralDrafts
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Prefix, Purpose
@@ -60,7 +60,7 @@ def best_of(width: int, nodes: int):
 DECODERS = {  # name -> (arguments of step, room of the round)
     "chain": (lambda: of_tables(lambda q: (DraftModel(q, 3), TokenRule())), 4),
     "block": (lambda: of_tables(lambda q: (DraftModel(q, 2), BlockRule())), 3),
-    "k-seq": (lambda: of_tables(lambda q: (SeveralDrafts(q, 2, 1), SequentialRule())), 2),
+    "k-seq": (lambda: of_tables(lambda q: (SeveralChains(q, 2, 1), SequentialRule())), 2),
     "distinct": (lambda: of_tables(lambda q: (Tree(q, (2, 1), "distinct"), TokenRule())), 3),
     "budget": (lambda: of_tables(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
     "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, Entropy(3)), TokenRule())), 4),
@@ -174,7 +174,7 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
         (lambda q: DraftModel(q, 2), TokenRule()),
         (lambda q: DraftModel(q, 2), BlockRule()),
         (lambda q: Tree(q, (2, 1), "distinct"), TokenRule()),
-        (lambda q: SeveralDrafts(q, 2, 2), SequentialRule()),
+        (lambda q: SeveralChains(q, 2, 2), SequentialRule()),
     )
     for kind in ("random", "equal", "disjoint"):
         p, q = (moved(table, seed) for table in pair(kind, seed, 3, 12))
@@ -191,7 +191,7 @@ def thin_table(count: int, mass: float):
 
 
 def test_mass_too_thin_to_look_into_is_stated():
-    walk = Enumerator(model(thin_table(3, 5e-15), 4), Nothing(), TokenRule())
+    walk = Enumerator(model(thin_table(3, 5e-15), 4), NoDraft(), TokenRule())
     assert walk.missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
     assert walk.missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
 
@@ -199,17 +199,17 @@ def test_mass_too_thin_to_look_into_is_stated():
 def test_too_much_of_it_is_refused():
     target = model(thin_table(300, 5e-15), 301)
     with pytest.raises(NotEnumerated, match=r"1\.5e-12 of the probability"):
-        output_distribution(target, Nothing(), TokenRule(), PROMPT, 1)
+        output_distribution(target, NoDraft(), TokenRule(), PROMPT, 1)
 
 
 def test_a_token_just_thicker_than_that_is_found():
-    probs = output_distribution(model(thin_table(1, 2e-14), 2), Nothing(), TokenRule(), PROMPT, 1)
+    probs = output_distribution(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule(), PROMPT, 1)
     assert probs[0,] == pytest.approx(2e-14, rel=1e-2)
 
 
 def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
     """Some hundred float64 numbers lie in it, for a thousand rows: they are looked at in smaller batches."""
-    cutter = BoxCutter(model(lambda ids: (0.5, 0.5), 2), Nothing(), TokenRule())
+    cutter = BoxCutter(model(lambda ids: (0.5, 0.5), 2), NoDraft(), TokenRule())
     thin = {(Purpose.BONUS, 0, 0): (0.75, 0.75 + 3e-14)}
     seen, others = cutter.executed(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
     assert [one.round.committed for one in seen] == [(1,)] * 1000 and not others

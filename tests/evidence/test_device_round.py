@@ -11,19 +11,19 @@ import torch
 
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance
+from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Fresh, fresh_draft
 from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
 from specviz.evidence.matrix.cell import draw_tokens
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from tests.decoding.test_device_round import bigram_model
 
@@ -82,8 +82,8 @@ def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dic
     found = []
     for engine in ("reference", "device"):
         asked = replace(settings, engine=engine)
-        target, proposer = opened(remembering, asked)
-        found.append(draw_tokens(target, proposer, rule_of(asked), asked, ids, pair.eos_token_ids, 300))
+        target, proposer = open_proposer(remembering, asked)
+        found.append(draw_tokens(target, proposer, build_rule(asked), asked, ids, pair.eos_token_ids, 300))
     assert (found[0] == found[1]).all()
 
 
@@ -125,8 +125,8 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
 ) -> None:
     """What the device's caches give the rule is the library's own forward pass over the same text; its decisions are the reference's."""
     settings = Settings(prompt="Once upon a time", rule=rule, gamma=3, max_new_tokens=40, **changes)
-    target, proposer = opened(pair, settings)
-    numbers, chosen = Led(3), rule_of(settings)
+    target, proposer = open_proposer(pair, settings)
+    numbers, chosen = Led(3), build_rule(settings)
     device = DeviceSteps(target, proposer, chosen, numbers, rows=1, columns=64)
     device.kernel.target, device.kernel.draft = Recorded(device.kernel.target), Recorded(device.kernel.draft)
     fresh, drafting = Fresh(pair.target, settings, pair.vocabulary), fresh_draft(pair, settings)

@@ -20,8 +20,8 @@ from specviz.evidence.enumeration.enumerate import (
     tokens_per_pass,
     total_variation,
 )
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.comparison_log import judged
@@ -41,7 +41,9 @@ WARPERS = (
     {"min_p": 0.3},
     {"temperature": 1.5, "top_k": 2, "top_p": 0.9, "min_p": 0.1},
 )
-EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact and rule.name != "k-seq"]  # the token rule on chains
+EXACT = [
+    rule for entry in RULES.values() if (rule := entry.build(Settings())).exact and rule.name != "k-seq"
+]  # the token rule on chains
 
 
 def worlds(seed: int, warper: dict | None = None):
@@ -107,7 +109,7 @@ def test_trees_keep_the_distribution_too(branching):
 
 def test_no_draft_tokens_and_the_target_alone_are_one():
     target, _ = worlds(5)
-    assert worst(output_distribution(target, Nothing(), TokenRule(), PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-15
+    assert worst(output_distribution(target, NoDraft(), TokenRule(), PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-15
 
 
 def test_the_targets_distribution_is_the_oracles():
@@ -194,7 +196,7 @@ class OneForAll(ByPurposeAlone):
 def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     """gamma 0, one bonus number for all rounds: the distribution of two tokens is the overlap of two cumulative intervals, by hand."""
     target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
-    probs = output_distribution(target, Nothing(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
+    probs = output_distribution(target, NoDraft(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
     assert worst(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 

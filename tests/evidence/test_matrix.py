@@ -18,6 +18,7 @@ import torch
 from specviz.__main__ import main
 from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
+from specviz.decoding.methods import build_rule
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
@@ -30,10 +31,11 @@ from specviz.models.attachments.heads import save_heads
 from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.registry import PROPOSERS, opened
+from specviz.proposers.registry import PROPOSERS
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.registry import RULES, rule_of
+from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import one_hot
@@ -133,7 +135,7 @@ class Unashamed(TypicalRule):
     ("rule", "column"), ((FromTarget(), "T = 1"), (Second(), "T = 0"), (Second(), "T = 1"), (Unashamed(0.09), "top-p .9"))
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
-    monkeypatch.setitem(RULES, "token", lambda settings: rule)
+    monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: rule))
     cell = Worker(pair, QUESTION, 0.1).cell((column, "draft", "token"))
     assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
 
@@ -161,12 +163,12 @@ def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_fold
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
-    target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = draw_tokens(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
+    tokens = draw_tokens(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 70)
+    target, proposer = open_proposer(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, max_new_tokens=settings.max_new_tokens - draw % 2)
-        rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(5), shorter, ids, pair.eos_token_ids, draw=draw)
+        rounds = decode(target, proposer, build_rule(settings), PhiloxRandomness(5), shorter, ids, pair.eos_token_ids, draw=draw)
         written = [token for round_ in rounds for token in round_.committed]
         assert text == [*written, *[-1] * LENGTH][:LENGTH]
 
@@ -272,7 +274,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert body[0].split() == ["draft", *["exact", "exact", ".", "same"], *["exact", "exact", ".", "lossy"] * 2]
     assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
     assert "\x1b" not in shown.out, "no colors where the output is no terminal"
-    monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
+    monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: FromTarget()))
     assert verify(pair_folders, "--only", "draft,token", "--min-tv", "0.2") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 

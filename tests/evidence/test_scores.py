@@ -12,8 +12,8 @@ from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.scores import conditional, score
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import conditional_chi_square
@@ -29,7 +29,7 @@ def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
     return shared_distributions(
         Shard(
             model(table, V),
-            Nothing(),
+            NoDraft(),
             TokenRule(),
             TargetOnlyRandomness(PhiloxRandomness(7)),
             SETTINGS,
@@ -93,7 +93,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
     values = []
     for seed in range(200):
         samples = shared_distributions(
-            Shard(model(P, V), Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed)), SETTINGS, (0,), count=2000),
+            Shard(model(P, V), NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed)), SETTINGS, (0,), count=2000),
             source="target",
         )
         groups = score(model(P, V), None, (0,), samples).groups

@@ -37,8 +37,8 @@ from specviz.evidence.serving_setups.records import (
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.acceptance import cut_openings
@@ -219,7 +219,7 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
     ahead = (1.0, 0.5, 0.75, 0.25, 0.01, 2.0, 1.0, 1.0, 1.0)
     moved = tuple(margin - 0.02 for margin in ahead)
     settings = replace(SETTINGS, temperature=0.0, max_new_tokens=5)
-    one, other = (decode_greedy_text(HandMade(values), Nothing(), settings, (0,)) for values in (ahead, moved))
+    one, other = (decode_greedy_text(HandMade(values), NoDraft(), settings, (0,)) for values in (ahead, moved))
     assert one.tokens == (1, 2, 3, 4, 5) and one.margins == pytest.approx(ahead[1:6], abs=1e-5)
     assert find_first_difference(one, other) == 3 and other.tokens[3] == 5
     assert (one.margins[3], other.margins[3]) == (pytest.approx(0.01, abs=1e-5), pytest.approx(0.01, abs=1e-5))

@@ -17,7 +17,7 @@ from specviz.evidence.analytic.along_text import TOLERANCE, analytic, analytic_o
 from specviz.evidence.analytic.fresh import Fresh, given
 from specviz.models.pairs import pair as pair_module
 from specviz.models.pairs.loading import load_pair
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.verification.token import TokenRule
@@ -70,7 +70,7 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
     """The check above can fail: another prompt gives another distribution."""
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the old bear", gamma=3)
-    target, proposer = opened(pair, replace(settings, prompt="the river"))
+    target, proposer = open_proposer(pair, replace(settings, prompt="the river"))
     fresh = [Fresh(net, settings, pair.vocabulary, pair.encoder_ids(settings.prompt)) for net in (pair.target, pair.draft)]
     found = analytic(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
     assert not found.passed() and found.worst > 1e-2

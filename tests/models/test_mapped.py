@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from specviz.decoding.methods import build_rule
 from specviz.decoding.run import run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import ModelError, SettingsError
@@ -25,14 +26,13 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.proposers.adaptive.policies import Entropy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.registry import opened
-from specviz.proposers.several_chains import SeveralDrafts
+from specviz.proposers.request import open_proposer
+from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.foreign import SHARED, mapped_table, spelled, write_foreign_pair
@@ -75,7 +75,7 @@ def tables(seed: int, settings: Settings):
 PROPOSERS = {
     "chain": lambda draft: DraftModel(draft, 2),
     "adaptive": lambda draft: AdaptiveDraft(draft, Entropy(2)),
-    "several": lambda draft: SeveralDrafts(draft, 2, 2),
+    "several": lambda draft: SeveralChains(draft, 2, 2),
     "independent": lambda draft: Tree(draft, (2, 1), "independent"),
     "distinct": lambda draft: Tree(draft, (2, 1), "distinct"),
     "top": lambda draft: Tree(draft, (2, 1), "top"),
@@ -90,7 +90,7 @@ CASES = [(name, rule) for name in PROPOSERS for rule in ("token", "block", "k-se
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     settings = Settings(**warper)
     target, draft = tables(1, settings)
-    made = output_distribution(target, DraftModel(draft, 2), rule_of(replace(settings, rule=rule)), PROMPT, 3)
+    made = output_distribution(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule)), PROMPT, 3)
     assert total_variation(made, target_distribution(target, PROMPT, 3)) < 1e-12
 
 
@@ -99,7 +99,7 @@ def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_wher
     settings = Settings(rule=rule)
     target, draft = tables(2, settings)
     try:
-        made = output_distribution(target, PROPOSERS[name](draft), rule_of(settings), PROMPT, 3)
+        made = output_distribution(target, PROPOSERS[name](draft), build_rule(settings), PROMPT, 3)
     except SettingsError:
         assert rule != "token", "the token rule judges every tree"
         return
@@ -245,7 +245,7 @@ def test_every_drafting_method_writes_the_targets_greedy_text(foreign, name, len
 
 def test_medusa_has_no_heads_for_such_a_pair_and_says_so(foreign):
     with pytest.raises(ModelError, match="no Medusa heads"):
-        opened(foreign, Settings(proposer="medusa"))
+        open_proposer(foreign, Settings(proposer="medusa"))
 
 
 def test_the_trace_says_what_share_of_the_drafts_mass_could_be_proposed(foreign, pair):

@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, decoded
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberedModel, RememberingPair
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.registry import rule_of
 from tests.models.test_cache import V, fresh, network, path, random_block
 from tests.proposers.test_eagle import random_head
 
@@ -85,9 +85,9 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
     settings = Settings(proposer=proposer, rule=rule, gamma=2, max_new_tokens=4, exit_layer=1, eagle=eagle, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
-        target, made = opened(some, settings)
+        target, made = open_proposer(some, settings)
         samples = decoded(
-            Shard(target, made, rule_of(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60), batch=16
+            Shard(target, made, build_rule(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60), batch=16
         )
         texts.append(samples.tokens.tolist())
     assert texts[0] == texts[1]

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
 from specviz.decoding.engine import advance, decode, step, target_only
+from specviz.decoding.methods import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import FreshHead
@@ -26,8 +27,9 @@ from specviz.models.attachments.eagle import WEIGHTS, eagle_of, load_eagle, save
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
-from specviz.proposers.eagle import eagle
-from specviz.proposers.registry import opened
+from specviz.proposers.eagle import build_head_proposer
+from specviz.proposers.registry import find_form
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.training.eagle import TrainableEagle
@@ -35,7 +37,6 @@ from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.registry import may_branch, rule_of
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot, warp
 from tests.evidence.test_analytic import HELD_OUT
@@ -104,7 +105,7 @@ class PathTable:
 def world(seed: int, vocabulary: int, settings: Settings):
     target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings)
     uncut = replace(settings, temperature=1.0)
-    return target, eagle(lambda plain: PathTable(seed, vocabulary, uncut if plain else settings), settings)
+    return target, build_head_proposer(lambda plain: PathTable(seed, vocabulary, uncut if plain else settings), settings)
 
 
 SHAPES = (  # settings, with the vocabulary of the world
@@ -145,10 +146,13 @@ def test_one_round_of_a_tree_under_a_budget_has_the_targets_distribution(sibling
 
 
 def test_without_a_shape_it_is_a_chain_for_every_rule():
-    assert not may_branch(Settings(proposer="eagle")) and rule_of(Settings(proposer="eagle", rule="block"))
-    assert may_branch(Settings(proposer="eagle", tree="2-1")) and may_branch(Settings(proposer="eagle", tree_budget=4))
+    assert not find_form(Settings(proposer="eagle")).branches and build_rule(Settings(proposer="eagle", rule="block"))
+    assert (
+        find_form(Settings(proposer="eagle", tree="2-1")).branches
+        and find_form(Settings(proposer="eagle", tree_budget=4)).branches
+    )
     with pytest.raises(SettingsError, match="block judges chains"):
-        rule_of(Settings(proposer="eagle", tree="2-1", rule="block"))
+        build_rule(Settings(proposer="eagle", tree="2-1", rule="block"))
 
 
 # On networks --------------------------------------------------------------------------------------------------------------
@@ -168,7 +172,7 @@ def paths(round_) -> list[tuple[int, ...]]:
 def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double, admitted, more):
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
     settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=50, **more)
-    target, proposer = opened(double, settings)
+    target, proposer = open_proposer(double, settings)
     fresh = FreshHead(double.target, eagle_of(double.name, double.target, admitted), settings, double.vocabulary)
     ids, accepted = double.encode(PROMPT), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
@@ -200,7 +204,7 @@ def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, adm
 @pytest.mark.parametrize("more", ({}, {"tree": "3-2"}, {"tree": "3-2", "tree_budget": 5}), ids=str)
 def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, more):
     settings = Settings(proposer="eagle", eagle=admitted, siblings=siblings, **more)
-    _, proposer = opened(pair, settings)
+    _, proposer = open_proposer(pair, settings)
     rows = [Prefix(pair.encode(PROMPT), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
     count = settings.tree_budget or (9 if settings.tree else settings.gamma)
@@ -217,7 +221,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted, more):
     for temperature in (0.0, 1.0):
         settings = Settings(proposer="eagle", eagle=admitted, temperature=temperature, max_new_tokens=40, **more)
-        target, proposer = opened(pair, settings)
+        target, proposer = open_proposer(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
         assert not randomness.reused
@@ -228,7 +232,7 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted
 
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
     settings = Settings(proposer="eagle", eagle=admitted, gamma=3, max_new_tokens=40)
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode(PROMPT)))
@@ -246,7 +250,7 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(double, admitted, more):
 
 
 def rounds_of(pair, settings, rows) -> list[list[tuple]]:
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     found = []
     for _ in range(3):
         rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
@@ -257,16 +261,18 @@ def rounds_of(pair, settings, rows) -> list[list[tuple]]:
 
 def test_a_row_of_one_token_gets_no_draft_tokens(pair, admitted):
     settings = Settings(proposer="eagle", eagle=admitted)
-    assert opened(pair, settings)[1].propose([Prefix((5,), 0, 9)], PhiloxRandomness(1)) == replace(empty_tree(1), source="eagle")
+    assert open_proposer(pair, settings)[1].propose([Prefix((5,), 0, 9)], PhiloxRandomness(1)) == replace(
+        empty_tree(1), source="eagle"
+    )
 
 
 def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, admitted):
     """Whatever was asked before: other texts, longer ones, trees of other rows, another first token."""
     settings = Settings(proposer="eagle", eagle=admitted, gamma=3)
     ids = pair.encode(PROMPT)
-    _, first = opened(pair, settings)
+    _, first = open_proposer(pair, settings)
     wanted = first.propose([Prefix(ids, 0, 9, 2)], PhiloxRandomness(8))
-    _, second = opened(pair, settings)
+    _, second = open_proposer(pair, settings)
     for some in (ids[:6], (7, *ids[1:]), (*ids, 4, 9), ids[:3]):
         second.propose([Prefix(some, 0, 9, draw) for draw in range(3)], PhiloxRandomness(1))
     again = second.propose([Prefix(ids, 0, 9, 2)], PhiloxRandomness(8))
@@ -294,7 +300,7 @@ def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_pas
     settings = Settings(proposer="eagle", gamma=2, max_new_tokens=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.accepted}) > 1
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))
     assert sum(len(one.committed) for one in rounds) > 1.4 * len(rounds)
 
@@ -307,13 +313,13 @@ def test_a_pair_of_the_catalog_brings_its_head_and_others_are_told_how_to(pair, 
     monkeypatch.setitem(PAIRS, "test", entry)
     assert eagle_of("test", pair.target) is eagle_of("test", pair.target), "read once"
     with pytest.raises(ModelError, match="no EAGLE head of its own: name a folder of one with --eagle DIR"):
-        opened(pair, Settings(proposer="eagle"))
+        open_proposer(pair, Settings(proposer="eagle"))
 
 
 def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
     monkeypatch.setattr(stored.EAGLES, "admitted", set())
     with pytest.raises(SettingsError, match=r"eagle must be left out .* or a folder named on the command line"):
-        opened(pair, Settings(proposer="eagle", eagle=folder))
+        open_proposer(pair, Settings(proposer="eagle", eagle=folder))
     settings, said = Settings.from_query({"eagle": folder, "gamma": "3"})
     assert settings == Settings(gamma=3) and "The link's eagle was left out: eagle must be given on the command line" in said[0]
 
@@ -377,7 +383,7 @@ def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_pa
     with pytest.raises(
         ModelError, match=r"made for another target: its states have width 32 and its vocabulary 60 tokens; .* 300 tokens"
     ):
-        opened(pair, Settings(proposer="eagle", eagle=place))
+        open_proposer(pair, Settings(proposer="eagle", eagle=place))
     assert place not in stored.EAGLES.read.get(pair.target, {})
     with pytest.raises(ModelError, match=r"holds no EAGLE head: config.json and model.safetensors are needed"):
         stored.EAGLES.admit(str(tmp_path))
@@ -406,7 +412,7 @@ def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     settings = Settings(proposer="eagle", eagle=stored.EAGLES.admit(str(tmp_path)), gamma=2, max_new_tokens=12, temperature=0.0)
     other = replace(pair, target=target, draft=target)
     ids = (3, 5, 8)
-    target_, proposer = opened(other, settings)
+    target_, proposer = open_proposer(other, settings)
     text = [t for r in decode(target_, proposer, TokenRule(), PhiloxRandomness(4), settings, ids) for t in r.committed]
     alone = target_only(other.open(settings)[0], PhiloxRandomness(9), settings, ids)
     assert text == [t for r in alone for t in r.committed]

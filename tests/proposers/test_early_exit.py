@@ -25,7 +25,7 @@ from specviz.models.fast_llama.layers import written
 from specviz.models.layered import LowerLayers
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
@@ -75,7 +75,7 @@ def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, mo
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths):
     for temperature in (0.0, 1.0):
         settings = replace(EARLY, temperature=temperature, max_new_tokens=50, draft_length_policy=lengths)
-        target, proposer = opened(pair, settings)
+        target, proposer = open_proposer(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         rounds = list(decode(target, proposer, TokenRule(), randomness, settings, ids))
         text = [token for round_ in rounds for token in round_.committed]
@@ -117,13 +117,13 @@ def test_a_pair_of_the_catalog_brings_its_exit_and_another_layer_is_read_bare(pa
     assert len(trained.blocks) == 2 and exit_of("test", target, EARLY) is trained, "read once"
     assert exit_of("test", target, replace(EARLY, exit_layer=2)).blocks == ()
     with pytest.raises(ModelError, match=r"has no trained exit of its own: name a layer with --exit-layer N \(1 to 1\)"):
-        opened(pair, replace(EARLY, exit_layer=None))
+        open_proposer(pair, replace(EARLY, exit_layer=None))
 
 
 @pytest.mark.parametrize("layer", (2, 999))
 def test_a_layer_beyond_the_model_is_a_sentence(pair, layer):
     with pytest.raises(SettingsError, match=rf"exit-layer must be from 1 to 1: the target has 2 layers, got {layer}\."):
-        opened(pair, replace(EARLY, exit_layer=layer))
+        open_proposer(pair, replace(EARLY, exit_layer=layer))
 
 
 @pytest.mark.parametrize("layer", (0, -1, 1.5, True, 10**6))
@@ -134,9 +134,9 @@ def test_a_layer_that_no_target_has_is_refused_before_any_is_known(layer):
 
 def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
     with pytest.raises(UnsupportedModelError, match="supported for Llama decoders; this target is of the family 'gpt2'"):
-        opened(replace(pair, target=network("GPT2")), EARLY)
+        open_proposer(replace(pair, target=network("GPT2")), EARLY)
     with pytest.raises(UnsupportedModelError, match="at least 2 layers, one of them above the exit; this one has 1"):
-        opened(replace(pair, target=tiny_model(300, layers=1)), EARLY)
+        open_proposer(replace(pair, target=tiny_model(300, layers=1)), EARLY)
 
 
 def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
@@ -148,7 +148,7 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
         with pytest.raises(
             ModelError, match=rf"made for another target: .* width {width} after layer {layer}; .* 2 layers of width 32"
         ):
-            opened(pair, Settings(proposer="early-exit", early_exit=folder))
+            open_proposer(pair, Settings(proposer="early-exit", early_exit=folder))
         assert folder not in stored.EXITS.read.get(pair.target, {})
     folder = tmp_path / "1"
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
@@ -169,10 +169,10 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
     with pytest.raises(
         SettingsError, match=r"early-exit must be left out .* or a folder named on the command line with --early-exit DIR"
     ):
-        opened(pair, replace(EARLY, early_exit=random_exit(tmp_path / "other")))
+        open_proposer(pair, replace(EARLY, early_exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
     with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
-        opened(three, replace(EARLY, early_exit=admitted, exit_layer=2))
+        open_proposer(three, replace(EARLY, early_exit=admitted, exit_layer=2))
     settings, said = Settings.from_query({"early_exit": admitted, "exit_layer": "3"})
     assert (
         settings == Settings(exit_layer=3)
@@ -210,7 +210,7 @@ def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_pas
     settings = Settings(proposer="early-exit", gamma=2, max_new_tokens=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.accepted}) > 1
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))
     assert target.lower.exit.layer == 1 and len(target.lower.exit.blocks) == 3
     assert sum(len(one.committed) for one in rounds) > 1.2 * len(rounds)

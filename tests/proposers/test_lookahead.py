@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from specviz.decoding.engine import advance, decode, step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.models.pairs.loading import load_pair
 from specviz.models.table import TableModel
 from specviz.proposers import lookahead
-from specviz.proposers.lookahead import POOL, Lookahead, State, Windowed, opening
-from specviz.proposers.registry import opened
+from specviz.proposers.lookahead import POOL, Lookahead, State, WindowedTarget, opening
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 
 SETTINGS = Settings(proposer="lookahead", gamma=3, num_chains=2, max_new_tokens=30)
@@ -38,9 +38,9 @@ def four(monkeypatch):
     monkeypatch.setattr(lookahead, "WINDOW", 4)
 
 
-def alphabet() -> Windowed:
+def alphabet() -> WindowedTarget:
     """A target that is certain: after each of nine letters the next, after the last the first."""
-    return Windowed(TableModel(lambda ids: [float(token == (ids[-1] + 1) % 9) for token in range(9)], 9))
+    return WindowedTarget(TableModel(lambda ids: [float(token == (ids[-1] + 1) % 9) for token in range(9)], 9))
 
 
 # By hand ------------------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_once_the_predictions_have_converged_every_draft_token_is_accepted():
 
 def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_predictions_before_it(double):
     """Column j of the latest row: after the prefix, the oldest predictions up to j, and the later ones of column j."""
-    target, proposer = opened(double, SETTINGS)
+    target, proposer = open_proposer(double, SETTINGS)
     row = Prefix(double.encode(PROMPT), 0, 9)
     step([row], target, proposer, TokenRule(), PhiloxRandomness(0))
     window = proposer.state(row).window
@@ -100,7 +100,7 @@ def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_pre
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 def test_every_round_is_one_pass_of_the_target(double, temperature, monkeypatch):
     settings = replace(SETTINGS, temperature=temperature)
-    target, proposer = opened(double, settings)
+    target, proposer = open_proposer(double, settings)
     passes, inner = [], target.source.logits
     monkeypatch.setattr(target.source, "logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(2), settings, double.encode(PROMPT)))
@@ -109,11 +109,11 @@ def test_every_round_is_one_pass_of_the_target(double, temperature, monkeypatch)
 
 def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double):
     """A proposer that meets a text in the middle of its run drafts the same as the one that was there from the start."""
-    target, proposer = opened(double, SETTINGS)
+    target, proposer = open_proposer(double, SETTINGS)
     row, drafted = Prefix(double.encode(PROMPT), 0, 30), 0
     for _ in range(8):
         block = proposer.propose([row], PhiloxRandomness(1))
-        later = opened(double, SETTINGS)[1].propose([row], PhiloxRandomness(7))
+        later = open_proposer(double, SETTINGS)[1].propose([row], PhiloxRandomness(7))
         assert (block.tokens, block.parents) == (later.tokens, later.parents)
         drafted += len(block.tokens[0])
         (round_,) = step([row], target, proposer, TokenRule(), PhiloxRandomness(1))
@@ -122,7 +122,7 @@ def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double):
 
 
 def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_context(double):
-    target, proposer = opened(double, SETTINGS)
+    target, proposer = open_proposer(double, SETTINGS)
     for ids in (double.encode(PROMPT), tuple(range(5, 5 + target.context - 4))):
         row = Prefix(ids, 0, 9)
         proposer.propose([row], PhiloxRandomness(0))
@@ -133,8 +133,8 @@ def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_co
 
 
 def test_rules_that_need_a_chain_or_one_distribution_refuse_several_ngrams():
-    assert rule_of(replace(SETTINGS, num_chains=1, rule="block"))
+    assert build_rule(replace(SETTINGS, num_chains=1, rule="block"))
     with pytest.raises(SettingsError, match="block judges chains"):
-        rule_of(replace(SETTINGS, rule="block"))
+        build_rule(replace(SETTINGS, rule="block"))
     with pytest.raises(SettingsError, match="independent drafts from one distribution"):
-        rule_of(replace(SETTINGS, rule="k-seq", siblings="independent"))
+        build_rule(replace(SETTINGS, rule="k-seq", siblings="independent"))

@@ -22,9 +22,9 @@ from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.table import TableModel
-from specviz.proposers.medusa import HeadDistributions, medusa
-from specviz.proposers.on_states import OnStates
-from specviz.proposers.registry import opened
+from specviz.proposers.medusa import HeadDistributions, build_heads_proposer
+from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
@@ -80,9 +80,9 @@ SHAPES = (  # with the vocabulary of the world
 )
 
 
-def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, OnStates]:
+def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, HiddenStateProposer]:
     target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings, kind=Feeling)
-    return target, medusa(target, random_heads(WIDTH, vocabulary), settings)
+    return target, build_heads_proposer(target, random_heads(WIDTH, vocabulary), settings)
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
@@ -114,7 +114,7 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
     unsure = replace(heads, outputs=tuple(output / 20 for output in heads.outputs))
     for seed in range(4):
         target, _ = world(seed, V, settings)
-        probs = written(target, medusa(target, unsure, settings), rule, (0, 1), length)
+        probs = written(target, build_heads_proposer(target, unsure, settings), rule, (0, 1), length)
         assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
 
 
@@ -122,7 +122,7 @@ def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
     p, _ = tables("random", 13, V, 7)
     target, heads, settings = model(p, V, kind=Feeling), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
-    block = medusa(target, heads, settings).propose(rows, PhiloxRandomness(0))
+    block = build_heads_proposer(target, heads, settings).propose(rows, PhiloxRandomness(0))
     distributions, by_hand = (
         HeadDistributions(target, heads, settings, COUNT).distributions(rows, block)[0],
         warp(heads.logits(target.features([row])), settings)[0],
@@ -140,7 +140,7 @@ def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
 def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, nodes):
     settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", tree_budget=nodes)
-    _, proposer = opened(pair, settings)
+    _, proposer = open_proposer(pair, settings)
     rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
     assert block.source == "medusa" and all(len(tokens) == (nodes or 9) for tokens in block.tokens)
@@ -156,7 +156,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
 def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
     """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""
     settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, max_new_tokens=60)
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     heads, ids, kept = heads_of(pair, admitted), pair.encode("Once upon a time"), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         if round_.proposals:
@@ -174,7 +174,7 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, s
 
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
     settings = Settings(proposer="medusa", heads=admitted, tree="2-2", max_new_tokens=40)
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode("Once upon a time")))
@@ -184,7 +184,7 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
 def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pair, admitted):
     for temperature in (0.0, 1.0):
         settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, max_new_tokens=50)
-        target, proposer = opened(pair, settings)
+        target, proposer = open_proposer(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
         assert not randomness.reused
@@ -197,12 +197,12 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(p
     settings = Settings(proposer="medusa", heads=admitted, tree="2", siblings="distinct")
     ids = pair.encode("Once upon a time")
     rows = [Prefix((5,), 0, 9, 0), Prefix(ids, 0, 9, 1), Prefix((6,), 0, 9, 2)]
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     block = proposer.propose(rows, PhiloxRandomness(1))
     assert [len(tokens) for tokens in block.tokens] == [0, 2, 0] and block.q[0] is block.q[2] is None
     rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [len(round_.proposals) for round_ in rounds] == [0, 2, 0] and all(round_.committed for round_ in rounds)
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     assert proposer.propose(rows[:1], PhiloxRandomness(1)) == replace(empty_tree(1), source="medusa")
     (alone,) = step([rows[1]], target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [one.token for one in alone.proposals] == [one.token for one in rounds[1].proposals]
@@ -214,7 +214,7 @@ def test_a_pair_of_the_catalog_brings_its_heads_and_others_are_told_how_to(pair,
     assert len(heads_of(replace(pair, name="test"))) == COUNT
     assert heads_of(replace(pair, name="test")) is heads_of(replace(pair, name="test")), "read once"
     with pytest.raises(ModelError, match="no Medusa heads of its own: name a folder of heads with --heads DIR"):
-        opened(pair, Settings(proposer="medusa"))
+        open_proposer(pair, Settings(proposer="medusa"))
 
 
 def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
@@ -222,7 +222,7 @@ def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_s
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
     settings = Settings(proposer="medusa", heads=stored.HEADS.admit(str(tmp_path)))
     with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
-        opened(pair, settings)
+        open_proposer(pair, settings)
     assert str(tmp_path) not in stored.HEADS.read.get(pair.target, {})
     with pytest.raises(ModelError, match="holds no Medusa heads"):
         stored.HEADS.admit(str(tmp_path / "nothing"))
@@ -231,7 +231,7 @@ def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_s
 def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
-        opened(pair, Settings(proposer="medusa", heads=str(folder)))
+        open_proposer(pair, Settings(proposer="medusa", heads=str(folder)))
     settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})
     assert settings == Settings(gamma=3) and "The link's heads was left out: heads must be given on the command line" in said[0]
 
@@ -252,9 +252,9 @@ def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, caps
 
 def test_a_tree_deeper_than_the_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):
     with pytest.raises(SettingsError, match="tree must be at most 3 levels deep, one for each head, got '1-1-1-1'"):
-        opened(pair, Settings(proposer="medusa", heads=admitted, tree="1-1-1-1"))
+        open_proposer(pair, Settings(proposer="medusa", heads=admitted, tree="1-1-1-1"))
     target = pair.open(Settings())[0]
-    assert medusa(target, load_heads_of_two(admitted, pair), Settings()).tree.widths == (3, 2)
+    assert build_heads_proposer(target, load_heads_of_two(admitted, pair), Settings()).tree.widths == (3, 2)
 
 
 def load_heads_of_two(folder, pair) -> Heads:

@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from specviz.decoding.engine import decode, step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.several_chains import SeveralDrafts
+from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree, most_likely
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, children, depth
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
 from tests.tables import RecordingRandomness, model, pair
@@ -43,7 +43,7 @@ def thresholds_that_three_tokens_meet(monkeypatch):
 
 def apart(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
     target, proposer = world(name, seed, vocabulary, **warper)
-    written = output_distribution(target, proposer, rule_of(Settings(rule=rule)), PROMPT, length)
+    written = output_distribution(target, proposer, build_rule(Settings(rule=rule)), PROMPT, length)
     return total_variation(written, target_distribution(target, PROMPT, length))
 
 
@@ -70,7 +70,7 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
 def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
     target, proposer = world(name, 1)
     with pytest.raises(SettingsError, match="rule must be token"):
-        step([Prefix((0, 1, 0, 0, 1, 1, 0), 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxRandomness(0))
+        step([Prefix((0, 1, 0, 0, 1, 1, 0), 0, 9)], target, proposer, build_rule(Settings(rule="block")), PhiloxRandomness(0))
 
 
 # What every proposer promises -------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def same(one, other) -> bool:
 @pytest.mark.parametrize(
     "make",
     (
-        lambda draft: SeveralDrafts(draft, 1, 3),
+        lambda draft: SeveralChains(draft, 1, 3),
         lambda draft: Tree(draft, (1, 1, 1), "independent"),
         lambda draft: Tree(draft, (1, 1, 1), "distinct"),
         lambda draft: BudgetTree(draft, (1, 1, 1), "distinct", 64),
@@ -156,7 +156,7 @@ def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are
 def test_nothing_grows_below_a_later_twin(siblings):
     """Once the first of two equal siblings is rejected, the residual has no mass on their token: the second is never accepted."""
     draft, twins = model(lambda ids: (0.7, 0.3), 2), 0
-    proposer = SeveralDrafts(draft, 3, 2) if siblings == "several" else Tree(draft, (3, 1), "independent")
+    proposer = SeveralChains(draft, 3, 2) if siblings == "several" else Tree(draft, (3, 1), "independent")
     block = tree_of(proposer)
     for tokens, parents in zip(block.tokens, block.parents, strict=True):
         for node, parent in enumerate(parents):

@@ -13,7 +13,8 @@ from specviz.errors import SettingsError
 from specviz.evidence.analytic.fresh import Fresh
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.adaptive import policies
-from specviz.proposers.registry import PROPOSERS, on_shared_distributions, opened
+from specviz.proposers.registry import PROPOSERS, find_form
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import SIBLINGS, Settings
 from specviz.verification.draft_tree import ROOT
@@ -46,7 +47,7 @@ def runs(double):
     def one(name: str):
         if name not in made:
             settings = Settings(**{"gamma": 3, "max_new_tokens": 20, **ALL[name]})
-            target, proposer = opened(double, settings)
+            target, proposer = open_proposer(double, settings)
             randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double.encode(PROMPT)
             made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
         return made[name]
@@ -135,7 +136,7 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double):
 
 def seen(double, settings, rows) -> list[list[tuple]]:
     """Three rounds of rows as one batch: for each, what was drafted below which node, what was accepted, what was written."""
-    target, proposer = opened(double, settings)
+    target, proposer = open_proposer(double, settings)
     found = []
     for _ in range(3):
         rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
@@ -147,7 +148,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 @pytest.mark.parametrize("name", ALL)
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
     settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
-    target, proposer = opened(double, settings)
+    target, proposer = open_proposer(double, settings)
     alone = target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
     assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)
 
@@ -157,7 +158,7 @@ def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
     """A distribution at temperature 0 holds one token; siblings are then the most likely tokens of the distribution at temperature 1."""
     for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
         settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, tree_budget=nodes)
-        block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
+        block = open_proposer(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
         assert len(block.tokens[0]) == count and set(block.u_draft[0]) == {None}
 
 
@@ -165,7 +166,7 @@ def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(do
     """A bound that no distribution of a network reaches and every certain distribution does: each round makes its first draft token and no other."""
     monkeypatch.setattr(policies, "LEAST", 0.9999)
     settings, ids = Settings(temperature=0.0, draft_length_policy="entropy", max_new_tokens=12), double.encode(PROMPT)
-    rounds = list(decode(*opened(double, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
+    rounds = list(decode(*open_proposer(double, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
     assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
 
@@ -178,7 +179,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
     """A prompt that fills the context but for four tokens: the text fills the rest, whatever the proposer."""
     for name in ("tree, its own shape", "budget, its own shape", "several", "entropy", "ranked, its own shape"):
         settings = Settings(**{"gamma": 3, "max_new_tokens": 30, **ALL[name]})
-        target, proposer = opened(double, settings)
+        target, proposer = open_proposer(double, settings)
         rounds = list(
             decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, tuple(range(5, 5 + target.context - 4)))
         )
@@ -191,7 +192,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     (
-        ({"proposer": "magic"}, "proposer must be one of none, draft, "),
+        ({"proposer": "magic"}, "proposer must be one of draft, adversarial, "),
         ({"rule": "magic"}, "rule must be one of token, block, k-seq, typical, got 'magic'"),
         (
             {"draft_length_policy": "magic"},
@@ -227,9 +228,9 @@ def test_a_tree_or_a_number_beyond_reason_is_a_sentence(wrong, said):
 @pytest.mark.parametrize("name", ALL)
 def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_others(name, pair):
     settings = Settings(**{"gamma": 2, "max_new_tokens": 2, **ALL[name]})
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
-    if on_shared_distributions(settings):
+    if find_form(settings).fixed_length:
         assert shared_distributions(Shard(*arguments, count=20)).tokens.shape == (20, 2)
     else:
         with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions cannot sample others"):

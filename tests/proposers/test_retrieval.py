@@ -10,10 +10,10 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.proposers import retrieval, source_texts
-from specviz.proposers.copied import LONGEST, Copied, from_own_text
-from specviz.proposers.registry import opened
+from specviz.proposers.copied import LONGEST, CopiedTokens, follow_own_text
+from specviz.proposers.request import open_proposer
 from specviz.proposers.retrieval import LEAST, SHORTEST, SuffixIndex
-from specviz.proposers.teaching import Reversed, uniform, unigram
+from specviz.proposers.teaching import ReversedDraft, uniform_distribution, word_frequencies
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
@@ -36,7 +36,7 @@ from tests.tables import model, pair
     ),
 )
 def test_prompt_lookup_by_hand(ids, copied):
-    assert from_own_text(ids, 3) == copied
+    assert follow_own_text(ids, 3) == copied
 
 
 def common(ids: tuple[int, ...], end: int) -> int:
@@ -53,12 +53,12 @@ def test_prompt_lookup_finds_what_a_plain_search_finds():
     for _ in range(300):
         ids = tuple(dice.randrange(3) for _ in range(dice.randrange(2, 30)))
         longest, place = max((common(ids, end), end) for end in range(1, len(ids)))
-        assert from_own_text(ids, 1) == ([ids[place]] if longest else [])
+        assert follow_own_text(ids, 1) == ([ids[place]] if longest else [])
 
 
 def test_a_copied_chain_is_certain_and_asks_for_no_number():
     rows = [Prefix((0, 1, 2, 0, 1), 2, 9), Prefix((0, 1, 2), 0, 9), Prefix((1, 1), 0, 3)]
-    block = Copied("ngram", from_own_text, 4, 3).propose(rows, randomness=None)
+    block = CopiedTokens("ngram", follow_own_text, 4, 3).propose(rows, randomness=None)
     assert block.tokens == ((2, 0, 1, 2), (), (1, 1)) and block.u_draft == ((None,) * 4, (), (None,) * 2)
     assert block.q[0].argmax(-1).tolist() == [2, 0, 1, 2] and block.q[0].sum(-1).tolist() == [1.0] * 4 and block.q[1] is None
     assert block.source == "ngram"
@@ -126,7 +126,7 @@ def folder(monkeypatch):
 
 
 def retrieving(name: str):
-    return opened(TablePair(0), Settings(proposer="retrieval", text=name))
+    return open_proposer(TablePair(0), Settings(proposer="retrieval", text=name))
 
 
 def test_the_bundled_text_is_read_without_a_name(folder):
@@ -136,12 +136,10 @@ def test_the_bundled_text_is_read_without_a_name(folder):
 
 def test_an_index_is_made_once_for_each_tokenizer_and_text(folder, monkeypatch):
     made = []
-    monkeypatch.setattr(
-        source_texts, "SuffixIndex", lambda tokens, name: made.append(name) or retrieval.SuffixIndex(tokens, name)
-    )
+    monkeypatch.setattr(retrieval, "SuffixIndex", lambda tokens, name: made.append(name) or SuffixIndex(tokens, name))
     one = TablePair(0)
     for _ in range(3):
-        opened(one, Settings(proposer="retrieval"))
+        open_proposer(one, Settings(proposer="retrieval"))
     assert made == ["dorothy"]
 
 
@@ -153,8 +151,8 @@ def test_a_link_can_name_no_file(folder, tmp_path):
     assert said == []
     for proposer in ("retrieval", "unigram"):
         with pytest.raises(SettingsError, match="text must be one of dorothy, got "):
-            opened(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
-    assert source_texts.admit(str(path)) == str(path)
+            open_proposer(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
+    assert source_texts.allow_path(str(path)) == str(path)
     assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxRandomness(0)).tokens[0]
 
 
@@ -172,20 +170,20 @@ def test_a_bad_text_is_a_sentence_before_it_is_admitted(folder, tmp_path, monkey
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=said):
-        source_texts.admit(str(path))
+        source_texts.allow_path(str(path))
     assert list(source_texts.TEXTS) == ["dorothy"]
 
 
 @pytest.mark.parametrize("name", ("", "nowhere.txt", "/", "."))
 def test_what_is_no_file_is_a_sentence(folder, name):
     with pytest.raises(SettingsError, match="text must be one of dorothy, or on the command line the path of a text file"):
-        source_texts.admit(name)
+        source_texts.allow_path(name)
 
 
 def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("word")
-    source_texts.admit(str(path))
+    source_texts.allow_path(str(path))
     with pytest.raises(SettingsError, match=f"a text of at least {LEAST} tokens .it has 4."):
         retrieving(str(path))
 
@@ -198,20 +196,22 @@ def first_distribution(source):
 
 
 def test_unigram_counts_words_and_uniform_knows_none():
-    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
-    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
-    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx([0.9, 0, 0.1, 0])
-    assert first_distribution(uniform(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
-    assert first_distribution(uniform(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
+    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx(
+        [0.9, 0, 0.1, 0]
+    )
+    assert first_distribution(uniform_distribution(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
+    assert first_distribution(uniform_distribution(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
 
 
 def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():
     """From the negated logits: probabilities in proportion to 1 / q; impossible tokens stay impossible."""
     draft = model(lambda ids: (0.5, 0.25, 0.25, 0.0), 4)
-    assert first_distribution(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
-    assert first_distribution(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]
+    assert first_distribution(ReversedDraft(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
+    assert first_distribution(ReversedDraft(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]
     table = pair("random", 3, 5, 1000)[1]
     assert (
-        np.argsort(first_distribution(Reversed(model(table, 5), Settings()))).tolist()
+        np.argsort(first_distribution(ReversedDraft(model(table, 5), Settings()))).tolist()
         == np.argsort([-float(x) for x in table((0,))]).tolist()
     )

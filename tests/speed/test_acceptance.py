@@ -26,7 +26,8 @@ from specviz.speed.acceptance import (
     refuse_unplanned,
 )
 from specviz.theory import expected_tokens
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 from tests.evidence.test_enumerate import worlds
 from tests.tables import model
 from tests.tables import pair as tables

@@ -16,8 +16,8 @@ from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.tests import Plan, answer
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
@@ -50,7 +50,7 @@ def answers():
         given = settings, (0,), EOS_TOKEN_IDS
         samples = shared_distributions(Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N))
         alone = shared_distributions(
-            Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE)
+            Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE)
         )
         return answer(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)
 

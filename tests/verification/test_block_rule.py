@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import decode, step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import (
     Enumerator,
@@ -25,7 +26,6 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule, block_weights
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
@@ -218,15 +218,15 @@ def test_a_rule_that_cannot_judge_the_proposer_is_refused_before_any_model_is_re
     """A tree under a budget may begin as a chain: no text ends in the middle because a later one branches."""
     settings = Settings(rule=rule, **fields)
     if fits:
-        assert rule_of(settings).name == rule
+        assert build_rule(settings).name == rule
     else:
         with pytest.raises(SettingsError, match="rule must be"):
-            rule_of(settings)
+            build_rule(settings)
 
 
 def test_a_tree_is_refused_with_a_sentence():
     p, q = pair("random", 5, 3, 7)
-    with pytest.raises(SettingsError, match=r"rule must be .* where the proposals are a tree.*, got 'block'"):
+    with pytest.raises(SettingsError, match=r"rule must be token, k-seq or typical here: block judges chains.*, got 'block'"):
         step([Prefix(PROMPT, 0, 9)], model(p, 3), Siblings(model(q, 3), (2,)), BlockRule(), PhiloxRandomness(2))
     empty = DraftTree(((),), ((),), (None,), ((),), "none")
     (outcome,) = BlockRule().verify(

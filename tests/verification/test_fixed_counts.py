@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.engine import step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution, total_variation
 from specviz.models.table import TableModel
 from specviz.proposers.adaptive import policies
-from specviz.proposers.on_states import OnStates
-from specviz.proposers.registry import CHAINS
-from specviz.proposers.several_chains import SeveralDrafts
+from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.registry import PROPOSERS
+from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
@@ -31,7 +32,6 @@ from specviz.settings import Settings
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import ROOT, depth
 from specviz.verification.k_sequential import SequentialRule
-from specviz.verification.registry import rule_of
 from specviz.verification.token import TokenRule
 from tests.oracle.other_rules import BlockVerification
 from tests.oracle.token_rule import decoder_distribution
@@ -70,7 +70,7 @@ def judges(name: str) -> list[str]:
 def test_one_round_of_every_proposer_under_every_exact_rule_has_the_targets_distribution(name, rule, vocabulary):
     for seed in range(2):
         target, proposer = world(name, seed, vocabulary)
-        assert apart(target, proposer, rule_of(Settings(rule=rule))) < EXACT
+        assert apart(target, proposer, build_rule(Settings(rule=rule))) < EXACT
 
 
 WIDER = {
@@ -80,7 +80,7 @@ WIDER = {
     "budget 3-2, 6 nodes": (lambda draft: BudgetTree(draft, (3, 2), "independent", 6), (1,)),
     "budget 4, 4 nodes": (lambda draft: BudgetTree(draft, (4,), "independent", 4), (0, 1)),
     "tree 2-2": (lambda draft: Tree(draft, (2, 2), "independent"), (0,)),
-    "three drafts": (lambda draft: SeveralDrafts(draft, 3, 2), (0,)),
+    "three drafts": (lambda draft: SeveralChains(draft, 3, 2), (0,)),
 }
 
 
@@ -210,14 +210,18 @@ def test_heads_pass_on_what_their_tree_says():
     draft = model(pair("random", 1, 3, 7)[1], 3)
     for siblings in ("independent", "distinct"):
         tree = BudgetTree(draft, (2, 2), siblings, 5)
-        block = OnStates("medusa", tree).propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(0))
+        block = HiddenStateProposer("medusa", tree).propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(0))
         assert block.counts_fixed is (siblings == "independent")
 
 
 # The table of docs/exactness.md ---------------------------------------------------------------------------------------
 
 ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
-    "`draft`, `early-exit`": [{"proposer": name} for name in CHAINS if name != "none"],
+    "`draft`, `early-exit`": [
+        {"proposer": name}
+        for name, entry in PROPOSERS.load_all().items()
+        if entry.form(Settings()).fixed_length and name != "none"
+    ],
     "`draft` with a tokenizer": [{"proposer": "draft"}],
     "with `--draft-length-policy heuristic`": [{"draft_length_policy": "heuristic"}, {"draft_length_policy": "gain"}],
     "with `--draft-length-policy entropy`": [{"draft_length_policy": "entropy"}, {"draft_length_policy": "ceiling"}],
@@ -252,7 +256,7 @@ def table() -> dict[str, list[str]]:
 
 def allowed(rule: str, settings: dict) -> bool:
     try:
-        return bool(rule_of(Settings(rule=rule, **settings)))
+        return bool(build_rule(Settings(rule=rule, **settings)))
     except SettingsError:
         return False
 

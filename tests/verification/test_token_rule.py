@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from specviz.decoding.engine import cut, step
-from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
@@ -114,7 +114,7 @@ def test_stopping_and_length_cap_keep_exactly_the_targets_distribution(gamma):
     """Texts end at token 2 or after three tokens; the remaining tokens shrink with the text, as in ``decode``."""
     p, q = pair("random", 11, V, 3 if gamma < 2 else 2)
     eos_token_ids = frozenset({2})
-    proposer = DraftModel(model(q, V), gamma) if gamma else Nothing()
+    proposer = DraftModel(model(q, V), gamma) if gamma else NoDraft()
     world = World(model(p, V), proposer, eos_token_ids=eos_token_ids)
     assert whole_texts(world, common_grid(3 if gamma < 2 else 2), 3) == target_distribution(p, 3, eos_token_ids)
 

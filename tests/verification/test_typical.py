@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
+from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.registry import RULES, rule_of
+from specviz.verification.registry import RULES
 from specviz.verification.typical import TypicalRule, least_typical
 from tests.oracle.other_rules import constant
 from tests.tables import FixedTree, Siblings, model, pair
@@ -117,7 +118,7 @@ def test_random_numbers_decide_nothing():
 
 
 def test_every_rule_that_is_not_exact_says_lossy_in_its_title():
-    rules = {name: make(Settings()) for name, make in RULES.items()}
+    rules = {name: entry.build(Settings()) for name, entry in RULES.items()}
     assert all(rule.exact is ("lossy" not in rule.title) and rule.name == name for name, rule in rules.items())
     assert [name for name, rule in rules.items() if not rule.exact] == ["typical"]
 
@@ -129,6 +130,6 @@ def test_an_epsilon_out_of_range_is_a_sentence(epsilon):
 
 
 def test_settings_give_epsilon_and_an_unknown_rule_is_refused_with_the_known_names():
-    assert rule_of(Settings(rule="typical", typical_epsilon=0.3)).epsilon == 0.3
+    assert build_rule(Settings(rule="typical", typical_epsilon=0.3)).epsilon == 0.3
     with pytest.raises(SettingsError, match="rule must be one of token, block, k-seq, typical, got 'magic'"):
-        rule_of(replace(Settings(), rule="magic"))
+        build_rule(replace(Settings(), rule="magic"))

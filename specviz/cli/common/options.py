@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
+from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, TREE_LEVELS, Settings, read_uniform, whole
+from specviz.verification.registry import RULES
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 _DEFAULTS = Settings()
 _SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype", "engine"}
-PROPOSERS = (
-    "draft, tree, several, medusa, eagle, early-exit, lookahead, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
-)
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
@@ -71,8 +70,8 @@ def cut_options(parser: argparse.ArgumentParser) -> None:
 def proposer_options(parser: argparse.ArgumentParser) -> None:
     """Drafting method and acceptance rule. Names are looked up later, because the registries need torch."""
     add = parser.add_argument_group("drafting and acceptance").add_argument
-    add("--proposer", metavar="NAME", help=f"drafting method: {PROPOSERS} (default: draft)")
-    add("--rule", metavar="NAME", help="acceptance rule: token (default), block, k-seq, or typical, which is lossy")
+    add("--proposer", metavar="NAME", help=f"drafting method: {', '.join(PROPOSERS)} (default: draft)")
+    add("--rule", metavar="NAME", help=f"acceptance rule: {', '.join(RULES)} (default: token); typical is lossy")
     add(
         "--tree",
         metavar="SHAPE",
@@ -193,9 +192,9 @@ def pair_name(options: argparse.Namespace) -> str:
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
     """Fields of Settings from these options. Folders and files that they name may then be read in this process."""
     if options.text:
-        from specviz.proposers.source_texts import admit
+        from specviz.proposers.source_texts import allow_path
 
-        admit(options.text)
+        allow_path(options.text)
     if options.heads or options.early_exit or options.eagle:
         from specviz.models.attachments.kinds import admit as admit_attached
 
@@ -212,13 +211,12 @@ def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
 
 def refuse_unknown(settings: Settings) -> None:
     """Look up the names of proposer, policy and rule before any weights are read. Raises SettingsError, which lists the names."""
-    from specviz.proposers import registry
-    from specviz.proposers.adaptive.policies import LENGTHS
-    from specviz.verification.registry import rule_of
+    from specviz.decoding.methods import build_rule
+    from specviz.proposers.adaptive.policies import find_policy
 
-    registry.named("proposer", settings.proposer, registry.PROPOSERS)
-    registry.named("draft-length-policy", settings.draft_length_policy, LENGTHS)
-    rule_of(settings)
+    PROPOSERS.find(settings.proposer)
+    find_policy(settings.draft_length_policy)
+    build_rule(settings)
 
 
 def load(settings: Settings) -> LoadedPair:
@@ -229,15 +227,14 @@ def load(settings: Settings) -> LoadedPair:
 
 def in_words(settings: Settings) -> str:
     """A line on proposer and rule if they are not the default ones, else ''. A lossy rule says so."""
-    from specviz.proposers.registry import CHAINS
-    from specviz.verification.registry import rule_of
+    from specviz.decoding.methods import build_rule
 
     if (settings.proposer, settings.rule, settings.draft_length_policy) == ("draft", "token", "fixed"):
         return ""
     length = (
         f", lengths {settings.draft_length_policy}"
-        if settings.draft_length_policy != "fixed" and settings.proposer in CHAINS
+        if settings.draft_length_policy != "fixed" and "draft_length_policy" in PROPOSERS.find(settings.proposer).reads
         else ""
     )
     length += f", at most {settings.tree_budget} nodes" if settings.tree_budget is not None else ""
-    return f"proposer {settings.proposer}{length}; rule {rule_of(settings).title}\n"
+    return f"proposer {settings.proposer}{length}; rule {build_rule(settings).title}\n"

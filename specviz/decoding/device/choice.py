@@ -14,7 +14,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Randomness
 from specviz.trace import Round
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 Steps = Callable[[Sequence[Prefix]], list[Round]]
 REFERENCE, DEVICE, COMPILED = "reference", "device", "compiled"

@@ -32,7 +32,8 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome, Round
 from specviz.verification.block import BlockRule
 from specviz.verification.draw import inverse_cdf
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import step
+from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
 from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
 from specviz.models.attachments.eagle import eagle_of
@@ -30,13 +31,14 @@ from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
-from specviz.proposers.registry import EAGLE, EARLY_EXIT, opened
+from specviz.proposers.eagle import NAME as EAGLE
+from specviz.proposers.early_exit import NAME as EARLY_EXIT
+from specviz.proposers.request import open_proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import rule_of
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 TOLERANCE = 5e-6  # total variation that float32 rounding explains
 TIE = 5e-5  # between two passes two logits of the shipped pair differ by up to 3.2e-5 more or less; divided by T = 0.7
@@ -111,7 +113,7 @@ class Analytic:
 
 def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
-    target, proposer = opened(pair, settings)
+    target, proposer = open_proposer(pair, settings)
     fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
     if settings.proposer == EARLY_EXIT:
         drafting: FreshDraft = replace(fresh, exit_=exit_of(pair.name, pair.target, settings))
@@ -119,7 +121,7 @@ def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], p
         drafting = FreshHead(pair.target, eagle_of(pair.name, pair.target, settings.eagle), settings, pair.vocabulary)
     else:
         drafting = fresh_draft(pair, settings)
-    return analytic(target, proposer, rule_of(settings), settings, ids, fresh, drafting, positions, **options)
+    return analytic(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions, **options)
 
 
 def analytic(

@@ -18,7 +18,8 @@ from torch import Tensor
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.token import EmptyResidual, Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import EmptyResidual, TokenRule
 
 LAST = 1.0 - 2.0**-53  # the largest value of a random number
 SLACK = 1e-9  # distance from an edge at which the rule is called; it computes in float64 with the given distributions

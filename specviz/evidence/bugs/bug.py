@@ -14,7 +14,7 @@ from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Randomness
 from specviz.settings import Settings
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
 

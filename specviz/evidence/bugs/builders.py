@@ -16,7 +16,8 @@ from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Randomness
 from specviz.settings import Settings
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3

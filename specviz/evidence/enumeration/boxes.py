@@ -33,7 +33,7 @@ from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Round
 from specviz.verification.comparison_log import heard_by
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 Text = tuple[int, ...]
 Address = tuple[Purpose, int, int]  # purpose, start of the round, node

@@ -23,7 +23,7 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 MISSED = 1e-12  # most probability that may lie where nothing was looked into
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from specviz.decoding.device.choice import chosen
 from specviz.decoding.engine import advance
+from specviz.decoding.methods import build_rule
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.partition import Partition, exact_partition
@@ -22,12 +23,11 @@ from specviz.evidence.tests import Plan, answer
 from specviz.models.base import LanguageModel
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.base import Proposer
-from specviz.proposers.registry import opened
+from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import rule_of
-from specviz.verification.token import Rule
+from specviz.verification.rule import Rule
 
 LENGTH = 2  # tokens of a sample, and depth of the drafts: no distribution after the second token affects either
 BATCH = 64  # rows of one step
@@ -90,8 +90,8 @@ def cell_of(
     key = line, rule_name, column.name
     settings = replace(column.settings, rule=rule_name, seed=own_seed(column.settings.seed, *key), **more)
     try:
-        rule = rule_of(settings)
-        proposer = opened(remembering, settings)[1]
+        rule = build_rule(settings)
+        proposer = open_proposer(remembering, settings)[1]
         first = proposer.propose(
             [Prefix(tuple(ids), 0, settings.max_new_tokens, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
         )

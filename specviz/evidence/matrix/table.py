@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specviz.decoding.methods import build_rule
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
@@ -34,8 +35,8 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.verification.registry import RULES, rule_of
-from specviz.verification.token import Rule
+from specviz.verification.registry import RULES
+from specviz.verification.rule import Rule
 
 COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
 INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer
@@ -90,7 +91,7 @@ class Matrix:
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
-        rules = {name: rule_of(replace(self.settings, rule=name)) for name in RULES}
+        rules = {name: build_rule(replace(self.settings, rule=name)) for name in RULES}
         return {
             "schema": "specviz-matrix-2",
             "settings": self.settings.to_record(),
@@ -118,7 +119,7 @@ def chosen(only: Sequence[str]) -> tuple[list[str], list[str]]:
     known = lines()
     for name in only:
         if name not in {*known, *PROPOSERS, *RULES}:
-            raise SettingsError("only", name, f"among {', '.join({**known, **PROPOSERS, **RULES})}")
+            raise SettingsError("only", name, f"among {', '.join(dict.fromkeys((*known, *PROPOSERS, *RULES)))}")
     rules = [name for name in RULES if name in only] or list(RULES)
     wanted = [name for name, more in known.items() if name in only or more["proposer"] in only]
     return wanted or list(known), rules
@@ -230,7 +231,7 @@ class Worker:
         likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]
         remembering.forget()
         remembering.keep(settings, [ids, *((*ids, token) for token in likely_first.tolist())])
-        lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
+        lossy = [rule for name in RULES if not (rule := build_rule(replace(settings, rule=name))).exact]
         lost = {
             rule.name: 0.0 if sure else mass_never_written(remembering.open(settings)[0], ids, rule, eos_token_ids)
             for rule in lossy

@@ -13,8 +13,9 @@ from specviz.evidence.serving_setups.records import COMPARISONS, MARGIN_DIGITS, 
 from specviz.evidence.serving_setups.targets import Ids, ServedTarget, Source
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
-from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
@@ -42,7 +43,7 @@ def measure_near_ties(
 
     @cache
     def alone(way: str, prompt: Ids) -> GreedyText:
-        return decode_greedy_text(ways[way].open(greedy), Nothing(), greedy, prompt)
+        return decode_greedy_text(ways[way].open(greedy), NoDraft(), greedy, prompt)
 
     for number, prompt in enumerate(prompts):
         for key, one in known.items():

@@ -21,7 +21,8 @@ from specviz.models.fast_llama.int8 import quantized
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
 from specviz.models.processed import Processed
 from specviz.settings import Settings
-from specviz.verification.token import Rule, TokenRule
+from specviz.verification.rule import Rule
+from specviz.verification.token import TokenRule
 
 Source = CachedModel | Processed
 Ids = tuple[int, ...]

@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.proposers.trees.growth import Growth, tree_of
 from specviz.randomness import Prefix
@@ -142,11 +143,19 @@ class Ceiling:
         return result
 
 
-# name -> policy, made from gamma, the cost of a draft step in one-token passes, and a function that opens the target again
-LENGTHS: dict[str, Callable[[int, float, Callable[[], LanguageModel]], LengthPolicy] | None] = {
+# A policy is built from gamma, the cost of a draft step in one-token passes, and a function that opens the target again.
+BuildPolicy = Callable[[int, float, Callable[[], LanguageModel]], LengthPolicy]
+LENGTHS: dict[str, BuildPolicy | None] = {
     "fixed": None,
     "heuristic": lambda gamma, cost, target: Heuristic(gamma),
     "entropy": lambda gamma, cost, target: Entropy(gamma),
     "gain": lambda gamma, cost, target: Gain(gamma, cost + CHECKED),
     "ceiling": lambda gamma, cost, target: Ceiling(gamma, target()),
 }
+
+
+def find_policy(name: str) -> BuildPolicy | None:
+    """What builds the policy of a name; None: the length is fixed. Raises SettingsError, which lists the names."""
+    if name not in LENGTHS:
+        raise SettingsError("draft-length-policy", name, f"one of {', '.join(LENGTHS)}")
+    return LENGTHS[name]

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.records import ASSETS, Schema, build, of_file, plain
-from specviz.settings import NODES_MAX, TREES, Settings, number, whole
+from specviz.settings import NODES_MAX, Settings, number, whole
 
 SCHEMA = Schema("trees", 2, "The curve of trees")
 RECORDED = ASSETS / "traces" / "trees.json"
@@ -67,9 +67,14 @@ def recorded() -> Paying | None:
     return of_file(RECORDED, Paying.from_json, None)
 
 
+def is_sized_by_curve(proposer: str) -> bool:
+    """Whether the recorded curve decides how many nodes this proposer drafts where neither a shape nor a number is given."""
+    return (known := recorded()) is not None and any(key.rpartition(" ")[0] == proposer for key in known.points)
+
+
 def with_paying_nodes(settings: Settings) -> Settings:
     """The settings, with the fastest number of nodes if they name a tree but neither its shape nor its number of nodes."""
-    if settings.proposer not in TREES or settings.tree or settings.tree_budget is not None:
+    if settings.tree or settings.tree_budget is not None:
         return settings
     best = known.best(settings.proposer, settings.temperature) if (known := recorded()) else None
     return settings if best is None else replace(settings, tree_budget=best.nodes)

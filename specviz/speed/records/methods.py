@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.proposers.trees.node_count import is_sized_by_curve, with_paying_nodes
 from specviz.records import Schema, build, plain
-from specviz.settings import SHAPE, TREES, Settings
+from specviz.settings import SHAPE, Settings
 from specviz.speed.estimate import Estimate
 from specviz.trace import Trace
 
@@ -40,7 +40,7 @@ class DraftingMethod:
     @property
     def size_from_curve(self) -> bool:
         """Whether its number of nodes is the fastest one of the recorded curve."""
-        return self.settings["proposer"] in TREES and "tree" not in self.settings
+        return is_sized_by_curve(self.settings["proposer"]) and "tree" not in self.settings
 
 
 _METHOD_ROWS = (

@@ -1,0 +1,29 @@
+"""Early exit: the target's own first layers, with an exit trained for them, draft a chain (Elhoushi et al. 2024, LayerSkip)."""
+
+from __future__ import annotations
+
+from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.proposers.base import Proposer
+from specviz.proposers.chains import build_chain, chain_form
+from specviz.proposers.registry import register_proposer
+from specviz.proposers.request import DraftingRequest
+from specviz.settings import Settings
+
+NAME = "early-exit"
+
+
+def open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
+    """The target and its first layers, which share their computation."""
+    return pair.open_layered(settings)
+
+
+@register_proposer(
+    "early-exit",
+    title="early exit",
+    form=chain_form,
+    reads=("gamma", "draft_length_policy", "early_exit", "exit_layer"),
+    open_models=open_layered_models,
+)
+def build_early_exit(request: DraftingRequest) -> Proposer:
+    return build_chain(request, request.draft, NAME)

@@ -1,0 +1,115 @@
+"""Registries of named things that this project and other packages add to: proposers, rules, warpers, server profiles, test statistics.
+
+Each entry is registered by a decorator in the file that implements it. A registry finds the names without importing these files,
+because most of them need torch: of this project by reading the decorators in the sources, of other packages from their entry
+points. A file is imported when its name is first looked up.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, MutableMapping
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TypeVar
+
+from specviz.errors import SHOWN, PluginError, SettingsError
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[1]
+log = logging.getLogger(__name__)
+
+
+class Registry(MutableMapping[str, T]):
+    """Name -> entry.
+
+    Args:
+        kind: What an entry is, for sentences: "proposer".
+        package: The package of this project whose files are searched.
+        decorator: Name of the function that registers an entry; the files begin a line with ``@decorator("name"``.
+        group: Entry-point group of other packages. An entry point has the name of the entry and leads to the module that
+            registers it, or to anything in that module.
+        default: The name that is listed first; the others follow in alphabetical order.
+    """
+
+    def __init__(self, kind: str, package: str, decorator: str, group: str, default: str = ""):
+        self.kind, self.package, self.decorator, self.group, self.default = kind, package, decorator, group, default
+        self._entries: dict[str, T] = {}
+        self._reported: set[str] = set()
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        """Name -> module, of this project's own entries."""
+        pattern = re.compile(rf'^@{self.decorator}\(\s*"([^"]+)"', re.M)
+        found: dict[str, str] = {}
+        for path in sorted(ROOT.joinpath(*self.package.split(".")).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found |= dict.fromkeys(pattern.findall(path.read_text(encoding="utf-8")), module)
+        return found
+
+    def _plugins(self) -> dict[str, EntryPoint]:
+        """Name -> entry point, of other packages. A name of this project cannot be replaced."""
+        return {one.name: one for one in entry_points(group=self.group) if one.name not in self._modules}
+
+    def names(self) -> tuple[str, ...]:
+        """All names, without importing what they stand for."""
+        found = {*self._modules, *self._entries, *self._plugins()}
+        return tuple(sorted(found, key=lambda name: (name != self.default, name)))
+
+    def find(self, name: str) -> T:
+        """The entry of a name. Raises SettingsError, which lists the names, or PluginError where its package cannot be loaded."""
+        try:
+            return self[name]
+        except KeyError:
+            raise SettingsError(self.kind, name, f"one of {', '.join(self.names())}") from None
+
+    def load_all(self) -> dict[str, T]:
+        """Every entry by name. One that cannot be loaded is left out; one line of the log says why, once."""
+        found = {}
+        for name in self.names():
+            try:
+                found[name] = self[name]
+            except PluginError as error:
+                if name not in self._reported:
+                    self._reported.add(name)
+                    log.warning("%s", error)
+        return found
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._entries:
+            return self._entries[name]
+        if name in self._modules:
+            import_module(self._modules[name])
+        elif (plugin := self._plugins().get(name)) is not None:
+            self._load(plugin)
+        return self._entries[name]
+
+    def _load(self, plugin: EntryPoint) -> None:
+        try:
+            plugin.load()
+        except Exception as error:  # another package's code may raise anything
+            raise PluginError(self._sentence(plugin, f"{type(error).__name__}: {str(error)[:SHOWN]}")) from error
+        if plugin.name not in self._entries:
+            raise PluginError(self._sentence(plugin, f"{plugin.value} does not call @{self.decorator}({plugin.name!r})"))
+
+    def _sentence(self, plugin: EntryPoint, reason: str) -> str:
+        package = plugin.dist.name if plugin.dist is not None else "unknown"
+        return f"The {self.kind} {plugin.name!r} of the package {package!r} could not be loaded ({reason})."
+
+    def __setitem__(self, name: str, entry: T) -> None:
+        self._entries[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or name in self._modules or name in self._plugins()
+
+    def __len__(self) -> int:
+        return len(self.names())
