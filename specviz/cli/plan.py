@@ -111,6 +111,7 @@ def read(path: Path) -> str:
     """The user's text. Raises SettingsError with a sentence."""
     if not path.is_file():
         raise SettingsError("text", str(path), "a file with a text like those that will be written")
+    from specviz.proposers.source_texts import read_source_text
 
     return read_source_text(str(path), path)
 
