@@ -242,7 +242,7 @@ def test_no_two_students_and_no_two_tasks_share_a_random_number():
 
 @pytest.mark.parametrize(
     ("changed", "name"),
-    [({"max_new_tokens": 5}, "max_new_tokens"), ({"gamma": 0}, "gamma"), ({"gamma": 9}, "gamma"), ({"temperature": 0.0}, "temperature"),
+    [({"max_new_tokens": 5}, "max-new-tokens"), ({"gamma": 0}, "gamma"), ({"gamma": 9}, "gamma"), ({"temperature": 0.0}, "temperature"),
      ({"uniforms": {(0, "accept"): 0.5}}, "uniforms"), ({"rule": "block"}, "drafting method"), ({"proposer": "tree"}, "drafting method")],
 )  # fmt: skip
 def test_a_room_decodes_only_what_phones_can_sample(changed, name):

@@ -35,7 +35,11 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"100", "10,000", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
-    for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "not a random sample"):
+    for part in (
+        "max-new-tokens was left out: it must be from 1 to 4 on this page, got 9",
+        "got 'nobody'",
+        "not a random sample",
+    ):
         assert part in said
 
 
