@@ -33,7 +33,7 @@ from specviz.models.pairs.sharing import draftable_in_words
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.records import write
-from specviz.settings import GAMMA_MAX, Settings, whole
+from specviz.settings import GAMMA_MAX, Settings, check_whole
 from specviz.speed.plan import PlanEffort, make_plan
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.trace import Trace
@@ -296,7 +296,7 @@ class Pair:
 
         bars  how many tokens of each distribution are kept, at least 1
         """
-        whole("bars", bars, 1, 10**6, "a whole number from 1")
+        check_whole("bars", bars, 1, 10**6, "a whole number from 1")
         return self._run(prompt, bars, on_progress, options)
 
     def verify(
@@ -322,7 +322,7 @@ class Pair:
 
         Raises SettingsError for a value out of range, EvidenceError where nothing can be tested.
         """
-        whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
+        check_whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
         if not 0.0 < min_tv <= 1.0:
             raise SettingsError("min-tv", min_tv, "above 0 and at most 1")
         if not seconds > 0:
@@ -330,7 +330,7 @@ class Pair:
         if mode not in ("both", "shared-distributions", "engine"):
             raise SettingsError("mode", mode, "both, shared-distributions or engine")
         settings = self._settings_of(prompt, {"max_new_tokens": VERIFIED, **options})
-        whole("max-new-tokens", settings.max_new_tokens, 1, 4)
+        check_whole("max-new-tokens", settings.max_new_tokens, 1, 4)
         name = decoders.known(decoder)
         settings = decoders.under(name, settings)
         stages = 2 * len(decoders.modes(name, mode, settings))
@@ -374,12 +374,12 @@ class Pair:
         """
         wanted = tuple(sorted(set(gammas)))
         for gamma in wanted or (0,):
-            whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
-        whole("continuations", continuations, 2, 4096)
-        whole("opening", opening, 1, 4096)
-        whole("runs", runs, 2, 100)
+            check_whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
+        check_whole("continuations", continuations, 2, 4096)
+        check_whole("opening", opening, 1, 4096)
+        check_whole("runs", runs, 2, 100)
         if probes:
-            whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
+            check_whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
         settings = self._settings_of("", {"max_new_tokens": PLANNED, **options, "gamma": wanted[-1]})
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         effort = PlanEffort(continuations, opening, probes, check, runs)

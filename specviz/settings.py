@@ -26,7 +26,7 @@ OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
 SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
-PROPOSER_FIELDS = (
+DRAFTING_FIELDS = (
     *(
         "proposer",
         "rule",
@@ -133,21 +133,21 @@ class Settings:
     eagle: str = ""
 
     def __post_init__(self) -> None:
-        whole("gamma", self.gamma, 0, GAMMA_MAX)
-        whole("max-new-tokens", self.max_new_tokens, 1, LENGTH_MAX)
-        whole("seed", self.seed, 0, 2**63 - 1)
-        number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
+        check_whole("gamma", self.gamma, 0, GAMMA_MAX)
+        check_whole("max-new-tokens", self.max_new_tokens, 1, LENGTH_MAX)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
+        check_number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
         if self.top_k is not None:
-            whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
+            check_whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
-                number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
-        whole("num-chains", self.num_chains, 1, 8)
+                check_number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+        check_whole("num-chains", self.num_chains, 1, 8)
         if self.tree_budget is not None:
-            whole("tree-budget", self.tree_budget, 1, NODES_MAX)
+            check_whole("tree-budget", self.tree_budget, 1, NODES_MAX)
         if self.exit_layer is not None:
-            whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
-        number("typical-epsilon", self.typical_epsilon, 0.0, 1.0, "above 0 and at most 1", above=True)
+            check_whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
+        check_number("typical-epsilon", self.typical_epsilon, 0.0, 1.0, "above 0 and at most 1", above=True)
         for name in WORDS:
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
@@ -155,7 +155,7 @@ class Settings:
             raise SettingsError("siblings", self.siblings, f"one of {', '.join(SIBLINGS)}")
         if self.engine not in ENGINES:
             raise SettingsError("engine", self.engine, f"one of {', '.join(ENGINES)}")
-        widths(self.tree)
+        read_tree_shape(self.tree)
         if len(self.prompt) > PROMPT_MAX:
             raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
         if found := _CONTROL.search(self.prompt):
@@ -166,7 +166,7 @@ class Settings:
         except UnicodeEncodeError as error:
             raise SettingsError("prompt", f"a lone surrogate at character {error.start + 1}", "valid Unicode text") from error
         for (position, purpose), u in self.uniforms.items():
-            check(position, purpose, u)
+            check_uniform(position, purpose, u)
 
     @property
     def edits(self) -> dict[tuple[int, Purpose], float]:
@@ -174,7 +174,7 @@ class Settings:
         return {(position, PURPOSES[name]): u for (position, name), u in self.uniforms.items()}
 
     @property
-    def edited(self) -> bool:
+    def is_edited(self) -> bool:
         """Whether a person chose some of the random numbers. Then the run is no sample of the target's distribution."""
         return bool(self.uniforms)
 
@@ -228,7 +228,7 @@ def update_names(values: Mapping[str, T]) -> dict[str, T]:
     return renamed | {name: value for name, value in values.items() if name not in OLD_NAMES}
 
 
-def widths(tree: str) -> tuple[int, ...]:
+def read_tree_shape(tree: str) -> tuple[int, ...]:
     """``3-2-1`` -> (3, 2, 1): children of every node, level by level. An empty text gives no levels.
 
     Raises SettingsError beyond TREE_LEVELS levels or NODES_MAX nodes.
@@ -289,12 +289,12 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
+def check_whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise SettingsError(name, value, allowed or f"a whole number from {low} to {high}")
 
 
-def number(name: str, value: object, low: float, high: float, allowed: str, above: bool = False) -> None:
+def check_number(name: str, value: object, low: float, high: float, allowed: str, above: bool = False) -> None:
     if not is_number(value) or not low <= value <= high or (above and value == low):
         raise SettingsError(name, value, allowed)
 
@@ -328,7 +328,7 @@ def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
     for part in text.split(",") if text else ():
         try:
             key, u = read_uniform(part)
-            check(*key, u)
+            check_uniform(*key, u)
             uniforms[key] = u
         except SettingsError as error:
             left_out.append(f"The link's random number {part[:40]!r} was left out: {error}")
@@ -343,9 +343,9 @@ def write_uniform(key: tuple[int, str], u: float) -> str:
     return f"{position}={u!r}" if purpose == "accept" else f"{position}:{purpose}={u!r}"
 
 
-def check(position: int, purpose: str, u: float) -> None:
+def check_uniform(position: int, purpose: str, u: float) -> None:
     """Raises SettingsError for a position, purpose or value that no random number of a run can have."""
-    whole("random number position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
+    check_whole("random number position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
     if purpose not in PURPOSES:
         raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")
     if not (is_number(u) and 0.0 <= u < 1.0):

@@ -45,7 +45,7 @@ def test_a_uniform_is_written_and_read_to_the_last_bit(key, u):
 def test_a_uniform_without_purpose_is_the_accept_uniform():
     assert read_uniform("3=0.71") == ((3, "accept"), 0.71) == read_uniform(" 3:accept=.71 ")
     assert Settings(uniforms={(3, "accept"): 0.71}).edits == {(3, Purpose.ACCEPT): 0.71}
-    assert Settings(uniforms={(3, "accept"): 0.71}).edited and not Settings().edited
+    assert Settings(uniforms={(3, "accept"): 0.71}).is_edited and not Settings().is_edited
 
 
 def test_a_uniform_is_chosen_and_given_back_to_chance():

@@ -40,7 +40,7 @@ from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceErro
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, read_json, versions
-from specviz.settings import whole
+from specviz.settings import check_whole
 from specviz.statistics.finding import plural
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
@@ -76,9 +76,9 @@ class CollectionSize:
     arm: int = 0
 
     def __post_init__(self) -> None:
-        whole("samples", self.samples, 1, MAX_SAMPLES, f"a whole number from 1 to {MAX_SAMPLES:,}")
-        whole("concurrency", self.at_once, 1, MAX_CONCURRENCY)
-        whole("choices", self.choices, 1, MAX_CHOICES)
+        check_whole("samples", self.samples, 1, MAX_SAMPLES, f"a whole number from 1 to {MAX_SAMPLES:,}")
+        check_whole("concurrency", self.at_once, 1, MAX_CONCURRENCY)
+        check_whole("choices", self.choices, 1, MAX_CHOICES)
 
     @property
     def first_seed(self) -> int:

@@ -114,7 +114,7 @@ def room_settings(settings: Settings) -> Settings:
         raise SettingsError("gamma", settings.gamma, f"a whole number from 1 to {GAMMA} in a room")
     if settings.temperature == 0.0:
         raise SettingsError("temperature", settings.temperature, "above 0 in a room: at 0 all samples are the same")
-    if settings.edited:
+    if settings.is_edited:
         raise SettingsError("uniforms", sorted(settings.uniforms), "left out: chosen random numbers make no samples")
     if (settings.proposer, settings.rule, settings.draft_length_policy) != ("draft", "token", "fixed"):
         asked = f"{settings.proposer}, {settings.rule}, {settings.draft_length_policy}"

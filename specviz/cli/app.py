@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from specviz.records import HERE
-from specviz.settings import whole
+from specviz.settings import check_whole
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    whole("port", options.port, 1, 65535)
+    check_whole("port", options.port, 1, 65535)
     place = next(place for place in (HERE / "served", HERE.parent) if (place / "app.py").is_file())  # installed; in a checkout
     command = [
         sys.executable,

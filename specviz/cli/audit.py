@@ -14,7 +14,7 @@ from specviz.cli.common.options import cut_options, load, pair_name, seed_option
 from specviz.cli.common.output import NO_VERDICT, format_option, show
 from specviz.cli.common.progress import Progress, told
 from specviz.errors import EndpointError, EvidenceError, SettingsError
-from specviz.settings import Settings, whole
+from specviz.settings import Settings, check_whole
 
 if TYPE_CHECKING:
     from specviz.audit.target import AuditTarget
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
-    whole("max-new-tokens", options.max_new_tokens, *LENGTHS)
+    check_whole("max-new-tokens", options.max_new_tokens, *LENGTHS)
     if options.max_tokens is not None and options.max_tokens < options.max_new_tokens:
         raise SettingsError("max-tokens", options.max_tokens, f"at least --max-new-tokens, {options.max_new_tokens}")
     if not 0.0 < options.min_tv <= 1.0:

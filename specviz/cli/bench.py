@@ -24,7 +24,7 @@ from specviz.cli.common.progress import told
 from specviz.cli.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.settings import FASTEST_GAMMA, PROPOSER_FIELDS, Settings, whole
+from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,9 +57,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    whole("gamma", options.gamma, 1, 16, "a whole number from 1 to 16 for a bench of speculation")
-    whole("runs", options.runs, 1, 100)
-    whole("max-new-tokens", options.max_new_tokens, 8, 1024, "a whole number from 8 to 1024 for a bench")
+    check_whole("gamma", options.gamma, 1, 16, "a whole number from 1 to 16 for a bench of speculation")
+    check_whole("runs", options.runs, 1, 100)
+    check_whole("max-new-tokens", options.max_new_tokens, 8, 1024, "a whole number from 8 to 1024 for a bench")
     others = {"shapes": shapes, "samples": samples, "policies": policies, "curve": curve}
     other = next((name for name in others if getattr(options, name) is not None and getattr(options, name) is not False), None)
     if other:
@@ -88,7 +88,7 @@ def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str
     return {
         "machine": describe_machine(pair),
         "pair": pair.describe(),
-        "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
+        "speculative": {name: getattr(settings, name) for name in DRAFTING_FIELDS},
         "results": [asdict(result) for result in results],
         "rule_at_vocabulary_152064": asdict(time_rule(152_064).times(1e3, "ms")),
         "block_gap": {kind: gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
@@ -272,7 +272,7 @@ def _cells(values: Iterable[Any]) -> str:
 
 def samples(settings: Settings, options: argparse.Namespace) -> None:
     """Print how many samples a second each way of sampling gives."""
-    whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
+    check_whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     from specviz.speed import sampling_rates
     from specviz.speed.machine import describe_machine
 

@@ -14,7 +14,7 @@ from specviz.cli.common.output import NO_VERDICT, format_option, machine_line
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.settings import GAMMA_MAX, whole
+from specviz.settings import GAMMA_MAX, check_whole
 from specviz.speed.records.plan import parse_prompts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     gammas = lengths(options.gammas)
     for name, (least, most) in RANGES.items():
         if (value := getattr(options, name.replace("-", "_"))) is not None:
-            whole(name, value, least, most)
+            check_whole(name, value, least, most)
     settings = settings_from(
         options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], max_new_tokens=options.max_new_tokens
     )

@@ -10,7 +10,7 @@ from specviz.cli.common.options import check_cluster, cluster_option, seed_optio
 from specviz.cli.common.output import format_option
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
-from specviz.settings import whole
+from specviz.settings import check_whole
 
 if TYPE_CHECKING:
     from specviz.speed.records.study import Study, StudyCell
@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    whole("texts", options.texts, 2, 1024)
+    check_whole("texts", options.texts, 2, 1024)
     for name in ("resume", "cluster"):
         if options.read and (value := getattr(options, name)) is not None:
             raise SettingsError(name, str(value), "left out with --read: nothing is measured")

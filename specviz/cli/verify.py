@@ -27,7 +27,7 @@ from specviz.cli.common.output import NO_VERDICT, format_option, show
 from specviz.cli.common.progress import Progress
 from specviz.errors import EvidenceError, SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.settings import Settings, whole
+from specviz.settings import Settings, check_whole
 
 if TYPE_CHECKING:
     from specviz.evidence.saved import SavedSamples
@@ -126,8 +126,8 @@ def run(options: argparse.Namespace) -> int:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
-    whole("max-new-tokens", options.max_new_tokens, 1, 4)
-    whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
+    check_whole("max-new-tokens", options.max_new_tokens, 1, 4)
+    check_whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     if not 0.0 < options.min_tv <= 1.0:
         raise SettingsError("min-tv", options.min_tv, "above 0 and at most 1")
     if not options.seconds > 0:

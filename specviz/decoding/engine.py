@@ -142,7 +142,7 @@ class TargetOnlyRandomness:
 def randomness_of(settings: Settings) -> Randomness:
     """The random numbers of the seed, with the person's edits applied."""
     randomness = PhiloxRandomness(settings.seed)
-    return EditedRandomness(randomness, settings.edits) if settings.edited else randomness
+    return EditedRandomness(randomness, settings.edits) if settings.is_edited else randomness
 
 
 def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, draw: int = 0) -> Prefix:

@@ -85,7 +85,7 @@ def modes(name: str, wanted: str, settings: Settings) -> list[str]:
 
 def arguments(name: str, pair: LoadedPair, settings: Settings) -> tuple:
     """(target, proposer, rule, random numbers) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
-    if settings.edited:
+    if settings.is_edited:
         raise SettingsError(
             "uniforms", sorted(settings.uniforms), "left out: a run with random numbers chosen by hand is not a sample"
         )

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from specviz.models.pairs.names import as_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import versions
-from specviz.settings import PROPOSER_FIELDS, SHAPE, Settings, update_names
+from specviz.settings import DRAFTING_FIELDS, SHAPE, Settings, update_names
 
 SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p")
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
@@ -22,8 +22,8 @@ def facts(
     """Of a manifest. ``page``: the page's path, '' for the first; ``more``: n, tests and whatever a page has found."""
     return {
         "page": page or "one_round",
-        "sample": not settings.edited,
-        **({"note": EDITED} if settings.edited else {}),
+        "sample": not settings.is_edited,
+        **({"note": EDITED} if settings.is_edited else {}),
         "settings": settings.to_record(),
         "seed": settings.seed,
         **more,
@@ -37,7 +37,7 @@ def facts(
 def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, number type, settings, version; and that random numbers were chosen by hand, where they were."""
     ending = recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, versions()["specviz"])
-    return f"{ending} {EDITED}" if settings.edited else ending
+    return f"{ending} {EDITED}" if settings.is_edited else ending
 
 
 def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
@@ -69,7 +69,7 @@ def sampling_options(record: Mapping[str, Any]) -> list[Any]:
 def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from the default in a record's proposer and rule."""
     plain, record = Settings().to_record(), update_names(record)
-    return {name: record[name] for name in PROPOSER_FIELDS if record.get(name, plain[name]) != plain[name]}
+    return {name: record[name] for name in DRAFTING_FIELDS if record.get(name, plain[name]) != plain[name]}
 
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:

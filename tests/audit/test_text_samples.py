@@ -105,7 +105,9 @@ def texts_of(pair, samples):
 def answered(pair, name, **settings):
     samples = drawn(name, pair, 1500, max_new_tokens=2)
     file = as_text_file(samples, texts_of(pair, samples), **settings)
-    return run_text_tests(file, settings_of(pair, max_new_tokens=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda share: None)
+    return run_text_tests(
+        file, settings_of(pair, max_new_tokens=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda share: None
+    )
 
 
 def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair):

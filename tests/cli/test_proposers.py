@@ -20,7 +20,7 @@ from specviz.models.pairs import loading
 from specviz.proposers import source_texts
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.proposers.registry import PROPOSERS
-from specviz.settings import PROPOSER_FIELDS, SIBLINGS, Settings
+from specviz.settings import DRAFTING_FIELDS, SIBLINGS, Settings
 from specviz.speed import bench as bench_module
 from specviz.trace import Trace
 from specviz.verification.registry import RULES
@@ -69,7 +69,7 @@ def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, f
     assert decode(folders, *CHOICES[name], "--format", "json") == 0
     trace = Trace.from_json(capsys.readouterr().out)
     asked = dict(zip(CHOICES[name][::2], CHOICES[name][1::2], strict=True))
-    options = {f"--{key.replace('_', '-')}": str(trace.settings[key]) for key in PROPOSER_FIELDS}
+    options = {f"--{key.replace('_', '-')}": str(trace.settings[key]) for key in DRAFTING_FIELDS}
     assert {name: value for name, value in options.items() if name in asked} == asked
     assert 1 <= len(trace.output_ids) <= 12
     assert decode(folders, *CHOICES[name], "--format", "json") == 0

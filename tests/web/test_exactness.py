@@ -53,7 +53,7 @@ def test_an_edited_run_cannot_come_in():
     with pytest.raises(SettingsError, match="not a random sample"):
         Question(replace(edited, max_new_tokens=2))
     question, said = Question.of_link({}, edited)
-    assert (question.settings.edited, "not a random sample" in said[0]) == (False, True)
+    assert (question.settings.is_edited, "not a random sample" in said[0]) == (False, True)
     assert Question.of_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
 
 

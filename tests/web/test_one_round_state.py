@@ -123,7 +123,7 @@ def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, s
     other = opened(recording, pair, state.link())
     other.hear({"kind": "undo", "at": {"round": 1, "motion": 2}})
     finish(other, pair)
-    assert not other.shown.settings.edited
+    assert not other.shown.settings.is_edited
     assert same(other.shown.trace, run(pair, replace(SETTINGS, gamma=3), len(other.shown.trace.rounds)))
 
 
@@ -131,7 +131,7 @@ def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
     edited(state, pair)
     state.choose(replace(state.shown.settings, gamma=2))
     finish(state, pair)
-    assert not state.shown.settings.edited
+    assert not state.shown.settings.is_edited
     assert any("random numbers were dropped" in sentence for sentence in state.notices)
 
 

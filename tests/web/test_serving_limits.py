@@ -80,7 +80,7 @@ def test_a_link_leads_to_what_it_was_made_from():
     with pytest.raises(SettingsError, match="arm must be one of bf16"):
         SetupsQuestion(Settings(), "fp4")
     cut = SetupsQuestion(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
-    assert (cut.temperature, cut.top_k, cut.gamma, cut.edited) == (1.0, None, 3, False)
+    assert (cut.temperature, cut.top_k, cut.gamma, cut.is_edited) == (1.0, None, 3, False)
 
 
 def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from specviz.errors import SpecvizError
-from specviz.settings import whole
+from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.client import Impatient
 from tools.load.findings import Times
@@ -178,7 +178,7 @@ def main(given: list[str] | None = None) -> int:
     asked = parser.parse_args(given)
     try:
         for name, most in (("visitors", 200), ("lookers", 500), ("reading", 300), ("minutes", 120)):
-            whole(name, getattr(asked, name), 1, most)
+            check_whole(name, getattr(asked, name), 1, most)
         head = findings.machine()
         with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
             bounded = asyncio.wait_for(measured(server, asked.visitors, asked.lookers, asked.reading), 60 * asked.minutes)

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from specviz.classroom.records import ASKED, KINDS, METHODS
 from specviz.errors import SpecvizError
-from specviz.settings import whole
+from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.client import Client
 from tools.load.findings import Times
@@ -270,8 +270,8 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="file for the tables, as markdown")
     asked = parser.parse_args(given)
     try:
-        whole("students", asked.students, 1, 300)
-        whole("minutes", asked.minutes, 1, 60)
+        check_whole("students", asked.students, 1, 300)
+        check_whole("minutes", asked.minutes, 1, 60)
         head = findings.machine()
         with (
             tempfile.TemporaryDirectory() as folder,

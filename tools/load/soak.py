@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specviz.errors import SpecvizError
-from specviz.settings import whole
+from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.findings import GROWTH, Shown, Times, cross_talk, growth
 from tools.load.server import Memory, Server, serving
@@ -131,8 +131,8 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="file for the report, as markdown")
     asked = parser.parse_args(given)
     try:
-        whole("minutes", asked.minutes, 1, 240)
-        whole("visitors", asked.visitors, 1, 200)
+        check_whole("minutes", asked.minutes, 1, 240)
+        check_whole("visitors", asked.visitors, 1, 200)
         head = findings.machine()
         with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
             log = asyncio.run(watched(server, asked.visitors, asked.minutes))

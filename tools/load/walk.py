@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
-from specviz.settings import whole
+from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.findings import Times
 from tools.load.server import Server, serving
@@ -327,8 +327,8 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="file for the table, as markdown")
     asked = parser.parse_args(given)
     try:
-        whole("times", asked.times, 1, 200)
-        whole("cold", asked.cold, 1, 200)
+        check_whole("times", asked.times, 1, 200)
+        check_whole("cold", asked.cold, 1, 200)
         head = findings.machine()
         found = walked(asked.times, asked.cold, set(asked.only or PARTS), lambda said: print(said, file=sys.stderr, flush=True))
     except SpecvizError as error:

@@ -9,7 +9,7 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, TREE_LEVELS, Settings, read_uniform, whole
+from specviz.settings import DRAFTING_FIELDS, LENGTH_MAX, NODES_MAX, SHAPE, TREE_LEVELS, Settings, check_whole, read_uniform
 from specviz.verification.registry import RULES
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="for early-exit: number of target layers that draft (default: those below the trained exit)",
     )
-    parser.set_defaults(**{name: getattr(_DEFAULTS, name) for name in PROPOSER_FIELDS})
+    parser.set_defaults(**{name: getattr(_DEFAULTS, name) for name in DRAFTING_FIELDS})
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +152,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
     Raises SettingsError with the value and what is allowed.
     """
-    whole("max-new-tokens", options.max_new_tokens, 1, LENGTH_MAX)
+    check_whole("max-new-tokens", options.max_new_tokens, 1, LENGTH_MAX)
     uniforms: dict[tuple[int, str], float] = {}
     for text in options.uniform:
         key, u = read_uniform(text)
@@ -199,12 +199,12 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
         from specviz.models.attachments.kinds import admit as admit_attached
 
         admit_attached(options)
-    return {name: getattr(options, name) for name in PROPOSER_FIELDS}
+    return {name: getattr(options, name) for name in DRAFTING_FIELDS}
 
 
 def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
     """Raise SettingsError if a proposer or rule is chosen for something that brings its own."""
-    for name in PROPOSER_FIELDS:
+    for name in DRAFTING_FIELDS:
         if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
             raise SettingsError(name.replace("_", "-"), value, f"left out with {beside}, which brings its own")
 

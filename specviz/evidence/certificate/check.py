@@ -98,7 +98,7 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     if any(one["cells"] and one["plan"]["length"] > settings.max_new_tokens for one in record["answers"]):
         yield "settings", f"texts of {settings.max_new_tokens} tokens do not fill cells of longer ones"
-    if settings.edited:
+    if settings.is_edited:
         yield "settings", "some random numbers were chosen by hand: such a run is not a sample"
     yield "seed", "" if record["seed"] == settings.seed else f"the settings say {settings.seed}"
 

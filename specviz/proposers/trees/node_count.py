@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.records import ASSETS, Schema, build, of_file, plain
-from specviz.settings import NODES_MAX, Settings, number, whole
+from specviz.settings import NODES_MAX, Settings, check_number, check_whole
 
 SCHEMA = Schema("trees", 2, "The curve of trees")
 RECORDED = ASSETS / "traces" / "trees.json"
@@ -26,9 +26,9 @@ class Point:
     speed: float
 
     def __post_init__(self) -> None:
-        whole("nodes", self.nodes, 1, NODES_MAX)
+        check_whole("nodes", self.nodes, 1, NODES_MAX)
         for name in ("tokens_per_pass", "speed"):
-            number(name, getattr(self, name), 0.0, 1e3, "a number above 0", above=True)
+            check_number(name, getattr(self, name), 0.0, 1e3, "a number above 0", above=True)
 
 
 @dataclass(frozen=True, slots=True)

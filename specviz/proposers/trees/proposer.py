@@ -10,7 +10,7 @@ from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
-from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths
+from specviz.settings import SHAPE, TREE_LEVELS, Settings, read_tree_shape
 from specviz.verification.draft_form import DraftForm
 
 
@@ -23,7 +23,7 @@ def tree_form(settings: Settings) -> DraftForm:
     """What a tree of these settings guarantees."""
     drawn_from_q = settings.siblings == "independent" and not takes_top(settings)
     return DraftForm(
-        branches=settings.tree_budget != 1 and any(width > 1 for width in widths(settings.tree) or (2,)),
+        branches=settings.tree_budget != 1 and any(width > 1 for width in read_tree_shape(settings.tree) or (2,)),
         counts_fixed=settings.tree_budget is None or takes_top(settings) or drawn_from_q,
         shares_q=drawn_from_q,
     )
@@ -39,7 +39,7 @@ def build_tree(
         shape: Children per level where the settings give neither a shape nor a number of nodes.
         levels: Levels where the settings give a number of nodes and no shape.
     """
-    top, given = takes_top(settings), widths(settings.tree)
+    top, given = takes_top(settings), read_tree_shape(settings.tree)
     source, siblings = open_source(top), "top" if top else settings.siblings
     if settings.tree_budget is None:
         return Tree(source, given or shape, siblings)
@@ -55,4 +55,4 @@ def build_draft_tree(request: DraftingRequest) -> Proposer:
     def open_source(without_cuts: bool) -> LanguageModel:
         return request.open_uncut_draft() if without_cuts else request.draft
 
-    return build_tree(open_source, settings, widths(SHAPE), min(settings.gamma, TREE_LEVELS))
+    return build_tree(open_source, settings, read_tree_shape(SHAPE), min(settings.gamma, TREE_LEVELS))

@@ -49,7 +49,7 @@ class Question:
             )
         if self.source not in offered():
             raise SettingsError("source", self.source, f"one of {', '.join(offered())}")
-        if self.settings.edited:
+        if self.settings.is_edited:
             allowed = "none on this page: a run with chosen random numbers is not a random sample"
             raise SettingsError("uniforms", sorted(self.settings.uniforms), allowed)
         if self.source == "assisted" and self.settings.gamma == 0:
@@ -69,9 +69,9 @@ class Question:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         if not ({"prompt", "max_new_tokens", "source", *base.to_query()} - {"pair"}) & set(query):
             settings, said = prompt_of(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
-            return cls(settings), [*([CHOSEN] if base.edited else []), *said]
+            return cls(settings), [*([CHOSEN] if base.is_edited else []), *said]
         settings, said = linked({"max_new_tokens": str(LENGTH)} | dict(query))
-        said += [CHOSEN] if settings.edited else []
+        said += [CHOSEN] if settings.is_edited else []
         settings, unknown = resolve_pair(replace(settings, uniforms={}), base)
         said += unknown
         if settings.max_new_tokens not in LENGTHS:

@@ -101,7 +101,7 @@ class Case:
         found, left_out = linked(mine)
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = resolve_pair(settings, base)
-        said = [*([CHOSEN] if base.edited and "prompt" not in query else []), *left_out, *unknown]
+        said = [*([CHOSEN] if base.is_edited and "prompt" not in query else []), *left_out, *unknown]
         if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:

@@ -30,7 +30,7 @@ def round_offer(trace: Trace | None, shown: int) -> ExportOffer:
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models, STEPPED)
-    said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
+    said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.is_edited else "")
     return ExportOffer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace), STEPPED), said)
 
 

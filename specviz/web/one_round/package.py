@@ -48,7 +48,7 @@ def one_round(
     del record["timing"]  # the same run gives the same bytes
     found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
     return Package(
-        stem="one-round-chosen-random-numbers" if settings.edited else "one-round",
+        stem="one-round-chosen-random-numbers" if settings.is_edited else "one-round",
         title=f"One round: round {shown + 1}",
         data={"trace.json": record},
         tables={

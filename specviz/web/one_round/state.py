@@ -168,7 +168,7 @@ class OneRoundState(PageState):
         if settings == self.shown.settings:
             self.request, self.said = None, []
             return
-        edited = self.shown.settings.edited
+        edited = self.shown.settings.is_edited
         said = ["Your chosen random numbers were dropped, because this is another run."] if edited else []
         self.request = RunRequest(replace(settings, uniforms={}), AHEAD, said=said)
 
@@ -220,9 +220,9 @@ class OneRoundState(PageState):
                 return
             request, before = self.request, self.shown
             settings = request.settings
-            if replace(settings, uniforms=before.settings.uniforms) != before.settings or not settings.edited:
+            if replace(settings, uniforms=before.settings.uniforms) != before.settings or not settings.is_edited:
                 self._before_edit = None
-            if settings.edited and replace(settings, uniforms={}) == before.settings and before.trace is not None:
+            if settings.is_edited and replace(settings, uniforms={}) == before.settings and before.trace is not None:
                 self._before_edit = before
             self.said, self.request, self.moved = request.said, None, not request.from_link
             self.shown = self._settled(

@@ -61,7 +61,7 @@ class PassageRequest:
     def __post_init__(self) -> None:
         if self.settings.max_new_tokens not in LENGTHS:
             raise SettingsError("max-new-tokens", self.settings.max_new_tokens, ALLOWED)
-        if self.settings.edited:
+        if self.settings.is_edited:
             raise SettingsError("uniforms", sorted(self.settings.uniforms), "none on this page")
 
     def link(self) -> dict[str, str]:
