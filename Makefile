@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PORT ?= 8501
 HOST ?= localhost
-# An address that others can reach needs MODE=hosted, or MODE=local on a network you trust (docs/hosting.md).
+# An address that others can reach needs MODE=hosted, or MODE=local on a network you trust (docs/how-to/hosting.md).
 MODE ?=
 BIN := .venv/bin
 # Two workers for two cores, a file of tests at a time, in the order of tests/conftest.py: the longest first.
@@ -61,7 +61,7 @@ soak: .venv/ready ## visitors come, work and leave for MINUTES=30; fails where m
 
 # Minutes and some gigabytes each; llama.cpp needs cmake and a compiler. Nothing else needs them.
 servers: .venv/ready ## get other people's servers for audits: IN=folder
-	@test -n "$(IN)" || { echo "make servers IN=folder; see docs/checking-your-server.md"; exit 2; }
+	@test -n "$(IN)" || { echo "make servers IN=folder; see docs/how-to/checking-your-server.md"; exit 2; }
 	for kind in transformers vllm llama.cpp; do tools/servers/get.sh $$kind "$(IN)/$$kind" || exit 1; done
 	for name in target draft; do $(IN)/transformers/venv/bin/python tools/servers/to_gguf.py $(IN)/llama.cpp/source \
 		assets/models/storybook/$$name $(IN)/llama.cpp/$$name.gguf || exit 1; done

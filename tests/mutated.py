@@ -16,12 +16,12 @@ from specviz.statistics.cells import Cells
 from tests.chance import SEED
 
 PROMPT = (0,)
-DOCS = Path(__file__).parents[1] / "docs" / "mistakes.md"
+DOCS = Path(__file__).parents[1] / "docs" / "reference" / "mistakes.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What docs/mistakes.md says of a mutant: total variation of the first token and of the text, and on how many of forty tables it shows."""
+    """What docs/reference/mistakes.md says of a mutant: total variation of the first token and of the text, and on how many of forty tables it shows."""
 
     first: str
     text: str
@@ -29,7 +29,7 @@ class Stated:
 
 
 def stated() -> dict[str, Stated]:
-    """The table of mutants in docs/mistakes.md, by id."""
+    """The table of mutants in docs/reference/mistakes.md, by id."""
     rows = DOCS.read_text().split("| mutant |")[1].split("\n\n")[0].splitlines()[2:]
     cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
     return {name: Stated(one, text, int(count)) for name, _, one, text, count, _ in cells}

@@ -122,7 +122,7 @@ def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, m
 
 @pytest.mark.slow
 def test_the_examples_of_the_python_page_run_one_after_the_other(pair_folders, tmp_path, monkeypatch, no_pictures):
-    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tutorial" / "python.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "yours.txt").write_text(TEXT[0] * 8)
     names = dict(zip(("TARGET", "DRAFT"), pair_folders, strict=True))
@@ -135,4 +135,4 @@ def test_the_examples_of_the_python_page_run_one_after_the_other(pair_folders, t
 
 def test_the_python_example_of_the_docs_is_the_same():
     (example,) = blocks("python")
-    assert example in (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    assert example in (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 BESIDE = {
     "assets": "specviz/assets",
-    "docs/lesson-20.md": "specviz/lessons/lesson-20.md",
-    "docs/lesson-45.md": "specviz/lessons/lesson-45.md",
-    "docs/lesson-90.md": "specviz/lessons/lesson-90.md",
+    "docs/how-to/lesson-20.md": "specviz/lessons/lesson-20.md",
+    "docs/how-to/lesson-45.md": "specviz/lessons/lesson-45.md",
+    "docs/how-to/lesson-90.md": "specviz/lessons/lesson-90.md",
     "app.py": "specviz/served/app.py",
     "pages": "specviz/served/pages",
     "static": "specviz/served/static",

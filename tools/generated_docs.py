@@ -144,7 +144,7 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in sorted(DOCS.glob("*.md")):
+    for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
         if (after := renewed(before)) != before:
             page.write_text(after, encoding="utf-8")

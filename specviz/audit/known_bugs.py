@@ -69,7 +69,7 @@ BugModel = Callable[
 class KnownBug:
     """One mistake on one kind of draft.
 
-    mistake  its id in docs/mistakes.md, or SETTINGS
+    mistake  its id in docs/reference/mistakes.md, or SETTINGS
     greedy   whether the draft takes its likeliest token
     factor   of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes
     words    what else is particular, such as "temperature 0.5"; may be ''

@@ -1,4 +1,4 @@
-"""Rooms in one SQLite file, so that a restart loses nothing. What is kept is said in docs/teaching.md.
+"""Rooms in one SQLite file, so that a restart loses nothing. What is kept is said in docs/how-to/teaching.md.
 
 Every change is one transaction, and each is safe to ask for again: a student who comes twice with one ticket is one student, the first
 answer to a task stays, and samples are stored by the number of the first of them.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 EPILOG = (
     "OUT must be new, empty or an earlier site, which is replaced whole. Look at it with `python -m http.server --directory OUT`; "
-    "docs/embedding.md shows a page inside another one."
+    "docs/how-to/embedding.md shows a page inside another one."
 )
 
 

@@ -87,7 +87,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--sample-file",
         type=Path,
         metavar="FILE",
-        help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
+        help="draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)",
     )
     add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
     cluster_option(parser)

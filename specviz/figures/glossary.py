@@ -1,4 +1,4 @@
-"""The words of the field and what each means, in one place: pages, tooltips and docs/glossary.md read it. No torch."""
+"""The words of the field and what each means, in one place: pages, tooltips and docs/reference/glossary.md read it. No torch."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Proposer(Protocol):
     Whether one more token is drawn may depend on everything drawn before it, but not on that token itself, nor on a random number
     that the rule will use. The number of tokens at a node may not depend on the values drawn there unless the rule is proved for
     that: the token rule is, k-sequential selection is not. A tree states by ``counts_fixed`` that its numbers were fixed
-    beforehand. Without it, the rules that need fixed numbers refuse the tree (docs/exactness.md).
+    beforehand. Without it, the rules that need fixed numbers refuse the tree (docs/explanation/exactness.md).
     """
 
     name: str

@@ -34,7 +34,9 @@ LAYER_BYTES = (
 )
 MAX_SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
 MAX_RUNS = 25  # at most
-ESTIMATE_ERROR = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
+ESTIMATE_ERROR = (
+    0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/reference/benchmarks.md)
+)
 
 
 @dataclass(frozen=True, slots=True)

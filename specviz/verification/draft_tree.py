@@ -23,7 +23,7 @@ class DraftTree:
     counts_fixed
              whether the number of children of each node was decided before the first of them was drawn. True for every chain,
              also for one whose length is decided on the way: whether there is a next token is known before that token is drawn.
-             By default False; a rule that needs it then raises SettingsError (docs/exactness.md)
+             By default False; a rule that needs it then raises SettingsError (docs/explanation/exactness.md)
     """
 
     tokens: tuple[tuple[int, ...], ...]

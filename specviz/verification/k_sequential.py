@@ -12,7 +12,7 @@ token rho* = 1, and the rule is the token rule.
 
 The proof needs k fixed before x_1 is drawn: x_1 .. x_k must be independent draws from q, all tested with the rho of one k. If x_2
 were drawn only for some values of x_1, then in rounds with k = 2 x_1 would have only those values, and would be no draw from q. k
-may depend on anything drawn before x_1: the levels above, or what stands below another, finished node (docs/exactness.md).
+may depend on anything drawn before x_1: the levels above, or what stands below another, finished node (docs/explanation/exactness.md).
 """
 
 from __future__ import annotations

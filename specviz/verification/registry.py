@@ -1,6 +1,6 @@
 """Every rule by name, with what its proof needs of the draft tokens beyond what every proposer promises (proposers/base.py).
 
-docs/exactness.md has the arguments, and every proposer under every rule. A new rule is one file with ``@register_rule``.
+docs/explanation/exactness.md has the arguments, and every proposer under every rule. A new rule is one file with ``@register_rule``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from specviz.figures.glossary import GLOSSARY, define
 from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 
 
@@ -44,7 +44,7 @@ def test_the_generated_parts_are_up_to_date(page):
 
 
 def test_every_command_has_a_section_with_each_of_its_options():
-    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- generated: (\w+) -->", text)) >= set(COMMANDS)
     made = tool("generated_docs")
     for name in COMMANDS:
@@ -71,7 +71,7 @@ def test_every_page_stands_in_the_menu_of_the_site():
 
 
 def test_the_folders_of_the_architecture_page_stand_on_the_floors_that_the_imports_keep():
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
     said = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
     outside = {"pages", "app", "__main__"}
@@ -81,7 +81,7 @@ def test_the_folders_of_the_architecture_page_stand_on_the_floors_that_the_impor
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
     made = tool("generated_docs")
     monkeypatch.setitem(made.COMMANDS, "decode", "something else")
-    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert made.renewed(text) != text
 
 

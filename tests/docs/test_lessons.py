@@ -26,7 +26,7 @@ from specviz.web.one_token.link import read_state
 from specviz.web.questions.questions import questions, shipped
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-LESSONS = sorted(DOCS.glob("lesson-*.md"))
+LESSONS = sorted(DOCS.glob("how-to/lesson-*.md"))
 RECORDED = shipped()
 
 
@@ -69,7 +69,7 @@ def test_a_lesson_has_what_a_teacher_looks_for(lesson):
 
 def test_a_link_to_the_rejected_token_leads_to_its_random_number():
     for name in ("lesson-20", "lesson-45"):
-        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        text = (DOCS / "how-to" / f"{name}.md").read_text(encoding="utf-8")
         (address,) = re.findall(r"\[One round\]\((http[^)]*)\)[^|]*drag u down", text)
         at = read_cursor(parse_qs(urlsplit(address).query)["at"][0])
         round_ = RECORDED.opening.rounds[at["round"]]
@@ -78,7 +78,7 @@ def test_a_link_to_the_rejected_token_leads_to_its_random_number():
 
 
 def test_a_class_s_tasks_have_the_names_of_their_buttons():
-    text = (DOCS / "lesson-45.md").read_text(encoding="utf-8")
+    text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     assert re.findall(r"the task \*([^*]+)\*", text) == [TITLES[kind] for kind in KINDS]
     for word in ("*Open a room*", "*Open the wall*", "*Export*"):
         assert word in text
@@ -94,7 +94,7 @@ def test_the_solutions_of_20_minutes():
 def test_the_solutions_of_45_minutes():
     assert expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
     assert wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
-    text = (DOCS / "lesson-45.md").read_text(encoding="utf-8")
+    text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(LOOKS.looks) if LOOKS.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
     assert f"{detectable_tv(sequential.plan(look, 2).cells - 1, 1000, LOOKS.level(look)):.2g}" == f"{said:g}", (
@@ -109,7 +109,7 @@ def test_the_solutions_of_90_minutes():
     assert factors == pytest.approx([1.50, 1.74, 1.85, 1.87, 1.84], abs=0.006)
     assert best_gamma({gamma: wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 17)}) == 4
     assert draws_needed(0.01, 14) == pytest.approx(4 * 34_000, rel=0.01)
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "lesson-90.md").read_text(encoding="utf-8"), re.S)
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "how-to" / "lesson-90.md").read_text(encoding="utf-8"), re.S)
     exec(code, {})
     distances = [abs(a + (1 - a) * a - a) for a in np.linspace(0, 1, 101)]
     assert max(distances) == pytest.approx(0.25) and int(np.argmax(distances)) == 50

@@ -169,7 +169,7 @@ def test_a_method_leads_to_its_round(opened, address):
 
 @pytest.mark.parametrize("sandbox", ("", ' sandbox="allow-scripts allow-popups"'))
 def test_a_page_stands_in_a_frame_of_another_sites_page(context, folder, address, sandbox):
-    """As docs/embedding.md writes it. The frame shows the picture and one link, and not the bar of pages. In a sandbox only the font stays away."""
+    """As docs/how-to/embedding.md writes it. The frame shows the picture and one link, and not the bar of pages. In a sandbox only the font stays away."""
     page, problems = context.new_page(), []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)

@@ -1,6 +1,6 @@
 """The real decoder, with its caches, has the target's distribution at every place that it decides: compared with an uncached pass of
 the target, for every warper, after random histories of accepted and rejected draft tokens. Mistakes of published decoders fail the
-same check (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the gate that is off by one).
+same check (rows R1, R2, R4, R5, R11 of docs/reference/mistakes.md, and the gate that is off by one).
 
 Two float32 passes round differently, so the distance is about 1e-6 instead of 0; in float64 the same check gives 1e-12.
 """

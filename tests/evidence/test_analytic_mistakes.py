@@ -1,4 +1,4 @@
-"""Mistakes of published decoders fail the very check that the real decoder passes (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the
+"""Mistakes of published decoders fail the very check that the real decoder passes (rows R1, R2, R4, R5, R11 of docs/reference/mistakes.md, and the
 gate that is off by one), except where their settings hide them.
 """
 

@@ -1,5 +1,5 @@
 """Each published mistake, as an argument of ``decode``, is caught by the evidence it names and under the settings it names; the
-decoder without the mistake passes the same check. Distances are enumerated, never typed in; those of docs/mistakes.md are
+decoder without the mistake passes the same check. Distances are enumerated, never typed in; those of docs/reference/mistakes.md are
 read from there and compared with them.
 
 Chance: each sampled check rejects a right decoder, and misses its mutant, once in 10,000 choices of the seed; n comes from the

@@ -1,4 +1,4 @@
-"""Mistakes that real implementations have made, one claim each (rows of docs/mistakes.md; the docstring gives
+"""Mistakes that real implementations have made, one claim each (rows of docs/reference/mistakes.md; the docstring gives
 row and source). Enumerated distributions: test_rule_production.py; caches: test_cached_models.py; here each mistake has its own test,
 and where it can be put in by hand through an argument of ``step`` or ``decode``, the same test sees it.
 """
@@ -26,7 +26,10 @@ from tests.tables import ScriptedRandomness, World, by_interval, grid, leaves, m
 
 V = 4
 P, Q = pair("random", 1, V, 100)
-TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
+TOY_P, TOY_Q = (
+    (0.40, 0.30, 0.20, 0.07, 0.03),
+    (0.15, 0.45, 0.25, 0.05, 0.10),
+)  # the toy distributions of docs/reference/mistakes.md
 WARPERS = ({}, {"temperature": 0.7}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4}, {"temperature": 1.4, "top_k": 3, "top_p": 0.8})
 
 

@@ -1,4 +1,4 @@
-"""Published mistakes with random numbers (rows R6, R7, R18, R25 and R35 of docs/mistakes.md): a random number met twice, stuck, or shared between rows."""
+"""Published mistakes with random numbers (rows R6, R7, R18, R25 and R35 of docs/reference/mistakes.md): a random number met twice, stuck, or shared between rows."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The published mistakes as small programs on fractions: written from their descriptions in docs/mistakes.md, with nothing of the package.
+"""The published mistakes as small programs on fractions: written from their descriptions in docs/reference/mistakes.md, with nothing of the package.
 
 A program is handed a ``Chance`` and returns the text that it writes. ``distribution_of`` runs it once for every way that chance can go; each way
 has its probability as a fraction. A number that a mistake uses twice is picked once, from cells so fine that no comparison cuts one.
@@ -308,7 +308,7 @@ def block_by_position(gamma: int, p: Distribution, q: Distribution, thresholds: 
 
 
 def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
-    """mistake -> (a round of it, length of the text, the target's own table), at the settings of docs/mistakes.md."""
+    """mistake -> (a round of it, length of the text, the target's own table), at the settings of docs/reference/mistakes.md."""
     sure = lambda ids: certain(q(ids))  # noqa: E731
     return {
         "R1": (chain(1, p, sure, q), 2, p),

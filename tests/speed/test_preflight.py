@@ -329,7 +329,7 @@ def test_a_machine_without_memory_for_the_probe_leaves_it_out(pair_folders, monk
 @pytest.mark.slow
 @pytest.mark.parametrize("layer_bytes", (512_000_000, 10_000_000), ids=("all layers", "three of twelve"))
 def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(storybook, layer_bytes):
-    """Pair and probe take turns and the best of three is compared, which other programs disturb least. docs/benchmarks.md says how far
+    """Pair and probe take turns and the best of three is compared, which other programs disturb least. docs/reference/benchmarks.md says how far
     off it was; a factor of two leaves room for any of those, and none for a layer, a thread or a draft step counted wrongly."""
     entry, ids = PAIRS["storybook"], storybook.encode("Once upon a time there was a little rabbit")
     configs = [load_config(place) for place in (entry.target, entry.draft)]

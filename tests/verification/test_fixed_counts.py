@@ -1,4 +1,4 @@
-"""What each rule's proof needs fixed of how many tokens are proposed (docs/exactness.md), held against every proposer of the
+"""What each rule's proof needs fixed of how many tokens are proposed (docs/explanation/exactness.md), held against every proposer of the
 gallery.
 
 k-sequential selection needs the number of siblings before the first of them is drawn (Sun et al. 2023, Algorithm 3: k is given);
@@ -156,7 +156,11 @@ def test_a_number_of_siblings_that_depends_on_the_first_is_exact_under_the_token
 def test_the_distance_of_the_first_token_is_the_one_in_the_table_of_mistakes():
     p, q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)
     tv = apart(model(lambda ids: p, 5), Peeking(model(lambda ids: q, 5), True, token=1), SequentialRule(), (0,), length=2)
-    (row,) = [line for line in (DOCS / "mistakes.md").read_text(encoding="utf-8").splitlines() if line.startswith("| peeking |")]
+    (row,) = [
+        line
+        for line in (DOCS / "reference" / "mistakes.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| peeking |")
+    ]
     assert tv == pytest.approx(float(row.split("|")[4]), abs=5e-4)
 
 
@@ -214,7 +218,7 @@ def test_heads_pass_on_what_their_tree_says():
         assert block.counts_fixed is (siblings == "independent")
 
 
-# The table of docs/exactness.md ---------------------------------------------------------------------------------------
+# The table of docs/explanation/exactness.md ---------------------------------------------------------------------------------------
 
 ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
     "`draft`, `early-exit`": [
@@ -247,7 +251,7 @@ ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks
 
 def table() -> dict[str, list[str]]:
     """First cell -> what stands under the three exact rules, of the table of drafting methods."""
-    text = (DOCS / "exactness.md").read_text(encoding="utf-8")
+    text = (DOCS / "explanation" / "exactness.md").read_text(encoding="utf-8")
     lines = text.split("## Drafting methods")[1].split("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0][3:] == ["`token`", "`block`", "`k-seq`"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets a server to audit: get.sh vllm|llama.cpp|transformers FOLDER. Needs the network; minutes and some gigabytes each.
-# Nothing of this is a requirement of the project. docs/checking-your-server.md says what was found.
+# Nothing of this is a requirement of the project. docs/how-to/checking-your-server.md says what was found.
 set -euo pipefail
 kind=${1:?vllm, llama.cpp or transformers}
 mkdir -p "${2:?a folder}"

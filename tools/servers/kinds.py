@@ -74,7 +74,7 @@ def transformers(folder: Path, log: Path, generation: dict[str, object] | None =
 
 @contextmanager
 def own(log: Path, mistake: str) -> Iterator[Started]:
-    """own.py in float32, with a mistake of docs/mistakes.md or with none."""
+    """own.py in float32, with a mistake of docs/reference/mistakes.md or with none."""
     port = free_port()
     command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
     with running(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, QUIET):

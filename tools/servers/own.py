@@ -267,7 +267,10 @@ def serving(api: Api, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPSe
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--mistake", default=NONE_MADE, choices=(NONE_MADE, *MUTANTS), help="id of a mistake in docs/mistakes.md (default: none)"
+        "--mistake",
+        default=NONE_MADE,
+        choices=(NONE_MADE, *MUTANTS),
+        help="id of a mistake in docs/reference/mistakes.md (default: none)",
     )
     parser.add_argument("--pair", default="storybook", help="name of the pair (default: storybook, the shipped one)")
     parser.add_argument("--gamma", type=int, default=2, help="draft tokens per round (default: 2)")

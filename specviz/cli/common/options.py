@@ -135,7 +135,7 @@ def cluster_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
-        help="work on several cores or machines: auto (the cores of this one), or HOST:PORT of a Ray cluster (docs/cluster.md)",
+        help="work on several cores or machines: auto (the cores of this one), or HOST:PORT of a Ray cluster (docs/how-to/cluster.md)",
     )
 
 

@@ -16,7 +16,10 @@ from specviz.randomness import Randomness
 from specviz.settings import Settings
 from specviz.verification.rule import Rule
 
-TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
+TOY_P, TOY_Q = (
+    (0.40, 0.30, 0.20, 0.07, 0.03),
+    (0.15, 0.45, 0.25, 0.05, 0.10),
+)  # the toy distributions of docs/reference/mistakes.md
 
 Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
 Table = Callable[[Text], Sequence[float]]

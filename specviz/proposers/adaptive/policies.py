@@ -2,7 +2,7 @@
 
 A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next token before it is
 drawn. It never sees the token about to be drawn, and a drawn token stays: dropping one changes the distribution of the text (R8
-in docs/mistakes.md). So a policy costs or saves time, but never exactness.
+in docs/reference/mistakes.md). So a policy costs or saves time, but never exactness.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A tree may be cut back to its best nodes only if nothing was drawn: tokens that are not drawn are no sample, and any of them may
 be returned (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave tokens that no
-longer have the distribution they were drawn from (best-drawn in docs/mistakes.md). There the budget is spent before each draw,
+longer have the distribution they were drawn from (best-drawn in docs/reference/mistakes.md). There the budget is spent before each draw,
 and drawn tokens stay.
 """
 

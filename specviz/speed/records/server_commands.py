@@ -1,7 +1,7 @@
 """How a server is started with a pair and a draft length: lines to paste, each in the server's own option names. No torch.
 
 The names were checked against the versions that each line's note gives. A server's answers are another matter: ``specviz verify
---sample-file`` tests them (docs/checking-your-server.md).
+--sample-file`` tests them (docs/how-to/checking-your-server.md).
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ import re
 
 from specviz.records import HERE
 
-FOLDER = next(place for place in (HERE / "lessons", HERE.parent / "docs") if place.is_dir())  # installed; in a checkout
+FOLDER = next(
+    place for place in (HERE / "lessons", HERE.parent / "docs" / "how-to") if place.is_dir()
+)  # installed; in a checkout
 MINUTES = (20, 45, 90)
 WRITTEN = "http://localhost:8501/"  # where the docs say that the app is
 _OF_DOCS = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # a link to another page of the docs

@@ -28,7 +28,7 @@ TURNS = {
 DOOR = "The door is closed. Those who are in stay, and nobody else comes in."
 LOCAL = (
     "Phones cannot open this address: it means the machine that they are on. Open this page under the address that your machine has in the network "
-    "(docs/hosting.md says how the app is started there)."
+    "(docs/how-to/hosting.md says how the app is started there)."
 )
 ASKS = "Accepted or rejected? And how probable is it that it is accepted?"
 BRIER = (

@@ -94,7 +94,7 @@ def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
         place.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
             key=f"exactness-file-{exam.turn}", max_upload_size=load_options().upload_mb,
-            help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
+            help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/how-to/checking-your-server.md.",
         )  # fmt: skip
     own = form.raw["source"] not in (FILE, SERVER)
     with st.container(key="fold"), st.popover("Settings", width="content"):

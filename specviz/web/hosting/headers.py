@@ -1,4 +1,4 @@
-"""Security headers on every answer, pages and files, refusals and errors alike. docs/security.md explains each.
+"""Security headers on every answer, pages and files, refusals and errors alike. docs/reference/security.md explains each.
 
 What a proxy in front must say (Strict-Transport-Security, for it ends TLS) is not here.
 """

@@ -6,7 +6,7 @@
     mode = "hosted"
     sessions = 200
 
-The environment goes before the file. Every option, its meaning and its defaults stand in OPTIONS; docs/hosting.md is made from it.
+The environment goes before the file. Every option, its meaning and its defaults stand in OPTIONS; docs/how-to/hosting.md is made from it.
 """
 
 from __future__ import annotations

@@ -372,5 +372,5 @@ def shared() -> Queue:
 
 
 def threads_of_a_place() -> int:
-    """Threads of PyTorch for each place: with two places on two cores more would only take turns (docs/architecture.md)."""
+    """Threads of PyTorch for each place: with two places on two cores more would only take turns (docs/explanation/architecture.md)."""
     return max(1, (os.cpu_count() or 1) // shared().places)
