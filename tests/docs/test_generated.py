@@ -66,11 +66,11 @@ def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
 
 
 def test_every_page_stands_in_the_menu_of_the_site():
-    menu = set(re.findall(r"- [^:]+: ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
-    assert menu == {page.name for page in PAGES}
+    menu = set(re.findall(r"- [^:]+: ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert menu == {str(page.relative_to(ROOT / "docs")) for page in PAGES}
 
 
-def test_the_folders_of_the_architecture_page_stand_on_the_floors_that_the_imports_keep():
+def test_the_packages_of_the_architecture_page_stand_in_the_layers_that_the_imports_keep():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
     said = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
