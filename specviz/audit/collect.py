@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.profiles import (
+from specviz.audit.profiles.base import SampledText, ServerAnswer
+from specviz.audit.profiles.recognition import (
     RecognizedServer,
-    SampledText,
-    ServerAnswer,
     format_changes,
     get_creation_times,
     list_changes,
@@ -161,22 +160,22 @@ def read_record(path: Path) -> CollectionRecord | None:
 class CollectionJob:
     """One file to be filled.
 
-    who      whom ``recognized`` found, with the profile that was settled
+    server   as ``recognized`` found, with the profile that was settled
     path     of the sample file
-    traps    of the probes; refusals  fields that the server does not take: both for the record
+    checks   of the preflight; refusals  fields that the server does not take: both for the record
     """
 
     endpoint: Endpoint
-    who: RecognizedServer
-    manner: SamplingRequest
-    asked: CollectionSize
+    server: RecognizedServer
+    sampling: SamplingRequest
+    size: CollectionSize
     path: Path
-    traps: tuple[Any, ...] = ()
+    checks: tuple[Any, ...] = ()
     refusals: tuple[str, ...] = ()
 
 
 def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback = ignore_progress) -> list[CollectionRecord]:
-    """Fill the sample files of one server or of two, in turn, up to ``asked.samples``, from where an earlier call left them.
+    """Fill the sample files of one server or of two, in turn, up to ``size.samples``, from where an earlier call left them.
 
     on_progress  told the share of all samples that is there, several times a second; what it raises ends the work
 
@@ -184,11 +183,11 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
     of other questions. What was collected until then is in the files.
     """
     runs = [_CollectionRun(job) for job in jobs]
-    last = max(job.asked.samples for job in jobs)
-    every = ROUNDS_PER_TURN * max(job.asked.at_once * job.asked.choices for job in jobs) if len(jobs) > 1 else last
+    last = max(job.size.samples for job in jobs)
+    every = ROUNDS_PER_TURN * max(job.size.at_once * job.size.choices for job in jobs) if len(jobs) > 1 else last
 
     def told() -> None:
-        share = sum(run.lines for run in runs) / sum(job.asked.samples for job in jobs)
+        share = sum(run.lines for run in runs) / sum(job.size.samples for job in jobs)
         there = " and ".join(f"{run.lines:,}" for run in runs)
         on_progress(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
 
@@ -230,42 +229,48 @@ class _CollectionRun:
     """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
 
     def __init__(self, job: CollectionJob):
-        self.endpoint, self.who, self.manner, self.asked, self.path = job.endpoint, job.who, job.manner, job.asked, job.path
-        self.profile = job.who.profile
-        manner, asked, path = job.manner, job.asked, job.path
-        size = len(_format_line(manner, SampledText((2**31,) * manner.max_tokens, "", "length"), SEED_REGION * 4))
-        if size * asked.samples > LARGEST or size > LINE:
-            allowed = f"at most {LARGEST // size:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
-            raise SettingsError("samples", asked.samples, allowed)
-        before = _read_earlier(path, job.who, manner, asked)
+        self.endpoint, self.server, self.sampling, self.size, self.path = (
+            job.endpoint,
+            job.server,
+            job.sampling,
+            job.size,
+            job.path,
+        )
+        self.profile = job.server.profile
+        sampling, size, path = job.sampling, job.size, job.path
+        line_bytes = len(_format_line(sampling, SampledText((2**31,) * sampling.max_tokens, "", "length"), SEED_REGION * 4))
+        if line_bytes * size.samples > LARGEST or line_bytes > LINE:
+            allowed = f"at most {LARGEST // line_bytes:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
+            raise SettingsError("samples", size.samples, allowed)
+        before = _read_earlier(path, job.server, sampling, size)
         self.lines, last = count_kept_lines(path)
-        self.number = 0 if last is None else (last - asked.first_seed) // asked.choices + 1
+        self.number = 0 if last is None else (last - size.first_seed) // size.choices + 1
         self.record = CollectionRecord(
             url=job.endpoint.url,
             profile=self.profile.name,
-            about=job.who.about,
+            about=job.server.about,
             identity=before.identity if before else [],
-            manner=manner.to_record(),
-            request=dict(self.profile.body(manner, asked.first_seed, asked.choices)),
-            seed=asked.seed,
-            arm=asked.arm,
-            asked=asked.samples,
-            at_once=asked.at_once,
-            choices=asked.choices,
-            traps=[asdict(trap) for trap in job.traps],
+            manner=sampling.to_record(),
+            request=dict(self.profile.build_body(sampling, size.first_seed, size.choices)),
+            seed=size.seed,
+            arm=size.arm,
+            asked=size.samples,
+            at_once=size.at_once,
+            choices=size.choices,
+            traps=[asdict(check) for check in job.checks],
             began=before.began if before else _format_now(),
             samples=self.lines,
             seen=before.seen if before else {},
             refusals=list(job.refusals),
         )
         self.seen, self.earlier, self.counted = CollectionCounts(), dict(self.record.seen), asdict(job.endpoint.counted)
-        self.created: dict[str, Any] | None = job.who.created
+        self.created: dict[str, Any] | None = job.server.created
         self.looked, self.asked_alone = time.monotonic(), False
 
     def __enter__(self) -> _CollectionRun:
         _save_record(self.path, self.record)
         self.file = self.path.open("ab")
-        self.crew = _Crew(self._answer, self.asked.at_once)
+        self.crew = _Crew(self._answer, self.size.at_once)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -282,9 +287,9 @@ class _CollectionRun:
     def turn(self, until: int, told: Callable[[], None]) -> None:
         """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
         same server."""
-        if self.lines >= (until := min(until, self.asked.samples)):
+        if self.lines >= (until := min(until, self.size.samples)):
             return
-        began, before = time.monotonic(), self.profile.counters(self.endpoint)
+        began, before = time.monotonic(), self.profile.read_draft_counters(self.endpoint)
         try:
             self.fill(until, told)
         except SpecvizError:
@@ -294,7 +299,7 @@ class _CollectionRun:
             raise
         finally:
             self.seen.seconds += time.monotonic() - began
-            if before is not None and (after := self.profile.counters(self.endpoint)) is not None:
+            if before is not None and (after := self.profile.read_draft_counters(self.endpoint)) is not None:
                 drafted, accepted = (int(b - a) for a, b in zip(before, after, strict=True))
                 self.seen.drafted = (self.seen.drafted or 0) + drafted
                 self.seen.accepted = (self.seen.accepted or 0) + accepted
@@ -303,9 +308,9 @@ class _CollectionRun:
         """Write answers in the order of the requests until there are enough lines."""
         waiting: deque[tuple[int, _Question]] = deque()
         while self.lines < until:
-            want = min(MAX_WAITING * self.asked.at_once, -(-(until - self.lines) // self.asked.choices))
+            want = min(MAX_WAITING * self.size.at_once, -(-(until - self.lines) // self.size.choices))
             while len(waiting) < want:
-                seed = self.asked.first_seed + self.number * self.asked.choices
+                seed = self.size.first_seed + self.number * self.size.choices
                 waiting.append((seed, self.crew.send(seed)))
                 self.number += 1
             told()
@@ -320,8 +325,10 @@ class _CollectionRun:
                 self.same_server()
 
     def _answer(self, seed: int) -> ServerAnswer:
-        body = self.profile.body(self.manner, seed, self.asked.choices)
-        return self.profile.read(self.endpoint.ask(self.profile.path(self.manner, self.asked.choices), body))
+        body = self.profile.build_body(self.sampling, seed, self.size.choices)
+        return self.profile.read_answer(
+            self.endpoint.request_json(self.profile.select_path(self.sampling, self.size.choices), body)
+        )
 
     def _write(self, seed: int, answer: ServerAnswer) -> None:
         """All samples of an answer, or none."""
@@ -329,20 +336,22 @@ class _CollectionRun:
         if not self.record.identity:
             self.record.identity = identity
         elif self.record.identity != identity:
-            before, after = (dict(zip(self.profile.identified, one, strict=False)) for one in (self.record.identity, identity))
+            before, after = (
+                dict(zip(self.profile.identity_fields, one, strict=False)) for one in (self.record.identity, identity)
+            )
             found = list_changes(before, after)
             raise EndpointError(
                 f"Another model answers, or another build of the server: {format_changes(found)}. "
                 f"{plural(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
-            refuse_short(sample, answer, self.manner)
-        if not has_token_count(answer, self.manner):
+            refuse_short(sample, answer, self.sampling)
+        if not has_token_count(answer, self.sampling):
             self._alone()
-            self.seen.uncounted += min(self.asked.samples - self.lines, len(answer.samples))
-        room = self.asked.samples - self.lines
+            self.seen.uncounted += min(self.size.samples - self.lines, len(answer.samples))
+        room = self.size.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
-            self.file.write(_format_line(self.manner, sample, seed + place))
+            self.file.write(_format_line(self.sampling, sample, seed + place))
         self.lines += min(room, len(answer.samples))
         seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
         seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
@@ -358,17 +367,17 @@ class _CollectionRun:
 
     def _alone(self) -> None:
         """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
-        if self.asked_alone or self.asked.choices == 1:
+        if self.asked_alone or self.size.choices == 1:
             return
         self.asked_alone = True
-        first = compute_first_seed(self.asked.seed, PROBE_REGION) + SINGLE_SEED_OFFSET + self.asked.arm * SINGLE_REQUESTS
+        first = compute_first_seed(self.size.seed, PROBE_REGION) + SINGLE_SEED_OFFSET + self.size.arm * SINGLE_REQUESTS
         for number in range(SINGLE_REQUESTS):
-            body = self.profile.body(self.manner, first + number, 1)
-            answer = self.profile.read(self.endpoint.ask(self.profile.path(self.manner, 1), body))
+            body = self.profile.build_body(self.sampling, first + number, 1)
+            answer = self.profile.read_answer(self.endpoint.request_json(self.profile.select_path(self.sampling, 1), body))
             for sample in answer.samples:
-                refuse_short(sample, answer, self.manner)
+                refuse_short(sample, answer, self.sampling)
             self.seen.alone += (
-                has_token_count(answer, self.manner) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
+                has_token_count(answer, self.sampling) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
             )
 
     def same_server(self) -> None:
@@ -376,7 +385,7 @@ class _CollectionRun:
         found: list[str] = []
         for _ in range(IDENTITY_TRIES):  # one that only fails now and then is no other server
             now = recognize_server(self.endpoint)
-            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.who, now))
+            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.server, now))
             found = list_changes(before, after) if before != after else self._loaded_again(now)
             if not found:
                 return
@@ -410,43 +419,43 @@ class _CollectionRun:
         return {name: None for name in now} | both
 
 
-def refuse_short(sample: SampledText, answer: ServerAnswer, manner: SamplingRequest) -> None:
+def refuse_short(sample: SampledText, answer: ServerAnswer, sampling: SamplingRequest) -> None:
     """Raises EndpointError for a sample that is no sample of ``max_tokens`` tokens, or of a text that ended by itself."""
-    where = f"of {plural(manner.max_tokens, 'token')}"
+    where = f"of {plural(sampling.max_tokens, 'token')}"
     if sample.stop not in (*ENDED, "length"):
         raise EndpointError(
             f"The server ended a sample {where} with the reason {sample.stop[:60]!r}: only 'stop' and 'length' make it a sample."
         )
     count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
     if count is None:
-        _refuse_short_together(answer, manner)
+        _refuse_short_together(answer, sampling)
         return
-    if count > manner.max_tokens + (sample.stop in ENDED):
+    if count > sampling.max_tokens + (sample.stop in ENDED):
         raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
-    if count < manner.max_tokens and sample.stop == "length":
+    if count < sampling.max_tokens and sample.stop == "length":
         raise EndpointError(
             f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
             "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
         )
 
 
-def _refuse_short_together(answer: ServerAnswer, manner: SamplingRequest) -> None:
+def _refuse_short_together(answer: ServerAnswer, sampling: SamplingRequest) -> None:
     """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
-    count, where = answer.completion_tokens, f"of {plural(manner.max_tokens, 'token')}"
-    if count is None or not has_token_count(answer, manner):
+    count, where = answer.completion_tokens, f"of {plural(sampling.max_tokens, 'token')}"
+    if count is None or not has_token_count(answer, sampling):
         return
     whole_ones = sum(sample.stop == "length" for sample in answer.samples)
     together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
-    if count > manner.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
+    if count > sampling.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
         raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
-    if count < manner.max_tokens * whole_ones:
+    if count < sampling.max_tokens * whole_ones:
         raise EndpointError(
             f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
             "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
         )
 
 
-def has_token_count(answer: ServerAnswer, manner: SamplingRequest) -> bool:
+def has_token_count(answer: ServerAnswer, sampling: SamplingRequest) -> bool:
     """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
 
     A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
@@ -456,17 +465,19 @@ def has_token_count(answer: ServerAnswer, manner: SamplingRequest) -> bool:
     if answer.completion_tokens is None:
         return False
     limited = sum(sample.stop == "length" for sample in answer.samples)
-    return len(answer.samples) == 1 or not limited or answer.completion_tokens > manner.max_tokens + 1
+    return len(answer.samples) == 1 or not limited or answer.completion_tokens > sampling.max_tokens + 1
 
 
-def _format_line(manner: SamplingRequest, sample: SampledText, seed: int) -> bytes:
+def _format_line(sampling: SamplingRequest, sample: SampledText, seed: int) -> bytes:
     """A sample as the file has it."""
     content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
-    record = {"prompt": manner.line} | content | {"stop": sample.stop, "settings": manner.settings(seed)}
+    record = {"prompt": sampling.line} | content | {"stop": sample.stop, "settings": sampling.settings(seed)}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _read_earlier(path: Path, who: RecognizedServer, manner: SamplingRequest, asked: CollectionSize) -> CollectionRecord | None:
+def _read_earlier(
+    path: Path, server: RecognizedServer, sampling: SamplingRequest, size: CollectionSize
+) -> CollectionRecord | None:
     """The record of an earlier call that this one continues. Raises SettingsError where it may not."""
     try:
         before = read_record(path)
@@ -479,14 +490,14 @@ def _read_earlier(path: Path, who: RecognizedServer, manner: SamplingRequest, as
             )
         return None
     same = {
-        "the request": (before.manner, manner.to_record()),
-        "the kind of server": (before.profile, who.profile.name),
-        DESCRIPTION: (before.about, who.about),
-        "--seed": (before.seed, asked.seed),
-        "--choices": (before.choices, asked.choices),
+        "the request": (before.manner, sampling.to_record()),
+        "the kind of server": (before.profile, server.profile.name),
+        DESCRIPTION: (before.about, server.about),
+        "--seed": (before.seed, size.seed),
+        "--choices": (before.choices, size.choices),
     }
     if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        said = f": {format_changes(list_changes(before.about, who.about))}" if DESCRIPTION in other else ""
+        said = f": {format_changes(list_changes(before.about, server.about))}" if DESCRIPTION in other else ""
         allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
         raise SettingsError("out", str(path.parent), allowed)
     return before

@@ -146,7 +146,7 @@ def score_bugs(
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
     ways, plans = list_known_bugs(reading, settings, soft, whole), list_schedules(reading.length, total)
     ways = ways if drafting else [one for one in ways if one.mistake in DRAFT_INDEPENDENT]
-    exact, found = reading.at(reading.p), []
+    exact, found = reading.gather(reading.p), []
     heats: dict[bool, dict[KnownBug, EdgeProbabilities]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
         edges = EdgeProbabilities.of(one, reading)
@@ -176,7 +176,7 @@ def _refine_temperature(found: Sequence[_ScoredBug], reading: PrefixTable, setti
     """The best temperature of a grid, improved between its neighbors."""
     found = [one for one in found if one.one.factor in FACTORS]
     best = max(found, key=lambda one: one.score)
-    exact = reading.at(reading.p)
+    exact = reading.gather(reading.p)
     scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor is not None}
     for _ in range(HALVINGS):
         grid = sorted(scores)
@@ -194,7 +194,7 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
-    exact, weights = reading.at(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
+    exact, weights = reading.gather(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
     place = reading.place[reading.edge]
     drafting, here = plan.drafting(reading.length)[place], place == np.arange(reading.length)[:, None]
     written, judged = exact, np.zeros(reading.length)

@@ -98,15 +98,15 @@ class Endpoint:
     url        as ``base`` takes it
     key        sent as a bearer token; never shown, never stored
     at_once    most connections
-    silence    seconds that a whole answer may take
+    timeout    seconds that a whole answer may take
     rate       most questions with a body per second, None: as many as there are
     stopped    set by whoever wants nothing more: waiting ends, and ``Gone`` is raised
     """
 
-    def __init__(self, url: str, key: str = "", at_once: int = 8, silence: float = ANSWER_TIMEOUT, rate: float | None = None):
+    def __init__(self, url: str, key: str = "", at_once: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
         if rate is not None and not 0.0 < rate <= 1e6:
             raise SettingsError("rate", rate, "above 0 requests per second")
-        self.url, self.silence, self.rate, self._next = normalize_url(url), silence, rate, 0.0
+        self.url, self.timeout, self.rate, self._next = normalize_url(url), timeout, rate, 0.0
         self.root = self.url.removesuffix(API_PREFIX)
         self.stopped, self.counted, self._lock = threading.Event(), RequestCounts(), threading.Lock()
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
@@ -123,14 +123,16 @@ class Endpoint:
         self.stopped.set()
         self._client.close()
 
-    def ask(self, path: str, body: Mapping[str, Any] | None = None, tries: int = MAX_TRIES, silence: float | None = None) -> Any:
+    def request_json(
+        self, path: str, body: Mapping[str, Any] | None = None, max_tries: int = MAX_TRIES, timeout: float | None = None
+    ) -> Any:
         """The JSON of an answer. path: after ``/v1``, or with ``root:`` after the server's own address; body: None for GET.
 
-        silence: seconds that the answer may take, in place of the endpoint's own.
+        timeout: seconds that the answer may take, in place of the endpoint's own.
 
         Raises EndpointError with a sentence; ``status`` is the last answer's, 0 without one.
         """
-        reply = self.reply(path, body, tries, silence)
+        reply = self.send(path, body, max_tries, timeout)
         where = self._where(path)
         if JSON not in reply.headers.get("content-type", JSON):
             kind = reply.headers["content-type"].partition(";")[0][:60]
@@ -145,25 +147,25 @@ class Endpoint:
                 f"{where} answered with something that is not JSON ({_sanitize(reply.content[:80])!r}).", reply.status
             ) from error
 
-    def reply(
-        self, path: str, body: Mapping[str, Any] | None = None, tries: int = MAX_TRIES, silence: float | None = None
+    def send(
+        self, path: str, body: Mapping[str, Any] | None = None, max_tries: int = MAX_TRIES, timeout: float | None = None
     ) -> HttpReply:
-        """An answer whose status is 200. Raises EndpointError as ``ask``."""
-        where, said, late, silence = self._where(path), "", 0, min(self.silence, silence or self.silence)
+        """An answer whose status is 200. Raises EndpointError as ``request_json``."""
+        where, said, late, timeout = self._where(path), "", 0, min(self.timeout, timeout or self.timeout)
         with self._lock:
             self.counted.asked += 1
-        for number in range(tries):
+        for number in range(max_tries):
             wait = min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF)
             status = 0
             if body is not None:
                 self._wait_turn()
             try:
-                found = self._once(path, body, silence)
+                found = self._once(path, body, timeout)
             except httpx2.TimeoutException as error:
                 late += 1
                 self._count("late")
                 connected = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                said = f"did not answer within {silence if connected else min(CONNECT_TIMEOUT, silence):g} s"
+                said = f"did not answer within {timeout if connected else min(CONNECT_TIMEOUT, timeout):g} s"
                 if late >= MAX_TIMEOUTS:
                     raise EndpointError(f"{where} {said}, {late} times.") from error
             except httpx2.HTTPError as error:  # refused, reset, dropped while idle, or no HTTP at all
@@ -185,11 +187,11 @@ class Endpoint:
                     raise EndpointError(f"{where} {_format_refusal(found, said)}.", status)
                 self._count("refused")
                 wait = min(max(wait, _read_retry_after(found)), MAX_RETRY_AFTER)
-            if number + 1 < tries:
+            if number + 1 < max_tries:
                 self._count("retried")
                 if self.stopped.wait(wait):
                     raise RequestCancelledError("The work was stopped.")
-        times = f", {tries} times in a row" if tries > 1 else ""
+        times = f", {max_tries} times in a row" if max_tries > 1 else ""
         raise EndpointError(f"{where} {said}{times}.", status)
 
     def _wait_turn(self) -> None:
@@ -203,14 +205,14 @@ class Endpoint:
         if self.stopped.wait(max(0.0, mine - now)):
             raise RequestCancelledError("The work was stopped.")
 
-    def _once(self, path: str, body: Mapping[str, Any] | None, silence: float) -> HttpReply:
+    def _once(self, path: str, body: Mapping[str, Any] | None, timeout: float) -> HttpReply:
         if self.stopped.is_set():
             raise RequestCancelledError("The work was stopped.")
         began = time.monotonic()
         content = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         headers = {} if body is None else {"Content-Type": JSON}
         pieces, size = [], 0
-        patience = httpx2.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence))
+        patience = httpx2.Timeout(timeout, connect=min(CONNECT_TIMEOUT, timeout))
         how = "GET" if body is None else "POST"
         with self._client.stream(how, self.address(path), content=content, headers=headers, timeout=patience) as answer:
             if answer.headers.get("content-encoding", "identity") != "identity":
@@ -223,14 +225,14 @@ class Endpoint:
                     raise EndpointError(
                         f"{self._where(path)} answered with more than {MAX_ANSWER_BYTES >> 20} MB.", answer.status_code
                     )
-                if time.monotonic() - began > silence:  # each byte may be in time, and the whole without end
+                if time.monotonic() - began > timeout:  # each byte may be in time, and the whole without end
                     raise httpx2.ReadTimeout("the answer does not end")
                 pieces.append(piece)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return HttpReply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
 
     def address(self, path: str) -> str:
-        """The whole address of a path, as ``ask`` takes it."""
+        """The whole address of a path, as ``request_json`` takes it."""
         return self.root + path.removeprefix("root:") if path.startswith("root:") else self.url + path
 
     def _where(self, path: str) -> str:

@@ -54,7 +54,7 @@ class FirstDifference:
     whole: bool = False
     m: int | None = None
 
-    def where(self, reference: str = "exact") -> str:
+    def describe(self, reference: str = "exact") -> str:
         """In a sentence. reference: what the second number of a token is."""
         sides = _format_sides(self.gains, self.loses, reference)
         if self.whole:

@@ -325,9 +325,9 @@ class EdgeProbabilities:
     def of(cls, one: KnownBug, reading: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
         for found in one.way(reading):
-            accepted.append(reading.at(found.accepted))
-            last.append(reading.at(found.last))
-            bonus = reading.at(found.bonus)
+            accepted.append(reading.gather(found.accepted))
+            last.append(reading.gather(found.last))
+            bonus = reading.gather(found.bonus)
         return cls(np.stack(accepted), np.stack(last), bonus)
 
 

@@ -59,7 +59,7 @@ class PrefixTable:
         rows = torch.cat((self.q if of_draft else self.p, self.before[of_draft]))
         return rows[torch.from_numpy(self.parent)]  # -1 is the last row
 
-    def at(self, probs: Tensor) -> np.ndarray:
+    def gather(self, probs: Tensor) -> np.ndarray:
         """(E,): the mass of each edge's token in (G, V)."""
         return probs[torch.from_numpy(self.edge), torch.from_numpy(self.token)].numpy()
 

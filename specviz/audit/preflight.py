@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.profiles import SampledText, ServerAnswer, ServerProfile
+from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 from specviz.progress import ProgressCallback, ignore_progress
@@ -59,14 +59,14 @@ class PreflightResult:
     drafted   draft tokens during the probes; None where the server does not show them
     """
 
-    traps: tuple[PreflightCheck, ...]
+    checks: tuple[PreflightCheck, ...]
     at_once: int
     choices: int
     drafted: int | None
 
     @property
-    def stopping(self) -> list[PreflightCheck]:
-        return [trap for trap in self.traps if trap.stops]
+    def blocking(self) -> list[PreflightCheck]:
+        return [check for check in self.checks if check.stops]
 
 
 class ServerProbe:
@@ -82,34 +82,34 @@ class ServerProbe:
         self,
         endpoint: Endpoint,
         profile: ServerProfile,
-        manner: SamplingRequest,
+        sampling: SamplingRequest,
         at_once: int,
         seeds: int,
         known: tuple[int, ...] | None = None,
         vocabulary: int | None = None,
     ):
-        self.endpoint, self.profile, self.manner = endpoint, profile, manner
-        self.at_once, self.seeds = 1 if profile.alone else at_once, seeds
+        self.endpoint, self.profile, self.sampling = endpoint, profile, sampling
+        self.at_once, self.seeds = 1 if profile.is_sequential else at_once, seeds
         self.known, self.vocabulary = known, vocabulary
         self.drafted, self.choices = 0, 1
         self.tick: Callable[[], None] = lambda: None
-        self.hot = manner.hot(profile.hottest, HOT_TOKENS)
+        self.hot_sampling = sampling.at_temperature(profile.max_temperature, HOT_TOKENS)
 
     def fresh(self) -> int:
         self.seeds += 1
         return self.seeds
 
-    def one(self, manner: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
-        path, body = self.profile.path(manner, choices), self.profile.body(manner, seed, choices)
-        found = self.profile.read(self.endpoint.ask(path, body))
+    def one(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
+        path, body = self.profile.select_path(sampling, choices), self.profile.build_body(sampling, seed, choices)
+        found = self.profile.read_answer(self.endpoint.request_json(path, body))
         self.drafted += found.drafted or 0
         return found
 
-    def many(self, manner: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
+    def many(self, sampling: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
         """Answers in the order of the seeds, as many at a time as samples will be. ``tick`` is called after each; what it raises ends it."""
         pool, found = ThreadPoolExecutor(self.at_once), []
         try:
-            for answer in pool.map(lambda seed: self.one(manner, seed, choices), seeds):
+            for answer in pool.map(lambda seed: self.one(sampling, seed, choices), seeds):
                 found.append(answer)
                 self.tick()
         finally:
@@ -121,8 +121,8 @@ class ServerProbe:
         self.seeds += choices
         return self.seeds - choices + 1
 
-    def texts(self, manner: SamplingRequest, seeds: Sequence[int | None]) -> list[Any]:
-        return [get_content(answer.samples[0]) for answer in self.many(manner, seeds)]
+    def texts(self, sampling: SamplingRequest, seeds: Sequence[int | None]) -> list[Any]:
+        return [get_content(answer.samples[0]) for answer in self.many(sampling, seeds)]
 
 
 def get_content(sample: SampledText) -> tuple[int, ...] | str:
@@ -159,13 +159,13 @@ def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_pro
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once
     on_progress(1.0, "")
-    visible = bool(probe.profile.seen_by)
+    visible = bool(probe.profile.drafting_evidence)
     return PreflightResult(tuple(found), at_once, probe.choices, probe.drafted if visible else None)
 
 
 def check_prompt(probe: ServerProbe) -> PreflightCheck:
     """Whether the server reads the tokens that the local tokenizer makes of the text."""
-    name, answer = "a prompt that is read differently", probe.one(replace(probe.hot, max_tokens=1), probe.fresh())
+    name, answer = "a prompt that is read differently", probe.one(replace(probe.hot_sampling, max_tokens=1), probe.fresh())
     if probe.known is None:
         return PreflightCheck(
             name,
@@ -174,7 +174,7 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
             if answer.prompt_tokens
             else "Nothing says which tokens the server reads.",
         )
-    if (ids := answer.prompt_ids or probe.profile.prompt_ids(probe.endpoint, probe.manner)) is not None:
+    if (ids := answer.prompt_ids or probe.profile.fetch_prompt_ids(probe.endpoint, probe.sampling)) is not None:
         if ids == probe.known:
             return PreflightCheck(
                 name, "safe", f"The server read the same {plural(len(probe.known), 'token')} of the prompt as the local model."
@@ -193,11 +193,11 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
 
 def check_temperature(probe: ServerProbe) -> PreflightCheck:
     """Greedy whatever the temperature, or one answer for all."""
-    name, hot = "greedy at every temperature", probe.profile.hottest
-    texts = probe.texts(probe.hot, [probe.fresh() for _ in range(HOT_REQUESTS)])
+    name, hot = "greedy at every temperature", probe.profile.max_temperature
+    texts = probe.texts(probe.hot_sampling, [probe.fresh() for _ in range(HOT_REQUESTS)])
     if len(set(texts)) > 1:
         return PreflightCheck(name, "safe", f"{plural(len(set(texts)), 'text')} in {HOT_REQUESTS} at temperature {hot:g}.")
-    cold = probe.texts(replace(probe.hot, temperature=0.0), [probe.fresh()])[0]
+    cold = probe.texts(replace(probe.hot_sampling, temperature=0.0), [probe.fresh()])[0]
     if cold == texts[0]:
         sentence = f"At temperature {hot:g} all {HOT_REQUESTS} texts are the greedy one: the server does not sample."
     else:
@@ -209,8 +209,8 @@ def check_temperature(probe: ServerProbe) -> PreflightCheck:
 
 def check_filters(probe: ServerProbe) -> PreflightCheck:
     """How many tokens can be reached at all (Chao 1984: from those seen once and those seen twice)."""
-    name, hot = "filters that nobody asked for", probe.profile.hottest
-    tokens = probe.texts(replace(probe.hot, max_tokens=1), [probe.fresh() for _ in range(HOT_DRAWS)])
+    name, hot = "filters that nobody asked for", probe.profile.max_temperature
+    tokens = probe.texts(replace(probe.hot_sampling, max_tokens=1), [probe.fresh() for _ in range(HOT_DRAWS)])
     times = Counter(Counter(tokens).values())
     distinct, once, twice = len(set(tokens)), times[1], times[2]
     reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
@@ -231,11 +231,13 @@ def check_filters(probe: ServerProbe) -> PreflightCheck:
 
 def check_penalties(probe: ServerProbe) -> PreflightCheck:
     """A penalty on tokens that were there before: greedy texts with the penalties as they are sent, left out, and named off."""
-    name, cold = "penalties that nobody asked for", replace(probe.manner.hot(0.0, PENALTY_TOKENS))
+    name, cold = "penalties that nobody asked for", replace(probe.sampling.at_temperature(0.0, PENALTY_TOKENS))
 
     def text(profile: ServerProfile, **extra: float) -> Any:
         asked = replace(cold, extra=dict(cold.extra) | extra)
-        found = profile.read(probe.endpoint.ask(profile.path(asked), profile.body(asked, probe.fresh())))
+        found = profile.read_answer(
+            probe.endpoint.request_json(profile.select_path(asked), profile.build_body(asked, probe.fresh()))
+        )
         return get_content(found.samples[0])
 
     usual = text(probe.profile)
@@ -249,7 +251,7 @@ def check_penalties(probe: ServerProbe) -> PreflightCheck:
         sentence = "Tokens that were there before are penalized. Fields that switch this off are given with --body, such as "
         return PreflightCheck(name, "caught", sentence + "'{\"repeat_penalty\": 1.0}'.", True)
     try:
-        default = text(type(probe.profile)(probe.profile.without | set(PENALTIES)))
+        default = text(type(probe.profile)(probe.profile.refused_fields | set(PENALTIES)))
     except EndpointError:
         default = usual
     if usual != default:
@@ -262,7 +264,10 @@ def check_penalties(probe: ServerProbe) -> PreflightCheck:
 def check_seeds(probe: ServerProbe) -> PreflightCheck:
     """Whether a seed fixes a text. It need not: it only makes samples repeatable."""
     name, seeds = "seeds that are ignored", [probe.fresh() for _ in range(3)]
-    first, second = [probe.one(probe.hot, seed) for seed in seeds], [probe.one(probe.hot, seed) for seed in seeds]
+    first, second = (
+        [probe.one(probe.hot_sampling, seed) for seed in seeds],
+        [probe.one(probe.hot_sampling, seed) for seed in seeds],
+    )
     same = sum(get_content(one.samples[0]) == get_content(other.samples[0]) for one, other in zip(first, second, strict=True))
     if same == len(seeds):
         return PreflightCheck(name, "safe", f"{same} of {len(seeds)} seeds gave the same text twice.")
@@ -279,8 +284,8 @@ def check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Prefl
     if not are_seeds_honored:
         return PreflightCheck(name, "unknown", "Seeds are ignored, so this cannot be seen.")
     seeds = [probe.fresh() for _ in range(HOT_REQUESTS)]
-    lone = [get_content(probe.one(probe.hot, seed).samples[0]) for seed in seeds]
-    together = probe.texts(probe.hot, [*seeds, *seeds])
+    lone = [get_content(probe.one(probe.hot_sampling, seed).samples[0]) for seed in seeds]
+    together = probe.texts(probe.hot_sampling, [*seeds, *seeds])
     same = sum(one == other for one, other in zip([*lone, *lone], together, strict=True))
     if same >= MIN_SHARE * len(together):
         return PreflightCheck(name, "safe", f"{same} of {len(together)} texts are the same alone and {probe.at_once} at a time.")
@@ -292,11 +297,11 @@ def check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Prefl
 
 def check_default_seed(probe: ServerProbe) -> PreflightCheck:
     """A fixed default seed, and a cache of answers. Our requests all have seeds of their own; those of others may not."""
-    name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot, max_tokens=HOT_TOKENS - 1)
+    name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot_sampling, max_tokens=HOT_TOKENS - 1)
     rounds = []
     for _ in range(2):  # some servers draw on from the last seed that anybody named
-        probe.one(probe.hot, probe.seeds)
-        rounds.append([get_content(probe.one(probe.hot, None).samples[0]) for _ in range(2)])
+        probe.one(probe.hot_sampling, probe.seeds)
+        rounds.append([get_content(probe.one(probe.hot_sampling, None).samples[0]) for _ in range(2)])
     if rounds[0][0] == rounds[0][1]:
         other = get_content(probe.one(shorter, None).samples[0])
         if rounds[0][0][: len(other)] == other:
@@ -319,20 +324,20 @@ def check_default_seed(probe: ServerProbe) -> PreflightCheck:
 def check_choices(probe: ServerProbe) -> PreflightCheck:
     """How several samples of one request are seeded."""
     name = "n samples with seeds s, s + 1, ..."
-    if probe.profile.choices < 2:
+    if probe.profile.max_choices < 2:
         return PreflightCheck(name, "safe", "One sample is asked for at a time.")
     seed = probe.fresh()
     probe.fresh()
     try:
-        both = [get_content(one) for one in probe.one(probe.hot, seed, 2).samples]
+        both = [get_content(one) for one in probe.one(probe.hot_sampling, seed, 2).samples]
     except EndpointError as error:
         return PreflightCheck(name, "unknown", f"Two samples in one request are refused ({str(error)[:120]}).")
     if len(both) < 2:
         return PreflightCheck(name, "caught", "n = 2 gave one sample: n is ignored. Samples are counted as they come.")
     if both[0] == both[1]:
         return PreflightCheck(name, "caught", "The two samples of one request are equal. One sample is asked for at a time.")
-    probe.choices = probe.profile.choices
-    if both[1] == get_content(probe.one(probe.hot, seed + 1).samples[0]):
+    probe.choices = probe.profile.max_choices
+    if both[1] == get_content(probe.one(probe.hot_sampling, seed + 1).samples[0]):
         return PreflightCheck(
             name, "caught", "Sample i of a request has the seed s + i. Seeds of different requests are at least n apart here."
         )
@@ -342,14 +347,14 @@ def check_choices(probe: ServerProbe) -> PreflightCheck:
 def check_prompt_list(probe: ServerProbe) -> PreflightCheck:
     """Whether equal prompts in one request get equal texts."""
     name = "one seed for a list of prompts"
-    if probe.manner.chat:
+    if probe.sampling.chat:
         return PreflightCheck(name, "safe", "A chat is asked with one list of messages.")
-    plain = ServerProfile(probe.profile.without)
-    body = plain.body(probe.hot, probe.fresh()) | {"prompt": [probe.manner.prompt] * 2}
+    plain = ServerProfile(probe.profile.refused_fields)
+    body = plain.build_body(probe.hot_sampling, probe.fresh()) | {"prompt": [probe.sampling.prompt] * 2}
     for name_of_field in ("presence_penalty", "frequency_penalty"):
         body.pop(name_of_field, None)
     try:
-        texts = [get_content(one) for one in plain.read(probe.endpoint.ask("/completions", body, 1)).samples]
+        texts = [get_content(one) for one in plain.read_answer(probe.endpoint.request_json("/completions", body, 1)).samples]
     except EndpointError:
         return PreflightCheck(name, "safe", "The server does not take a list of prompts.")
     if len(texts) == 2 and texts[0] == texts[1]:
@@ -360,32 +365,34 @@ def check_prompt_list(probe: ServerProbe) -> PreflightCheck:
 def check_length(probe: ServerProbe) -> PreflightCheck:
     """Whether the server drafts in samples of this length, where it shows drafting at all."""
     name, profile = "requests too short to draft", probe.profile
-    if not profile.seen_by:
+    if not profile.drafting_evidence:
         return PreflightCheck(name, "unknown", "This server does not show whether it drafts.")
-    short = count_drafted(probe, [probe.fresh() for _ in range(DRAFTING_REQUESTS)], probe.manner)
+    short = count_drafted(probe, [probe.fresh() for _ in range(DRAFTING_REQUESTS)], probe.sampling)
     if short is None:
         return PreflightCheck(
-            name, "unknown", f"{profile.seen_by[0].upper()}{profile.seen_by[1:]} could not be read, so drafting is not seen."
+            name,
+            "unknown",
+            f"{profile.drafting_evidence[0].upper()}{profile.drafting_evidence[1:]} could not be read, so drafting is not seen.",
         )
     if short:
         return PreflightCheck(
-            name, "safe", f"{plural(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.manner.max_tokens}."
+            name, "safe", f"{plural(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.sampling.max_tokens}."
         )
-    if long := count_drafted(probe, [probe.fresh() for _ in range(2)], replace(probe.manner, max_tokens=DRAFTING_TOKENS)):
-        sentence = f"Nothing is drafted in requests of {plural(probe.manner.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
+    if long := count_drafted(probe, [probe.fresh() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)):
+        sentence = f"Nothing is drafted in requests of {plural(probe.sampling.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
         return PreflightCheck(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
     return PreflightCheck(
         name,
         "unknown",
-        f"Speculation was not seen at work: nothing is drafted in requests of {probe.manner.max_tokens} or {DRAFTING_TOKENS} tokens.",
+        f"Speculation was not seen at work: nothing is drafted in requests of {probe.sampling.max_tokens} or {DRAFTING_TOKENS} tokens.",
     )
 
 
-def count_drafted(probe: ServerProbe, seeds: Iterable[int], manner: SamplingRequest) -> int | None:
+def count_drafted(probe: ServerProbe, seeds: Iterable[int], sampling: SamplingRequest) -> int | None:
     """Tokens drafted while these requests were answered; None where it cannot be seen."""
-    before = probe.profile.counters(probe.endpoint)
-    answers = probe.many(manner, list(seeds))
-    after = probe.profile.counters(probe.endpoint)
+    before = probe.profile.read_draft_counters(probe.endpoint)
+    answers = probe.many(sampling, list(seeds))
+    after = probe.profile.read_draft_counters(probe.endpoint)
     if before is not None and after is not None:
         probe.drafted += int(after[0] - before[0])
         return int(after[0] - before[0])
@@ -396,14 +403,16 @@ def count_drafted(probe: ServerProbe, seeds: Iterable[int], manner: SamplingRequ
 def check_log_probabilities(probe: ServerProbe) -> PreflightCheck:
     """Which log probabilities the server tells. Nothing here uses them: samples are counted."""
     name = "log probabilities of another distribution"
-    asked = {"logprobs": True, "top_logprobs": 1} if probe.manner.chat else {"logprobs": 1}
+    asked = {"logprobs": True, "top_logprobs": 1} if probe.sampling.chat else {"logprobs": 1}
     zeros, tokens = 0, 0
     tops: list[float | None] = []
     for hot in (1.0, 2.0):
-        manner = replace(probe.hot, temperature=hot, extra=dict(probe.manner.extra) | asked)
-        plain = ServerProfile(probe.profile.without | {"presence_penalty", "frequency_penalty"})
+        sampling = replace(probe.hot_sampling, temperature=hot, extra=dict(probe.sampling.extra) | asked)
+        plain = ServerProfile(probe.profile.refused_fields | {"presence_penalty", "frequency_penalty"})
         try:
-            values, top = _parse_log_probabilities(probe.endpoint.ask(plain.path(manner), plain.body(manner, probe.seeds), 1))
+            values, top = _parse_log_probabilities(
+                probe.endpoint.request_json(plain.select_path(sampling), plain.build_body(sampling, probe.seeds), 1)
+            )
         except EndpointError:
             values, top = [], None
         zeros, tokens, tops = zeros + values.count(0.0), tokens + len(values), [*tops, top]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from specviz.audit.first_difference import FirstDifference, FrequencyShift
-from specviz.audit.profiles import ServerProfile
+from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import equal_draws_needed, rate_draws_needed, two_rates_draws_needed
@@ -68,11 +68,11 @@ class ReproducibleRequest:
 
     @classmethod
     def of(
-        cls, address: str, profile: ServerProfile, manner: SamplingRequest, ids: bool = True, variable: str = ""
+        cls, address: str, profile: ServerProfile, sampling: SamplingRequest, ids: bool = True, variable: str = ""
     ) -> ReproducibleRequest:
-        place = '["message"]["content"]' if manner.chat else '["text"]'
-        wrote = profile.ids_in_python(manner) if ids else f'[answer["choices"][0]{place}]'
-        return cls(address, repr(profile.body(manner, _SeedVariable())), wrote, variable)
+        place = '["message"]["content"]' if sampling.chat else '["text"]'
+        wrote = profile.format_ids_expression(sampling) if ids else f'[answer["choices"][0]{place}]'
+        return cls(address, repr(profile.build_body(sampling, _SeedVariable())), wrote, variable)
 
     @property
     def headers(self) -> str:

@@ -74,6 +74,6 @@ class SamplingRequest:
         """Everything that was asked, JSON-ready."""
         return {"model": self.model, "prompt": self.prompt, "written": self.written, "extra": dict(self.extra)} | self.settings()
 
-    def hot(self, temperature: float, max_tokens: int) -> SamplingRequest:
+    def at_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
         return replace(self, temperature=temperature, top_k=None, top_p=None, min_p=None, max_tokens=max_tokens)

@@ -21,7 +21,7 @@ from specviz.audit.collect import (
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.planning import CollectionForecast, forecast_collection, measure_rate
 from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
-from specviz.audit.profiles import RecognizedServer, recognize_server
+from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.evidence.certificate.seal import sealed
@@ -34,56 +34,61 @@ from specviz.records import plain_fields
 class AuditPreparation:
     """What was learned before the first sample.
 
-    who       as ``recognized``, with the profile that was settled; traps  all that were looked for
+    server    as ``recognize_server``, with the settled profile; checks  of the preflight
     asked     with what the traps ask for: one request at a time, one sample of a request
     refusals  fields that the server does not take
     forecast  None where all samples are there already
     ids       whether it gives the ids of its tokens
     """
 
-    who: RecognizedServer
-    traps: tuple[PreflightCheck, ...]
-    asked: CollectionSize
+    server: RecognizedServer
+    checks: tuple[PreflightCheck, ...]
+    size: CollectionSize
     refusals: tuple[str, ...]
     forecast: CollectionForecast | None
     url: str
     ids: bool
 
     @property
-    def stopping(self) -> list[PreflightCheck]:
-        return [trap for trap in self.traps if trap.stops]
+    def blocking(self) -> list[PreflightCheck]:
+        return [check for check in self.checks if check.stops]
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """All that a person should know, a line each: who answers, what was caught or cannot be known, what is to be expected."""
-        lines = [f"{self.who.name} at {self.url}", *self.refusals]
-        lines += [f"- {trap.name}: {trap.sentence}" for trap in self.traps if trap.state != "safe"]
+        lines = [f"{self.server.name} at {self.url}", *self.refusals]
+        lines += [f"- {check.name}: {check.sentence}" for check in self.checks if check.state != "safe"]
         return "\n".join([*lines, self.forecast.sentence if self.forecast else "All samples are there already."])
 
 
 @dataclass(slots=True)
 class AuditTarget:
-    """Whom to ask, for what, how, and into which file of the audit's folder. ready: set by ``look``."""
+    """Whom to ask, for what, how, and into which file of the audit's folder. preparation: set by ``prepare_target``."""
 
     endpoint: Endpoint
-    manner: SamplingRequest
-    asked: CollectionSize
+    sampling: SamplingRequest
+    size: CollectionSize
     file: str
     variable: str = ""
-    ready: AuditPreparation | None = None
+    preparation: AuditPreparation | None = None
 
     @property
     def request(self) -> ReproducibleRequest:
         """A request of this server, for somebody who wants to repeat it without this project."""
-        assert self.ready is not None
-        profile, address = self.ready.who.profile, self.endpoint.address(self.ready.who.profile.path(self.manner))
-        return ReproducibleRequest.of(address, profile, self.manner, self.ready.ids, self.variable)
+        assert self.preparation is not None
+        profile, address = (
+            self.preparation.server.profile,
+            self.endpoint.address(self.preparation.server.profile.select_path(self.sampling)),
+        )
+        return ReproducibleRequest.of(address, profile, self.sampling, self.preparation.ids, self.variable)
 
     def job(self, folder: Path) -> CollectionJob:
         """What ``collect`` is to do for it."""
-        ready = self.ready
+        ready = self.preparation
         assert ready is not None
-        return CollectionJob(self.endpoint, ready.who, self.manner, ready.asked, folder / self.file, ready.traps, ready.refusals)
+        return CollectionJob(
+            self.endpoint, ready.server, self.sampling, ready.size, folder / self.file, ready.checks, ready.refusals
+        )
 
     def collect(self, folder: Path, on_progress: ProgressCallback) -> CollectionRecord:
         """Fill the sample file. Raises as ``collect``."""
@@ -105,43 +110,43 @@ def prepare_target(
     Raises EndpointError where nothing answers, SettingsError where the folder holds something else.
     """
     on_progress(0.0, "who answers")
-    who, asked = recognize_server(target.endpoint), target.asked
-    profile, answer, refusals = who.profile.settled(target.endpoint, target.manner)
-    who, ids = replace(who, profile=profile), all(sample.tokens is not None for sample in answer.samples)
+    server, size = recognize_server(target.endpoint), target.size
+    profile, answer, refusals = server.profile.settle(target.endpoint, target.sampling)
+    server, ids = replace(server, profile=profile), all(sample.tokens is not None for sample in answer.samples)
     there, before = count_kept_lines(folder / target.file)[0], read_record(folder / target.file)
-    if there >= asked.samples and before is not None:
-        traps = tuple(PreflightCheck(**trap) for trap in before.traps)
+    if there >= size.samples and before is not None:
+        checks = tuple(PreflightCheck(**check) for check in before.traps)
         return AuditPreparation(
-            who,
-            traps,
-            replace(asked, at_once=before.at_once, choices=before.choices),
+            server,
+            checks,
+            replace(size, at_once=before.at_once, choices=before.choices),
             tuple(refusals),
             None,
             target.endpoint.url,
             ids,
         )
-    known = None if pair is None else pair.encode(target.manner.line)
-    seeds = compute_first_seed(asked.seed, PROBE_REGION) + asked.arm * SEEDS_PER_PROBE
+    known = None if pair is None else pair.encode(target.sampling.line)
+    seeds = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
     probe = ServerProbe(
-        target.endpoint, profile, target.manner, asked.at_once, seeds, known, None if pair is None else pair.vocabulary
+        target.endpoint, profile, target.sampling, size.at_once, seeds, known, None if pair is None else pair.vocabulary
     )
     found = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
-    choices = min(asked.choices, found.choices)
+    choices = min(size.choices, found.choices)
     probe.at_once = found.at_once
     probe.tick = partial(on_progress, 0.95, "how long it will take")
     probe.tick()
     ahead = forecast_collection(
-        asked.samples,
-        asked.samples - there,
-        min(target.manner.max_tokens, 4),
+        size.samples,
+        size.samples - there,
+        min(target.sampling.max_tokens, 4),
         tv,
         files,
         pair is None,
         measure_rate(probe, choices),
     )
     on_progress(1.0, "")
-    own = replace(asked, at_once=min(asked.at_once, found.at_once), choices=choices)
-    return AuditPreparation(who, found.traps, own, tuple(refusals), ahead, target.endpoint.url, ids)
+    own = replace(size, at_once=min(size.at_once, found.at_once), choices=choices)
+    return AuditPreparation(server, found.checks, own, tuple(refusals), ahead, target.endpoint.url, ids)
 
 
 SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other

@@ -84,17 +84,17 @@ def build_verdict(
         if report["verdict"] == "rejected" and file.tokens:
             found = diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
             again = found.parting and build_reproduction(found.parting, settings, pair, found.samples, request)
-            where = found.parting.where() if found.parting else NO_SINGLE_PREFIX
+            where = found.parting.describe() if found.parting else NO_SINGLE_PREFIX
         elif report["verdict"] == "rejected":
             one = report["answers"][0]
             parted = find_text_difference(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
             again = parted and build_reproduction(parted, settings, pair, one["n"], request)
-            where = parted.where() if parted else NO_SINGLE_PREFIX
+            where = parted.describe() if parted else NO_SINGLE_PREFIX
     elif against is not None:
         report = compare(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
         if report["verdict"] == "rejected":
             parted = find_first_difference_of_two(file.samples, against.samples)
-            where = parted.where("on the second server") if parted else NO_SINGLE_PREFIX
+            where = parted.describe("on the second server") if parted else NO_SINGLE_PREFIX
             if parted and request and against_request:
                 sizes = len(file.samples), len(against.samples)
                 made = plan_reproduction_of_two(parted, file.prompt, sizes, (request, against_request))

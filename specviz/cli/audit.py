@@ -188,14 +188,14 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
     key, arms = read_key(options.api_key_variable), []
     for number, (url, body, name) in enumerate(zip(urls, bodies, names, strict=True)):
         model = options.against_model if number and options.against_model is not None else options.model
-        manner = SamplingRequest(**asked | {"model": model, "extra": body})
+        sampling = SamplingRequest(**asked | {"model": model, "extra": body})
         how = CollectionSize(options.samples, options.concurrency, options.choices, settings.seed, number)
         # The key is the first server's; a second one elsewhere must not learn it.
         mine = urlsplit(url).netloc == urlsplit(urls[0]).netloc
         own, variable = (key, options.api_key_variable) if mine else ("", "")
         arms.append(
             AuditTarget(
-                Endpoint(url, own, options.concurrency, options.timeout, options.rate), manner, how, f"{name}.jsonl", variable
+                Endpoint(url, own, options.concurrency, options.timeout, options.rate), sampling, how, f"{name}.jsonl", variable
             )
         )
     return arms
@@ -222,17 +222,19 @@ def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path
 
     told(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
     for arm in arms:
-        arm.ready = prepare_target(arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc))
-        told(arm.ready.words)
-        if pair is not None and not arm.ready.ids and arm.manner.max_tokens != options.max_new_tokens:
+        arm.preparation = prepare_target(
+            arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc)
+        )
+        told(arm.preparation.summary)
+        if pair is not None and not arm.preparation.ids and arm.sampling.max_tokens != options.max_new_tokens:
             allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
-    if len({arm.ready.ids for arm in arms if arm.ready}) > 1:
-        first, second = ("token ids" if arm.ready and arm.ready.ids else "text" for arm in arms)
+    if len({arm.preparation.ids for arm in arms if arm.preparation}) > 1:
+        first, second = ("token ids" if arm.preparation and arm.preparation.ids else "text" for arm in arms)
         raise EvidenceError(
             f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
         )
-    if (stopping := [trap.sentence for arm in arms for trap in arm.ready.stopping]) and not options.ignore_checks:
+    if (stopping := [check.sentence for arm in arms for check in arm.preparation.blocking]) and not options.ignore_checks:
         raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --ignore-checks collects them all the same.")
     try:
         return collect_samples([arm.job(folder) for arm in arms], Progress("samples"))

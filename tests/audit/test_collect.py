@@ -25,7 +25,9 @@ from specviz.audit.collect import (
     record_path,
 )
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.profiles import SampledText, ServerAnswer, bound_value, format_changes, list_changes, recognize_server
+from specviz.audit.profiles.answers import bound_value
+from specviz.audit.profiles.base import SampledText, ServerAnswer
+from specviz.audit.profiles.recognition import format_changes, list_changes, recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reading import read
@@ -35,22 +37,22 @@ PLAIN = SamplingRequest("Once upon a time", 4)
 
 
 def gathered(
-    server, path, samples: int = 40, manner: SamplingRequest = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked
+    server, path, samples: int = 40, sampling: SamplingRequest = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked
 ):
     """One call of ``collect``, as the command makes it."""
-    return in_turn([server], [path], samples, manner, on_progress, rate, **asked)[0]
+    return in_turn([server], [path], samples, sampling, on_progress, rate, **asked)[0]
 
 
-def in_turn(servers, paths, samples, manner=PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
+def in_turn(servers, paths, samples, sampling=PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
     """The same for several servers: their records."""
     jobs = []
     try:
         for arm, (server, path) in enumerate(zip(servers, paths, strict=True)):
-            endpoint = Endpoint(server.url, silence=5.0, rate=rate)
+            endpoint = Endpoint(server.url, timeout=5.0, rate=rate)
             who = recognize_server(endpoint)
-            profile, _, said = who.profile.settled(endpoint, manner)
+            profile, _, said = who.profile.settle(endpoint, sampling)
             how = CollectionSize(samples, **{"at_once": 4, "arm": arm} | asked)
-            jobs.append(CollectionJob(endpoint, replace(who, profile=profile), manner, how, path, (), tuple(said)))
+            jobs.append(CollectionJob(endpoint, replace(who, profile=profile), sampling, how, path, (), tuple(said)))
         return collect_samples(jobs, on_progress)
     finally:
         for job in jobs:
@@ -363,7 +365,7 @@ def test_the_seeds_of_two_files_and_of_the_probes_never_meet():
 def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_path):
     with serving() as server:
         with pytest.raises(SettingsError, match="would be larger than 200 MB"):
-            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, manner=SamplingRequest("word " * 200, 4))
+            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, sampling=SamplingRequest("word " * 200, 4))
         assert not (tmp_path / "s.jsonl").exists()
 
 

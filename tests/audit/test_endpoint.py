@@ -14,10 +14,10 @@ from tests.audit.server import serving
 ASKED = {"prompt": "Once upon", "max_tokens": 3, "seed": 5, "temperature": 1.0}
 
 
-def ask(server, tries: int = 3, silence: float = 5.0, key: str = ""):
-    endpoint = Endpoint(server.url, key, silence=silence)
+def ask(server, tries: int = 3, timeout: float = 5.0, key: str = ""):
+    endpoint = Endpoint(server.url, key, timeout=timeout)
     try:
-        return endpoint.ask("/completions", ASKED, tries)
+        return endpoint.request_json("/completions", ASKED, tries)
     finally:
         endpoint.close()
 
@@ -88,7 +88,7 @@ def test_a_key_is_sent_and_its_absence_is_explained():
 def test_every_fault_is_a_sentence_in_a_bounded_time(fault, sentence):
     began = time.monotonic()
     with serving(**fault) as server, pytest.raises(EndpointError, match=sentence) as error:
-        ask(server, silence=5.0 if "endless" in fault else 0.2)
+        ask(server, timeout=5.0 if "endless" in fault else 0.2)
     assert time.monotonic() - began < 30.0 and "\n" not in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
@@ -98,7 +98,7 @@ def test_a_port_where_nobody_listens_is_a_sentence():
         url = server.url
     endpoint = Endpoint(url)
     with pytest.raises(EndpointError, match="could not be reached"):
-        endpoint.ask("/models", tries=2)
+        endpoint.request_json("/models", max_tries=2)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -118,7 +118,7 @@ def test_an_answer_that_a_broken_connection_lost_is_asked_for_once_more_and_retu
 def test_connections_that_a_server_drops_after_each_answer_do_not_matter():
     with serving(closes_after=1) as server:
         endpoint = Endpoint(server.url)
-        assert all(endpoint.ask("/completions", ASKED, 2)["choices"] for _ in range(20))
+        assert all(endpoint.request_json("/completions", ASKED, 2)["choices"] for _ in range(20))
         assert len(server.seen.bodies) <= 40
         endpoint.close()
 

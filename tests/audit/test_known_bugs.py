@@ -109,7 +109,7 @@ def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(
             found, states = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, schedule)
             probs = compute_next_token(one, reading, schedule, states)
             assert torch.allclose(probs.sum(-1), torch.ones(len(probs)).double(), atol=1e-12)
-            assert np.allclose(reading.at(probs), found, atol=1e-12)
+            assert np.allclose(reading.gather(probs), found, atol=1e-12)
 
 
 def test_schedules_are_those_that_differ_and_draft_something():

@@ -13,7 +13,7 @@ import pytest
 from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import PreflightResult, ServerProbe, run_preflight
-from specviz.audit.profiles import recognize_server
+from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from tests.audit.server import ids_of, serving
 
@@ -22,22 +22,22 @@ PROMPT = "Once upon a time"
 
 
 def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> PreflightResult:
-    endpoint = Endpoint(server.url, silence=10.0)
+    endpoint = Endpoint(server.url, timeout=10.0)
     try:
-        manner = SamplingRequest(PROMPT, length, chat=chat, extra=extra)
+        sampling = SamplingRequest(PROMPT, length, chat=chat, extra=extra)
         return run_preflight(
-            ServerProbe(endpoint, recognize_server(endpoint).profile, manner, 4, compute_first_seed(7, PROBE_REGION), known)
+            ServerProbe(endpoint, recognize_server(endpoint).profile, sampling, 4, compute_first_seed(7, PROBE_REGION), known)
         )
     finally:
         endpoint.close()
 
 
 def states(found: PreflightResult) -> dict[str, str]:
-    return {trap.name: trap.state for trap in found.traps}
+    return {trap.name: trap.state for trap in found.checks}
 
 
 def caught(found: PreflightResult) -> dict[str, str]:
-    return {trap.name: trap.sentence for trap in found.traps if trap.state == "caught"}
+    return {trap.name: trap.sentence for trap in found.checks if trap.state == "caught"}
 
 
 @pytest.mark.parametrize("dialect", CLEAN)
@@ -46,8 +46,8 @@ def test_a_server_without_traps_is_not_accused(dialect):
     with serving(dialect=dialect, drafts=True) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
     usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
-    assert not found.stopping and set(caught(found)) <= usual
-    assert len(found.traps) == 11 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
+    assert not found.blocking and set(caught(found)) <= usual
+    assert len(found.checks) == 11 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_server_without_traps_is_not_accused(dialect):
 def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
-    assert name in [trap.name for trap in found.stopping] and words in caught(found)[name]
+    assert name in [trap.name for trap in found.blocking] and words in caught(found)[name]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words)
 def test_a_trap_that_can_be_avoided_is_told_and_avoided(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server)
-    assert words in caught(found)[name] and not found.stopping
+    assert words in caught(found)[name] and not found.blocking
     assert found.at_once == (1 if "mixes_seeds" in wrong else 4)
     assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
 
@@ -104,9 +104,9 @@ def test_a_trap_that_can_be_avoided_is_told_and_avoided(wrong, name, words):
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = looked(server, length=2), looked(server, length=3)
-    assert [trap.name for trap in short.stopping] == ["requests too short to draft"]
+    assert [trap.name for trap in short.blocking] == ["requests too short to draft"]
     assert "ask for longer ones (--max-new-tokens, --max-tokens)" in caught(short)["requests too short to draft"]
-    assert not long.stopping and long.drafted > 0
+    assert not long.blocking and long.drafted > 0
 
 
 def test_speculation_that_is_not_at_work_or_not_visible_is_said():
@@ -114,7 +114,7 @@ def test_speculation_that_is_not_at_work_or_not_visible_is_said():
         silent = looked(server)
     with serving(dialect="transformers") as server:
         blind = looked(server)
-    assert silent.drafted == 0 and any("not seen at work" in trap.sentence for trap in silent.traps)
+    assert silent.drafted == 0 and any("not seen at work" in trap.sentence for trap in silent.checks)
     assert blind.drafted is None and states(blind)["requests too short to draft"] == "unknown"
 
 
@@ -122,22 +122,22 @@ def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     """On a server that does not tell the tokens themselves."""
     with serving(dialect="generic", template="system words <user>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(PROMPT)))
-    assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.stopping
+    assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.blocking
 
 
 def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_for_them():
     with serving(dialect="llama.cpp", template="<other>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(f"<user>{PROMPT}")))
         same = looked(server, chat=True, known=tuple(ids_of(f"<other>{PROMPT}")))
-    assert "read the tokens" in caught(found)["a prompt that is read differently"] and found.stopping
+    assert "read the tokens" in caught(found)["a prompt that is read differently"] and found.blocking
     assert states(same)["a prompt that is read differently"] == "safe"
 
 
 def test_few_reachable_tokens_are_no_proof_of_filters_where_no_temperature_is_high():
     with serving(top_k=6) as server:
         found = looked(server)
-    told = {trap.name: trap for trap in found.traps}["filters that nobody asked for"]
-    assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.stopping
+    told = {trap.name: trap for trap in found.checks}["filters that nobody asked for"]
+    assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.blocking
 
 
 def test_a_small_vocabulary_is_no_filter():
@@ -146,7 +146,7 @@ def test_a_small_vocabulary_is_no_filter():
         few = [
             run_preflight(
                 ServerProbe(endpoint, recognize_server(endpoint).profile, SamplingRequest(PROMPT, 4), 4, 9, None, size)
-            ).stopping
+            ).blocking
             for size in (16, None)
         ]
         endpoint.close()

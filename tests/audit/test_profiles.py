@@ -7,15 +7,13 @@ import json
 import pytest
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.profiles import (
-    LlamaCppProfile,
-    ServerProfile,
-    SglangProfile,
-    TransformersProfile,
-    VllmProfile,
-    merge_objects,
-    recognize_server,
-)
+from specviz.audit.profiles.answers import merge_objects
+from specviz.audit.profiles.base import ServerProfile
+from specviz.audit.profiles.llama_cpp import LlamaCppProfile
+from specviz.audit.profiles.recognition import recognize_server
+from specviz.audit.profiles.sglang import SglangProfile
+from specviz.audit.profiles.transformers_serve import TransformersProfile
+from specviz.audit.profiles.vllm import VllmProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import serving
@@ -32,11 +30,11 @@ IDS = {"vllm", "sglang", "llama.cpp"}
 PLAIN = SamplingRequest("Once upon a time", 4)
 
 
-def asked(server, manner: SamplingRequest = PLAIN):
+def asked(server, sampling: SamplingRequest = PLAIN):
     """The settled profile of a server, and its first answer."""
-    endpoint = Endpoint(server.url, silence=10.0)
+    endpoint = Endpoint(server.url, timeout=10.0)
     try:
-        return recognize_server(endpoint).profile.settled(endpoint, manner)
+        return recognize_server(endpoint).profile.settle(endpoint, sampling)
     finally:
         endpoint.close()
 
@@ -68,24 +66,26 @@ def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
     with serving(dialect=dialect) as server:
         endpoint = Endpoint(server.url)
         profile = recognize_server(endpoint).profile
-        hot = PLAIN.hot(profile.hottest if profile.hottest > 2 else 1000.0, 1)
+        hot = PLAIN.at_temperature(profile.max_temperature if profile.max_temperature > 2 else 1000.0, 1)
         seen = {
             (found.tokens or found.text)
             for seed in range(1, 61)
-            for found in profile.read(endpoint.ask(profile.path(hot), profile.body(hot, seed))).samples
+            for found in profile.read_answer(
+                endpoint.request_json(profile.select_path(hot), profile.build_body(hot, seed))
+            ).samples
         }
         endpoint.close()
         assert len(seen) > 50
 
 
 def test_filters_that_are_asked_for_are_sent_in_each_servers_own_words():
-    manner = SamplingRequest("x", 4, temperature=0.7, top_k=5, top_p=0.9, min_p=0.1)
+    sampling = SamplingRequest("x", 4, temperature=0.7, top_k=5, top_p=0.9, min_p=0.1)
     for profile in (VllmProfile(), LlamaCppProfile(), ServerProfile()):
-        body = profile.body(manner, 3)
+        body = profile.build_body(sampling, 3)
         assert (body["temperature"], body["top_k"], body["top_p"], body["min_p"], body["seed"]) == (0.7, 5, 0.9, 0.1, 3)
-    assert LlamaCppProfile().body(manner, 3)["samplers"] == ["temperature", "top_k", "top_p", "min_p"]
-    assert SglangProfile().body(manner, 3)["sampling_params"]["sampling_seed"] == 3
-    config = json.loads(TransformersProfile().body(manner, 3)["generation_config"])
+    assert LlamaCppProfile().build_body(sampling, 3)["samplers"] == ["temperature", "top_k", "top_p", "min_p"]
+    assert SglangProfile().build_body(sampling, 3)["sampling_params"]["sampling_seed"] == 3
+    config = json.loads(TransformersProfile().build_body(sampling, 3)["generation_config"])
     assert config["do_sample"] and (config["top_k"], config["top_p"], config["min_p"], config["temperature"]) == (
         5,
         0.9,
@@ -95,27 +95,27 @@ def test_filters_that_are_asked_for_are_sent_in_each_servers_own_words():
 
 
 def test_greedy_is_asked_of_transformers_without_sampling():
-    assert not json.loads(TransformersProfile().body(SamplingRequest("x", 4, temperature=0.0), 3)["generation_config"])[
+    assert not json.loads(TransformersProfile().build_body(SamplingRequest("x", 4, temperature=0.0), 3)["generation_config"])[
         "do_sample"
     ]
 
 
 def test_fields_of_ones_own_win_and_those_of_a_json_string_are_added():
-    assert VllmProfile().body(SamplingRequest("x", 4, extra={"top_k": 3}), 1)["top_k"] == 3
+    assert VllmProfile().build_body(SamplingRequest("x", 4, extra={"top_k": 3}), 1)["top_k"] == 3
     for own in ({"prompt_lookup_num_tokens": 2}, '{"prompt_lookup_num_tokens": 2}'):
         config = json.loads(
-            TransformersProfile().body(SamplingRequest("x", 4, extra={"generation_config": own}), 1)["generation_config"]
+            TransformersProfile().build_body(SamplingRequest("x", 4, extra={"generation_config": own}), 1)["generation_config"]
         )
         assert config["prompt_lookup_num_tokens"] == 2 and config["do_sample"] and config["top_k"] == 0
     with pytest.raises(EndpointError, match="generation_config must be a JSON object"):
-        TransformersProfile().body(SamplingRequest("x", 4, extra={"generation_config": "[1"}), 1)
+        TransformersProfile().build_body(SamplingRequest("x", 4, extra={"generation_config": "[1"}), 1)
     assert merge_objects({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
 
 
 def test_a_field_that_a_server_refuses_is_left_out_and_said():
     with serving(dialect="generic", refuses=("presence_penalty", "top_p")) as server:
         profile, _, said = asked(server)
-        assert profile.without == {"presence_penalty", "top_p"} and len(said) == 2
+        assert profile.refused_fields == {"presence_penalty", "top_p"} and len(said) == 2
         assert "top_p" not in server.seen.bodies[-1] and "frequency_penalty" in server.seen.bodies[-1]
 
 
@@ -140,21 +140,21 @@ def test_a_web_page_behind_the_address_is_a_sentence():
 )
 def test_an_answer_of_any_other_form_is_a_sentence(profile, answer):
     with pytest.raises(EndpointError) as error:
-        profile.read(answer)
+        profile.read_answer(answer)
     assert str(error.value).endswith((".", ")."))
 
 
 def test_a_server_that_takes_its_answers_apart_is_explained():
     with pytest.raises(EndpointError, match="takes its answers apart"):
-        ServerProfile().read({"choices": [{"message": {"content": "yes", "reasoning_content": "hm"}}]})
+        ServerProfile().read_answer({"choices": [{"message": {"content": "yes", "reasoning_content": "hm"}}]})
 
 
 def test_the_drafting_counters_of_each_server_are_read():
     with serving(dialect="vllm", drafts=True) as server:
         endpoint = Endpoint(server.url)
         profile, before = recognize_server(endpoint).profile, VllmProfile().counters(endpoint)
-        endpoint.ask("/completions", profile.body(PLAIN, 1))
-        assert before == (0.0, 0.0) and profile.counters(endpoint) == (2.0, 1.0)
+        endpoint.request_json("/completions", profile.build_body(PLAIN, 1))
+        assert before == (0.0, 0.0) and profile.read_draft_counters(endpoint) == (2.0, 1.0)
         endpoint.close()
     for dialect in ("llama.cpp", "sglang"):
         with serving(dialect=dialect, drafts=True) as server:

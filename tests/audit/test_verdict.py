@@ -17,7 +17,10 @@ from specviz.audit import verdict
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.first_difference import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
 from specviz.audit.precision import PrecisionDistance
-from specviz.audit.profiles import LlamaCppProfile, SglangProfile, TransformersProfile, VllmProfile
+from specviz.audit.profiles.llama_cpp import LlamaCppProfile
+from specviz.audit.profiles.sglang import SglangProfile
+from specviz.audit.profiles.transformers_serve import TransformersProfile
+from specviz.audit.profiles.vllm import VllmProfile
 from specviz.audit.reproduction import (
     ReproducibleRequest,
     TokenCounts,
@@ -166,9 +169,9 @@ def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
     found = find_text_difference(cells, 1e-5, lambda ids: f"text {ids[0]}")
     assert (
         "\u201ctext 5\u201d comes too often (0.700, exact 0.400), \u201ctext 6\u201d too rarely (0.100, exact 0.300)"
-        in found.where()
+        in found.describe()
     )
-    assert "token ids, which this server does not give" in found.where()
+    assert "token ids, which this server does not give" in found.describe()
     assert find_text_difference([cells[0] | {"count": 30}, {"begins": (5,), "count": 70, "mass": 0.7}], 1e-5, str) is None
     made = plan_reproduction(
         found,
@@ -272,10 +275,10 @@ def test_the_samples_count_those_that_do_not_reach_the_prefix():
 def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_says(chat, dialect, profile, tmp_path):
     """Run as it stands. The test's server gives the same ids to the same seed, so the counts are known without the script."""
     with serving(dialect=dialect) as server:
-        endpoint, manner = Endpoint(server.url, silence=10.0), SamplingRequest("Once upon a time", 3, chat=bool(chat))
-        path, samples = profile().path(manner), []
+        endpoint, sampling = Endpoint(server.url, timeout=10.0), SamplingRequest("Once upon a time", 3, chat=bool(chat))
+        path, samples = profile().select_path(sampling), []
         for seed in range(1, 41):
-            answer = profile().read(endpoint.ask(path, profile().body(manner, seed)))
+            answer = profile().read_answer(endpoint.request_json(path, profile().build_body(sampling, seed)))
             samples.append(answer.samples[0].tokens)
         prefix, token = samples[0][:1], samples[0][1]
         shift, share = FrequencyShift(token, "a", 0.9, 0.6), sum(ids[:1] == prefix for ids in samples)
@@ -284,7 +287,7 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
             PROMPT,
             (3, 4),
             40,
-            ReproducibleRequest.of(endpoint.address(path), profile(), manner),
+            ReproducibleRequest.of(endpoint.address(path), profile(), sampling),
         )
         endpoint.close()
         script = made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0")
@@ -329,14 +332,14 @@ def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_
 
 def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_what_it_counted(tmp_path):
     """Run as it stands. The servers give the same ids to the same seed, so counts and p-value are known without the script."""
-    manner, n = SamplingRequest("Once upon a time", 3), 40
+    sampling, n = SamplingRequest("Once upon a time", 3), 40
     with serving() as one, serving(dialect="llama.cpp", top_k=2) as two:
         samples, requests = [], []
         for number, (server, profile) in enumerate(((one, VllmProfile()), (two, LlamaCppProfile()))):
-            endpoint, path = Endpoint(server.url, silence=10.0), profile.path(manner)
-            asked = [profile.body(manner, seed) for seed in range(1 + number * n, n + 1 + number * n)]
-            samples.append([profile.read(endpoint.ask(path, body)).samples[0].tokens for body in asked])
-            requests.append(ReproducibleRequest.of(endpoint.address(path), profile, manner))
+            endpoint, path = Endpoint(server.url, timeout=10.0), profile.select_path(sampling)
+            asked = [profile.build_body(sampling, seed) for seed in range(1 + number * n, n + 1 + number * n)]
+            samples.append([profile.read_answer(endpoint.request_json(path, body)).samples[0].tokens for body in asked])
+            requests.append(ReproducibleRequest.of(endpoint.address(path), profile, sampling))
             endpoint.close()
             server.seen.bodies.clear()
         prefix = Counter(ids[:1] for ids in samples[1]).most_common(1)[0][0]

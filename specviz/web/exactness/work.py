@@ -159,20 +159,20 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
 
     settings = exam.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
-    manner = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
+    sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
     if exam.kept is None or exam.kept[0] != who:
         exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
     folder = Path(exam.kept[1].name)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
-        arm = AuditTarget(endpoint, manner, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
-        arm.ready = prepare_target(
+        arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
+        arm.preparation = prepare_target(
             arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing: ticket.tick(0.2 * share, doing.capitalize())
         )
-        exam.put(ticket, told=tuple(arm.ready.words.splitlines()))
-        if arm.ready.stopping:
-            raise EvidenceError(" ".join(trap.sentence for trap in arm.ready.stopping))
+        exam.put(ticket, told=tuple(arm.preparation.summary.splitlines()))
+        if arm.preparation.blocking:
+            raise EvidenceError(" ".join(check.sentence for check in arm.preparation.blocking))
         record = arm.collect(folder, lambda share, doing: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
     finally:
         endpoint.close()

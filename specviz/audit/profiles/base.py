@@ -1,0 +1,224 @@
+"""What every profile shares: samples, answers, the facts that a profile is recognized by, and the profile of an unknown server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from specviz.audit.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.profiles.answers import are_token_ids, as_count, format_value, get_field, merge_objects
+from specviz.audit.sampling_request import SamplingRequest
+from specviz.errors import SHOWN, EndpointError
+from specviz.registry import Registry
+
+OPTIONAL_TRIES = 5  # tries at an address that a server may lack, if it answers with an error
+OPTIONAL_TIMEOUT = 20.0  # seconds for an answer while it is still unknown who answers
+
+
+@dataclass(frozen=True, slots=True)
+class SampledText:
+    """One continuation. tokens: None where the server gives no ids; stop: ``stop`` where it ended by itself, ``length`` at the limit."""
+
+    tokens: tuple[int, ...] | None
+    text: str
+    stop: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What one request brought.
+
+    identity          of what answered: model and, where there is one, fingerprint
+    prompt_tokens     that the server read; prompt_ids  which
+    completion_tokens of all samples together
+    drafted, accepted draft tokens, None where the answer does not say
+    """
+
+    samples: tuple[SampledText, ...]
+    identity: tuple[str, str] = ("", "")
+    prompt_tokens: int | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    completion_tokens: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+
+
+def fetch_optional(endpoint: Endpoint, path: str) -> Any:
+    """The JSON at an address that a server may lack; None there. Raises EndpointError where nothing answers at all."""
+    try:
+        return endpoint.request_json(path, max_tries=OPTIONAL_TRIES, timeout=OPTIONAL_TIMEOUT)
+    except EndpointError as error:
+        if not error.status or 300 <= error.status < 400 or error.status in (401, 403):
+            raise
+        return None
+
+
+@dataclass(slots=True)
+class ServerFacts:
+    """What a server answers at the addresses by which profiles recognize it. Each address is requested once.
+
+    owners  of the models that it lists, in lower case
+    """
+
+    endpoint: Endpoint
+    owners: frozenset[str]
+    _answers: dict[str, Any] = field(default_factory=dict)
+
+    def fetch(self, path: str) -> Any:
+        """The JSON at an address, as ``fetch_optional``."""
+        if path not in self._answers:
+            self._answers[path] = fetch_optional(self.endpoint, path)
+        return self._answers[path]
+
+    @property
+    def version(self) -> dict[str, str]:
+        """The field ``version`` of ``/version``; empty without one."""
+        answer = self.fetch("root:/version")
+        return {"version": str(answer["version"])[:60]} if isinstance(answer, dict) and "version" in answer else {}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The server's OpenAPI document; empty without one."""
+        answer = self.fetch("root:/openapi.json")
+        return answer if isinstance(answer, dict) else {}
+
+
+class ServerProfile:
+    """A server of which only OpenAI's protocol is known; base class of all profiles.
+
+    Attributes:
+        name: In sentences.
+        max_temperature: Highest temperature that is certain to be accepted.
+        is_sequential: Whether requests should be sent one by one: seeds set a generator that all requests share.
+        max_choices: Most samples of one request.
+        optional_fields: Fields that may be left out where a server refuses them.
+        identity_fields: What the identity of an answer holds.
+        drafting_evidence: Where drafting shows, in a few words; empty: nowhere.
+        priority: Profiles with a lower one are tried first. Those of other packages should stay at 0.
+        refused_fields: Optional fields that this server has refused.
+    """
+
+    name = "an OpenAI-compatible server"
+    max_temperature = 2.0
+    is_sequential = False
+    max_choices = 128
+    drafting_evidence = ""
+    identity_fields = ("model", "system_fingerprint")
+    optional_fields: tuple[str, ...] = ("presence_penalty", "frequency_penalty", "seed", "top_p")
+    priority = 0
+
+    def __init__(self, refused_fields: frozenset[str] = frozenset()):
+        self.refused_fields = refused_fields
+
+    @classmethod
+    def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
+        """What the server says about itself besides its models, if it is of this kind; None if it is not."""
+        return facts.version
+
+    def select_path(self, sampling: SamplingRequest, choices: int = 1) -> str:
+        return "/chat/completions" if sampling.chat else "/completions"
+
+    def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        """The request for samples of the sampling's distribution, and of nothing else."""
+        asked: dict[str, Any] = {"model": sampling.model} if sampling.model else {}
+        asked |= {"messages": sampling.messages} if sampling.chat else {"prompt": sampling.prompt}
+        asked |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p or 1.0}
+        asked |= ({} if seed is None else {"seed": seed}) | ({"n": choices} if choices > 1 else {})
+        asked |= self.build_neutral_fields(sampling)
+        return merge_objects({key: value for key, value in asked.items() if key not in self.refused_fields}, sampling.extra)
+
+    def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
+        """What switches off everything that changes the distribution and was not asked for, and asks for ids."""
+        asked = {name: getattr(sampling, name) for name in ("top_k", "min_p") if getattr(sampling, name) is not None}
+        return {"presence_penalty": 0.0, "frequency_penalty": 0.0} | asked
+
+    def read_answer(self, answer: Any) -> ServerAnswer:
+        """The samples of an answer. Raises EndpointError for one that holds none."""
+        choices = get_field(answer, "choices", list)
+        if not choices:
+            raise EndpointError(f"The server answered without choices ({format_value(answer)}).")
+        usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        ids = choices[0].get("prompt_token_ids", answer.get("prompt_token_ids")) if isinstance(choices[0], dict) else None
+        return ServerAnswer(
+            tuple(self.read_choice(one) for one in choices),
+            (str(answer.get("model") or "")[:SHOWN], str(answer.get("system_fingerprint") or "")[:SHOWN]),
+            as_count(usage.get("prompt_tokens")),
+            tuple(ids) if are_token_ids(ids) else None,
+            as_count(usage.get("completion_tokens")),
+            *self.read_draft_counts(answer),
+        )
+
+    def read_choice(self, choice: Any) -> SampledText:
+        if not isinstance(choice, dict):
+            raise EndpointError(f"The server answered with a choice that is no object ({format_value(choice)}).")
+        message = choice.get("message")
+        text = message.get("content") if isinstance(message, dict) else choice.get("text")
+        ids = self.read_ids(choice)
+        if ids is None and isinstance(message, dict) and (message.get("reasoning_content") or message.get("tool_calls")):
+            raise EndpointError(
+                "The server takes its answers apart (reasoning or tool calls), so the text as it was written is lost. "
+                "Switch its parsers off, or use the completions endpoint without --chat."
+            )
+        if ids is None and not isinstance(text, str):
+            raise EndpointError(f"The server answered with neither text nor token ids ({format_value(choice)}).")
+        stop = choice.get("finish_reason")
+        return SampledText(ids, text if isinstance(text, str) else "", {"eos": "stop"}.get(str(stop), str(stop or "")))
+
+    def read_ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
+        found = choice.get("token_ids")
+        return tuple(found) if are_token_ids(found) else None
+
+    def format_ids_expression(self, sampling: SamplingRequest) -> str:
+        """Python source that takes a sample's token ids from an ``answer``."""
+        return 'answer["choices"][0]["token_ids"]'
+
+    def read_draft_counts(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        return None, None
+
+    def fetch_prompt_ids(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[int, ...] | None:
+        """The ids of what the server's model reads, where it tells them apart from a sample; None where it does not."""
+        return None
+
+    def read_draft_counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
+        """Tokens that the server has drafted and accepted since it started; None where it has no such counters."""
+        return None
+
+    def settle(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[ServerProfile, ServerAnswer, list[str]]:
+        """The profile without the optional fields that this server refuses, its first answer, and a sentence for each such field.
+
+        Raises EndpointError where it refuses anything else.
+        """
+        profile: ServerProfile = self
+        said: list[str] = []
+        while True:
+            try:
+                return (
+                    profile,
+                    profile.read_answer(
+                        endpoint.request_json(profile.select_path(sampling), profile.build_body(sampling, 1), FEW_TRIES)
+                    ),
+                    said,
+                )
+            except EndpointError as error:
+                refused = {name for name in profile.optional_fields if name in str(error)} - profile.refused_fields
+                if error.status not in (400, 422) or not refused:
+                    raise
+                profile = type(profile)(profile.refused_fields | refused)
+                said += [f"The server refuses {name}; its own value is in force." for name in sorted(refused)]
+
+
+PROFILES: Registry[type[ServerProfile]] = Registry(
+    "server profile", "specviz.audit.profiles", "register_server_profile", "specviz.server_profiles"
+)
+Profile = TypeVar("Profile", bound=type[ServerProfile])
+
+
+def register_server_profile(name: str) -> Callable[[Profile], Profile]:
+    """Class decorator: add a profile under a name. Other packages name their module in the entry-point group ``specviz.server_profiles``."""
+
+    def register(profile: Profile) -> Profile:
+        PROFILES[name] = profile
+        return profile
+
+    return register

@@ -1,0 +1,109 @@
+"""llama.cpp's llama-server, seen in version 0.5.0-dev."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.audit.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.profiles.answers import are_token_ids, as_count, bound_value, format_value, get_field, pick_fields
+from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
+from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
+from specviz.errors import SHOWN, EndpointError
+
+DEFAULTS = ("n_ctx", "speculative", "params")  # of its default settings
+
+
+@register_server_profile("llama.cpp")
+class LlamaCppProfile(ServerProfile):
+    """Its own ``/completion`` gives ids, end token included, and the counts of drafted tokens. Of its samplers only those that were
+    asked for are named, in the order of this project: temperature first. The cache of prompts is off, because what it holds
+    changes the last bits of the distribution."""
+
+    name = "llama.cpp"
+    max_temperature = MAX_TEMPERATURE
+    max_choices = 4
+    drafting_evidence = "the counts in its answers"
+    priority = 10
+    optional_fields: tuple[str, ...] = ()
+
+    @classmethod
+    def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
+        props = facts.fetch("root:/props")
+        return _describe(props) if isinstance(props, dict) and "default_generation_settings" in props else None
+
+    def select_path(self, sampling: SamplingRequest, choices: int = 1) -> str:
+        return super().select_path(sampling) if sampling.chat or choices > 1 else "root:/completion"
+
+    def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
+        cuts = [name for name in ("top_k", "top_p", "min_p") if getattr(sampling, name) is not None]
+        return {
+            "samplers": ["temperature", *cuts],
+            "top_k": sampling.top_k or 0,
+            "min_p": sampling.min_p or 0.0,
+            "repeat_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "cache_prompt": False,
+        }
+
+    def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
+        asked = super().build_body(sampling, seed, choices)
+        if self.select_path(sampling, choices) == "root:/completion":
+            asked["n_predict"] = asked.pop("max_tokens")
+            return asked | {"return_tokens": True}
+        return asked | ({"logprobs": True, "top_logprobs": 1} if sampling.chat else {"logprobs": 1})
+
+    def read_answer(self, answer: Any) -> ServerAnswer:
+        if isinstance(answer, dict) and "choices" in answer:
+            return super().read_answer(answer)
+        tokens, text = get_field(answer, "tokens", list), get_field(answer, "content", str)
+        if not are_token_ids(tokens):
+            raise EndpointError(f"The server answered with tokens that are no ids ({format_value(tokens)}).")
+        stop = {"eos": "stop", "word": "stop", "limit": "length"}.get(
+            str(answer.get("stop_type")), str(answer.get("stop_type") or "")
+        )
+        counts = as_count(answer.get("tokens_evaluated")), None, as_count(answer.get("tokens_predicted"))
+        identity = str(answer.get("model") or "")[:SHOWN], ""
+        return ServerAnswer((SampledText(tuple(tokens), text, stop),), identity, *counts, *self.read_draft_counts(answer))
+
+    def read_ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
+        content = choice["logprobs"].get("content") if isinstance(choice.get("logprobs"), dict) else None
+        found = [one.get("id") if isinstance(one, dict) else None for one in content] if isinstance(content, list) else None
+        return tuple(found) if are_token_ids(found) else None
+
+    def fetch_prompt_ids(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[int, ...] | None:
+        try:
+            text = sampling.prompt
+            if sampling.chat:
+                text = get_field(
+                    endpoint.request_json("root:/apply-template", {"messages": sampling.messages}, FEW_TRIES), "prompt", str
+                )
+            asked = {"content": text, "add_special": True, "parse_special": True}
+            found = get_field(endpoint.request_json("root:/tokenize", asked, FEW_TRIES), "tokens", list)
+        except EndpointError:
+            return None
+        return tuple(found) if are_token_ids(found) else None
+
+    def format_ids_expression(self, sampling: SamplingRequest) -> str:
+        of_chat = '[one["id"] for one in answer["choices"][0]["logprobs"]["content"]]'
+        return of_chat if sampling.chat else 'answer["tokens"]'
+
+    def read_draft_counts(self, answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        timings = answer.get("timings")
+        if not isinstance(timings, dict):
+            return None, None
+        return as_count(timings.get("draft_n")) or 0, as_count(timings.get("draft_n_accepted")) or 0
+
+
+def _describe(props: Mapping[str, Any]) -> dict[str, Any]:
+    usual = props["default_generation_settings"] if isinstance(props["default_generation_settings"], dict) else {}
+    template = str(props.get("chat_template") or "")
+    return {
+        "version": str(props.get("build_info") or "")[:60],
+        "model_path": str(props.get("model_path") or "")[:SHOWN],
+        "total_slots": bound_value(props.get("total_slots")),
+        "defaults": pick_fields(usual, DEFAULTS),
+        "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest() if template else "",
+    }

@@ -1,0 +1,83 @@
+"""Recognize the server at an address, and name what has changed about it since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.audit.endpoint import Endpoint
+from specviz.audit.profiles.answers import bound_value, pick_fields
+from specviz.audit.profiles.base import PROFILES, ServerFacts, ServerProfile, fetch_optional
+from specviz.errors import SHOWN
+
+MAX_MODELS = 20  # of those that a server lists
+MODEL_FIELDS = ("id", "root", "owned_by", "max_model_len", "meta")  # of each model that a server lists
+MAX_CHANGES, MAX_VALUE_LENGTH, MAX_LEVELS = 3, 80, 6  # changes that are named, characters of a value, and levels of a description
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedServer:
+    """A server's profile, and what it says about itself that should not change while it is sampled.
+
+    created  of each model that it lists: when it was loaded, or only what time it is now
+    """
+
+    profile: ServerProfile
+    about: dict[str, Any]
+    created: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        version = self.about.get("version", "")
+        return f"{self.profile.name}{f' {version}' if version else ''}"
+
+
+def recognize_server(endpoint: Endpoint) -> RecognizedServer:
+    """Who answers at an address: the first registered profile that recognizes it, else the one of an unknown server.
+
+    Raises EndpointError where nothing answers.
+    """
+    models = list_models(endpoint)
+    facts = ServerFacts(endpoint, frozenset(str(one.get("owned_by", "")).lower() for one in models))
+    about: dict[str, Any] = {"models": [pick_fields(one, MODEL_FIELDS) for one in models]}
+    registered: list[type[ServerProfile]] = sorted(PROFILES.load_all().values(), key=lambda one: one.priority)
+    for profile in [*registered, ServerProfile]:
+        if (found := profile.recognize(facts)) is not None:
+            return RecognizedServer(profile(), about | found, get_creation_times(models))
+    raise AssertionError("the profile of an unknown server recognizes every server")
+
+
+def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """The models that a server lists, the first ones."""
+    models = fetch_optional(endpoint, "/models")
+    found = models.get("data") if isinstance(models, dict) else None
+    return [one for one in found if isinstance(one, dict)][:MAX_MODELS] if isinstance(found, list) else []
+
+
+def get_creation_times(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """When each model was loaded, as the server has it."""
+    return {str(one.get("id"))[:SHOWN]: bound_value(one["created"]) for one in models if "created" in one}
+
+
+def list_changes(then: Any, now: Any, name: str = "", levels: int = MAX_LEVELS) -> list[str]:
+    """What differs between two descriptions, a clause each: name, old and new value. levels: below which values are shown whole."""
+    if levels and isinstance(then, Mapping) and isinstance(now, Mapping):
+        keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+        return [one for key in keys for one in list_changes(then.get(key), now.get(key), f"{name}.{key}".strip("."), levels - 1)]
+    if levels and isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        pairs = enumerate(zip(then, now, strict=True), 1)
+        return [one for number, (a, b) in pairs if a != b for one in list_changes(a, b, f"{name}[{number}]", levels - 1)]
+    old, new = ("nothing" if one in (None, "") else _shorten(json.dumps(one)) for one in (then, now))
+    return [f"{_shorten(json.dumps(name)[1:-1])} was {old} and now is {new}"]
+
+
+def format_changes(found: Sequence[str]) -> str:
+    """Changes as part of a sentence: the first ones."""
+    more = f"; and {len(found) - MAX_CHANGES} more" if len(found) > MAX_CHANGES else ""
+    return "; ".join(found[:MAX_CHANGES]) + more
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + "…"

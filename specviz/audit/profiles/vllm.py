@@ -1,0 +1,53 @@
+"""vLLM, seen in version 0.32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from specviz.audit.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.profiles.base import OPTIONAL_TIMEOUT, ServerFacts, ServerProfile, register_server_profile
+from specviz.audit.sampling_request import SamplingRequest
+from specviz.errors import EndpointError
+
+DRAFT_COUNTERS = "vllm:spec_decode_num_"
+
+
+@register_server_profile("vllm")
+class VllmProfile(ServerProfile):
+    """Ids on request, end token included. Seeds are a request's own, and choice i of n uses seed + i."""
+
+    name = "vLLM"
+    drafting_evidence = "its counters on /metrics"
+    priority = 30
+    optional_fields: tuple[str, ...] = ("return_token_ids", "min_p", "repetition_penalty")
+
+    @classmethod
+    def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
+        version = facts.version
+        return version if "vllm" in facts.owners or (version and not facts.owners - {"vllm"}) else None
+
+    def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
+        return {
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p or 0.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "return_token_ids": True,
+        }
+
+    def read_draft_counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
+        try:
+            text = endpoint.send("root:/metrics", max_tries=FEW_TRIES, timeout=OPTIONAL_TIMEOUT).content.decode(
+                "utf-8", "replace"
+            )
+            sums = {"draft_tokens": 0.0, "accepted_tokens": 0.0}
+            for family in text_string_to_metric_families(text):
+                for one in family.samples:
+                    if (name := one.name.removeprefix(DRAFT_COUNTERS).removesuffix("_total")) in sums:
+                        sums[name] += one.value
+            return sums["draft_tokens"], sums["accepted_tokens"]
+        except (EndpointError, ValueError):
+            return None
