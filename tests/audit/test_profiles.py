@@ -152,7 +152,7 @@ def test_a_server_that_takes_its_answers_apart_is_explained():
 def test_the_drafting_counters_of_each_server_are_read():
     with serving(dialect="vllm", drafts=True) as server:
         endpoint = Endpoint(server.url)
-        profile, before = recognize_server(endpoint).profile, VllmProfile().counters(endpoint)
+        profile, before = recognize_server(endpoint).profile, VllmProfile().read_draft_counters(endpoint)
         endpoint.request_json("/completions", profile.build_body(PLAIN, 1))
         assert before == (0.0, 0.0) and profile.read_draft_counters(endpoint) == (2.0, 1.0)
         endpoint.close()
@@ -174,7 +174,7 @@ def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
 
 @pytest.mark.parametrize(
     ("fields", "name"),
-    [({"prompt": ""}, "prompt"), ({"max_tokens": 0}, "max_new_tokens"), ({"max_tokens": 65}, "max_new_tokens"), ({"temperature": -1.0}, "temperature"),
+    [({"prompt": ""}, "prompt"), ({"max_tokens": 0}, "max-new-tokens"), ({"max_tokens": 65}, "max-new-tokens"), ({"temperature": -1.0}, "temperature"),
      ({"top_k": 0}, "top-k"), ({"top_p": 1.5}, "top-p"), ({"min_p": 0.0}, "min-p"), ({"prompt": "x" * 20_001}, "prompt")],
 )  # fmt: skip
 def test_a_manner_out_of_range_is_refused(fields, name):

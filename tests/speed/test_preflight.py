@@ -321,7 +321,7 @@ def test_a_machine_without_memory_for_the_probe_leaves_it_out(pair_folders, monk
     def full(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(preflight, "measure_expected", full)
+    monkeypatch.setattr(preflight, "measure_pass_times", full)
     found = check_pair(*map(str, pair_folders), device="cpu")
     assert found.ready and found.expected is None and any("too little memory left" in note for note in found.notes)
 

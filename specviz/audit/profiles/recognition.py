@@ -42,8 +42,9 @@ def recognize_server(endpoint: Endpoint) -> RecognizedServer:
     models = list_models(endpoint)
     facts = ServerFacts(endpoint, frozenset(str(one.get("owned_by", "")).lower() for one in models))
     about: dict[str, Any] = {"models": [pick_fields(one, MODEL_FIELDS) for one in models]}
-    registered: list[type[ServerProfile]] = sorted(PROFILES.load_all().values(), key=lambda one: one.priority)
-    for profile in [*registered, ServerProfile]:
+    kinds: list[type[ServerProfile]] = sorted(PROFILES.load_all().values(), key=lambda one: one.priority)
+    kinds.append(ServerProfile)
+    for profile in kinds:
         if (found := profile.recognize(facts)) is not None:
             return RecognizedServer(profile(), about | found, get_creation_times(models))
     raise AssertionError("the profile of an unknown server recognizes every server")
