@@ -29,11 +29,12 @@ from specviz.trace import Trace
 from specviz.web.drafting_methods.export import build_drafting_methods_package
 from specviz.web.exactness.export import build_exactness_package
 from specviz.web.mistakes.export import build_mistakes_package
-from specviz.web.one_round.package import one_round, one_token
+from specviz.web.one_round.export import one_round
+from specviz.web.one_token.export import one_token
 from specviz.web.serving_limits.export import build_serving_limits_package
 from specviz.web.speed.export import build_speed_package
 from specviz.web.speed.surface import Spot
-from specviz.web.whole_text.package import whole_text
+from specviz.web.whole_text.export import whole_text
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}

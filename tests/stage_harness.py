@@ -13,8 +13,8 @@ from pathlib import Path
 
 from specviz.figures.components import component
 from specviz.figures.narration import HEADLINE, OPENING
-from specviz.web.one_round.stage import stage_payload
-from specviz.web.one_round.tour import stops
+from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.words import stops
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 

@@ -15,7 +15,7 @@ import torch
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.verification.block import block_weights
 from specviz.verification.token import EmptyResidual, acceptance_probability, residual
-from specviz.web.one_token.token import GRID, PRESETS, shared_out
+from specviz.web.one_token.payload import GRID, PRESETS, shared_out
 
 FILE = Path(__file__).with_name("token_cases.json")
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from specviz.trace import Trace
-from specviz.web.one_token.link import read_state
-from specviz.web.one_token.token import token_payload
+from specviz.web.one_token.payload import token_payload
+from specviz.web.one_token.state import read_state
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 from tests.stage_harness import COLORS, ROOT, SIZES, component_page

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from specviz.figures.narration import apart, number
-from specviz.web.one_round.stage import read_cursor, write_cursor
-from specviz.web.one_token.link import read_state, write_distribution
-from specviz.web.one_token.token import GRID, PRESETS, shared_out
+from specviz.web.one_round.payload import read_cursor, write_cursor
+from specviz.web.one_token.payload import GRID, PRESETS, shared_out
+from specviz.web.one_token.state import read_state, write_distribution
 
 FILE = Path(__file__).with_name("written_cases.json")
 EDGES = (

@@ -42,7 +42,7 @@ def certificate(
     n = tested(sum(count for *_, count in drawn))
     asked = [block(*one) for one in blocks((Drawn(*one, {}) for one in drawn), n)]
     ids, (target, draft) = pair.encode(settings.prompt), pair.open(settings)
-    samples = decoders.draw_blocks("speculative", pair, settings, ids, asked, lambda share: on_progress(0.3 * share))
+    samples = decoders.draw_blocks("speculative", pair, settings, ids, asked, lambda share, *_: on_progress(0.3 * share))
     look = LOOKS.due(n)
     assert look is not None
     plan = Plan.fitting(n, samples.tokens.shape[1], TV, LOOKS.level(look) * LOOKS.tests)
@@ -56,7 +56,7 @@ def certificate(
         decoders.SHARED,
         pair.eos_token_ids,
         reference,
-        lambda share: on_progress(0.3 + 0.7 * share),
+        lambda share, *_: on_progress(0.3 + 0.7 * share),
     )
     found = replace(found, near=decoders.near("speculative", pair, settings, ids, found.partition, n, asked))
     return report("speculative", [found], pair, settings, blocks=asked)

@@ -106,7 +106,7 @@ def passage(settings: Settings, options: argparse.Namespace, progress: Progress)
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.speed.passage import survey_texts, write_passage
     from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
-    from specviz.web.whole_text.lanes import speed
+    from specviz.web.whole_text.words import speed
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):

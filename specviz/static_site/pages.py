@@ -25,14 +25,15 @@ from specviz.web.drafting_methods import matrix
 from specviz.web.drafting_methods import methods as methods_words
 from specviz.web.drafting_methods.overview import overview_payload
 from specviz.web.drafting_methods.tree import tree_payload
-from specviz.web.one_round.stage import stage_payload
-from specviz.web.one_round.tour import stops
-from specviz.web.one_token.token import token_payload
+from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.words import stops
+from specviz.web.one_token.payload import token_payload
 from specviz.web.questions import questions as asked
 from specviz.web.serving_limits import setups as setups_words
 from specviz.web.speed import plan as plan_words
 from specviz.web.speed import study as study_words
-from specviz.web.whole_text import lanes as lanes_words
+from specviz.web.whole_text import payload as text_payload
+from specviz.web.whole_text import words as text_words
 
 TRACES = ASSETS / "traces"
 KEYS = [field.name for field in fields(Settings)]  # of a link that asks for a run
@@ -81,15 +82,15 @@ def one_token() -> Content:
 def whole_text(live: str | None) -> Content:
     found = []
     for one in read_file(TRACES / "passage.json", passage.load_passages).values():
-        measured = lanes_words.measured(one)
+        measured = text_words.measured(one)
         found.append(
             {
                 "temperature": one.settings.temperature,
                 "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
                 "from": f"Recorded, {measured}",
-                "conclusion": [lanes_words.conclusion(one), lanes_words.texts_sentence(one)],
-                "lanes": lanes_words.lanes_payload(one, app=live),
-                "forks": lanes_words.forks_payload(one),
+                "conclusion": [text_words.conclusion(one), text_words.texts_sentence(one)],
+                "lanes": text_payload.lanes_payload(one, app=live),
+                "forks": text_payload.forks_payload(one),
             }
         )
     links = "".join(
@@ -97,7 +98,7 @@ def whole_text(live: str | None) -> Content:
         for one in found
     )
     body = (
-        f'<h1>Whole text</h1>\n<p>{escape(lanes_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
+        f'<h1>Whole text</h1>\n<p>{escape(text_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
         '<p id="from" class="from"></p>\n<div id="whole_text" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )

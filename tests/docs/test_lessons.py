@@ -21,8 +21,8 @@ from specviz.web.classroom.words import TITLES
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
-from specviz.web.one_round.stage import motions, read_cursor
-from specviz.web.one_token.link import read_state
+from specviz.web.one_round.payload import motions, read_cursor
+from specviz.web.one_token.state import read_state
 from specviz.web.questions.questions import questions, shipped
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

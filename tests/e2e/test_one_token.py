@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.trace import Trace
-from specviz.web.one_token.token import GRID, PRESETS, positions
+from specviz.web.one_token.payload import GRID, PRESETS, positions
 from tests.browser import at_rest, resize
 from tests.stage_harness import ROOT, SIZES
 from tests.token_harness import page_html

@@ -8,12 +8,12 @@ from playwright.sync_api import expect
 from specviz.figures.notes import ASK, INSTEAD
 from specviz.web.common.frame import PAGES, PRESENTED
 from specviz.web.drafting_methods.tree import tree_payload
-from specviz.web.one_round.notes import NOTES
-from specviz.web.one_round.stage import stage_payload
-from specviz.web.one_token.link import read_state
-from specviz.web.one_token.token import token_payload
+from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.words import NOTES
+from specviz.web.one_token.payload import token_payload
+from specviz.web.one_token.state import read_state
 from specviz.web.questions.questions import payload, shipped
-from specviz.web.whole_text.lanes import lanes_payload
+from specviz.web.whole_text.payload import lanes_payload
 from specviz.web.whole_text.state import recorded
 from tests.browser import TWO_FRAMES, at_rest, resize
 from tests.e2e.test_accessibility import found as axe_finds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.figures.narration import HEADLINE, OPENING, number
-from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.payload import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, sentence, standings, step_through
 

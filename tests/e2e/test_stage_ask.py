@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.figures.narration import number
-from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.payload import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, page_html, sentence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.payload import stage_payload
 from tests import traces
 from tests.browser import resize
 from tests.stage_harness import SIZES, motion_index, sentence, step_through

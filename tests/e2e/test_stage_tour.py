@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.web.one_round.stage import stage_payload
-from specviz.web.one_round.tour import TOUR, stops
+from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.words import TOUR, stops
 from specviz.web.questions.questions import shipped
 from tests import traces
 from tests.browser import resize

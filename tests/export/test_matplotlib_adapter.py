@@ -30,11 +30,11 @@ from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printab
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import cell_shares, mistakes
 from specviz.figures.theme import INK, MEANINGS
-from specviz.web.classroom import charts
+from specviz.web.classroom import figures as class_figures
 from specviz.web.serving_limits import near_ties
 from specviz.web.speed import plan as speed
 from specviz.web.speed import surface
-from specviz.web.whole_text import divergence
+from specviz.web.whole_text import figures as text_figures
 from tests import exported as e
 from tests.fresh import run_fresh
 
@@ -49,7 +49,7 @@ RARE = {  # what recorded pages do not show, and visitors can make
         (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
     ),
     "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
-    "kinds of words of two sets of texts": lambda: divergence.kinds(
+    "kinds of words of two sets of texts": lambda: text_figures.kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
     "no running pair": lambda: surface.surface(1, surface.Spot(1.0, 0.0), None),
@@ -58,11 +58,15 @@ RARE = {  # what recorded pages do not show, and visitors can make
 }
 OF_A_CLASS = {
     "what a class predicted": partial(
-        charts.calibration,
+        class_figures.calibration,
         Calibration(3, 0.7, 0.6, 0.67, 0.2, 0.22, 0.21, ((0.75, 3, 0.67),), ((0.7, 0.6), (0.8, 0.6), (0.6, 0.6))),
     ),
-    "votes of a class": partial(charts.votes, [{"name": "no mistake"}, {"name": "gate off by one"}], Votes((3, 1), (0, 4), 3), 1),
-    "a race of a class": partial(charts.race, [Choice("draft", 4, 2, 48, 16, 60, 30), Choice("ngram", 1, 1, 24, 24, 24, 0)]),
+    "votes of a class": partial(
+        class_figures.votes, [{"name": "no mistake"}, {"name": "gate off by one"}], Votes((3, 1), (0, 4), 3), 1
+    ),
+    "a race of a class": partial(
+        class_figures.race, [Choice("draft", 4, 2, 48, 16, 60, 30), Choice("ngram", 1, 1, 24, 24, 24, 0)]
+    ),
 }
 RARE |= OF_A_CLASS
 RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
@@ -310,7 +314,7 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
 def test_print_needs_no_pyplot_and_no_browser():
     code = (
-        "import sys; from specviz.export.package import Package, Picture; from specviz.web.one_token.distributions import Panel, panels; "
+        "import sys; from specviz.export.package import Package, Picture; from specviz.figures.token_bars import Panel, panels; "
         "one = Picture(lambda: panels((Panel('a', ('b',), {'p': (1.0,)}),))); print('matplotlib' in sys.modules); "
         "Package('a', 'a', {}, {}, {'b': one}, (), {}).file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
     )

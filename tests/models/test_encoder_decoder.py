@@ -21,7 +21,7 @@ from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.verification.token import TokenRule
-from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.payload import stage_payload
 from tests.encoder_decoders import GERMAN, KINDS
 from tests.pairs import TEXT
 

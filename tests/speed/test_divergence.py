@@ -19,7 +19,7 @@ from specviz.speed.records.divergence_profile import (
 )
 from specviz.speed.records.word_kinds import FUNCTION, INSIDE, NAME, OTHER, PUNCTUATION, START, classify_tokens
 from specviz.verification.draft_tree import empty_tree
-from specviz.web.whole_text.divergence import kinds_conclusion
+from specviz.web.whole_text.figures import kinds_conclusion
 
 
 def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> ScoredText:

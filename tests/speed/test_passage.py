@@ -24,9 +24,8 @@ from specviz.speed.records.passage import (
     load_passages,
 )
 from specviz.trace import Decision, Ending, Round
-from specviz.web.one_round.stage import read_cursor
-from specviz.web.whole_text import divergence as figures
-from specviz.web.whole_text import lanes as words
+from specviz.web.one_round.payload import read_cursor
+from specviz.web.whole_text import figures, payload, words
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=24, gamma=3)
 
@@ -57,7 +56,7 @@ def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
     trace = run(pair, SETTINGS, bars=0)
     assert one.speculative.trace == trace
     token = one.speculative.tokens[10]
-    query = dict(parse_qsl(words.round_link(SETTINGS, token.round).removeprefix("./?")))
+    query = dict(parse_qsl(payload.round_link(SETTINGS, token.round).removeprefix("./?")))
     found, said = Settings.from_query(query)
     assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "motion": 0}
 
@@ -149,19 +148,19 @@ def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
 
 
 def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
-    payload = words.lanes_payload(one)
-    for row, lane in zip(payload["lanes"], (one.target, one.speculative), strict=True):
+    drawn = payload.lanes_payload(one)
+    for row, lane in zip(drawn["lanes"], (one.target, one.speculative), strict=True):
         assert [token["is"] for token in row["tokens"]] == [token.origin for token in lane.tokens]
         assert [token["at"] for token in row["tokens"]] == [token.at for token in lane.tokens]
         assert sum(round_["count"] for round_ in row["rounds"]) == len(row["tokens"])
-    assert payload["end"] == max(one.target.seconds, one.speculative.seconds)
-    assert [place for place, token in enumerate(payload["lanes"][0]["tokens"]) if token["fork"]] == sorted(one.read.forks)
-    assert all("href" in token for token in payload["lanes"][1]["tokens"])
+    assert drawn["end"] == max(one.target.seconds, one.speculative.seconds)
+    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["fork"]] == sorted(one.read.forks)
+    assert all("href" in token for token in drawn["lanes"][1]["tokens"])
 
 
 def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
-    trace, links = run(pair, SETTINGS), [row["href"] for row in words.lanes_payload(one)["lanes"][1]["tokens"]]
+    trace, links = run(pair, SETTINGS), [row["href"] for row in payload.lanes_payload(one)["lanes"][1]["tokens"]]
     seen = set()
     for token, link in zip(one.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
@@ -207,7 +206,7 @@ def test_the_legend_counts_in_plurals(one):
     """Two accepted, one replacement, one bonus token; none without a draft."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0))
-    legend = words.lanes_payload(replace(one, speculative=drafted))["legend"]
+    legend = payload.lanes_payload(replace(one, speculative=drafted))["legend"]
     assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
 
 
@@ -216,7 +215,7 @@ def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(o
     trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
                     pieces={**one.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
     lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
-    tokens = words.lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
+    tokens = payload.lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
     assert [token["makes"] for token in tokens] == ["", "", "é"]
     assert tokens[2]["since"] == 1, "the outline begins at the first of the two"
     assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
@@ -226,9 +225,9 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     events = [event for event in passage.stream_rounds(pair, SETTINGS)][:10]
     half = passage.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
-    payload = words.lanes_payload(half, done=False)
-    assert payload["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
-    assert half.read is None and words.forks_payload(half) is None
+    drawn = payload.lanes_payload(half, done=False)
+    assert drawn["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
+    assert half.read is None and payload.forks_payload(half) is None
 
 
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):

@@ -89,7 +89,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     app = opened("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
     assert not app.exception and shown(app)["mode"] == "live" and state.shown.settings.pair == pair, state.notices
-    files = round_export.round_offer(state.shown.trace, 0).make().files()
+    files = round_export.round_offer(state.shown.trace, 0).build().files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
     app = opened("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
@@ -112,5 +112,5 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
         return
     assert plan.own and not app.exception, plan.notices
     assert [row.gamma for row in plan.shown.rows] == [1, 2, 3] and plan.shown.settings.pair == pair and plan.shown.positions
-    record = json.loads(speed_export.build_offer(plan).make().files()["plan.json"])
+    record = json.loads(speed_export.build_offer(plan).build().files()["plan.json"])
     assert record["settings"]["pair"] == pair and record["models"]["draft"]["family"] == family

@@ -23,15 +23,15 @@ from specviz.evidence.enumeration.four_rules import accounted
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files.reading import parse
 from specviz.export.manifest import facts
+from specviz.figures.token_bars import Panel, panels
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.frame import PAGES
 from specviz.web.exactness.export import build_exactness_package
-from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
-from specviz.web.one_round.package import one_round, one_token
-from specviz.web.one_token.distributions import Panel, panels
+from specviz.web.one_round.export import one_round
+from specviz.web.one_token.export import RECORDED_FILES, TOKEN_FILES, one_token, title, token_package
+from specviz.web.one_token.payload import PRESETS, token_payload
 from specviz.web.one_token.state import shown
-from specviz.web.one_token.token import PRESETS, token_payload
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]

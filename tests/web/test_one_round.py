@@ -219,7 +219,7 @@ def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
 
 def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
-    monkeypatch.setattr("specviz.web.one_round.apart.run", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("specviz.web.one_round.worker.run", lambda *_, **__: 1 / 0)
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The run failed (ZeroDivisionError). The run before is still shown." in said(app)
     assert shown(app)["mode"] == "recorded"

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.figures.components import component
 from specviz.trace import Trace
-from specviz.web.one_token.link import read_distribution, read_state, write_distribution
-from specviz.web.one_token.token import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
+from specviz.web.one_token.payload import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
+from specviz.web.one_token.state import read_distribution, read_state, write_distribution
 from tests import traces
 from tests.pages import first_paint
 

@@ -13,9 +13,9 @@ from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
 from specviz.web.common.frame import PAGES
-from specviz.web.one_token.link import read_state
-from specviz.web.one_token.token import positions
-from specviz.web.questions.pictures import Lane, Picture, amounts
+from specviz.web.one_token.payload import positions
+from specviz.web.one_token.state import read_state
+from specviz.web.questions.figures import Lane, Picture, amounts
 from specviz.web.questions.questions import CELLS, OFF, Option, Page, Question, _between, _without, payload, questions, shipped
 
 RECORDED = shipped()

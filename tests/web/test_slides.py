@@ -13,13 +13,13 @@ from PIL import Image, ImageSequence
 from specviz.export.matplotlib_adapter import saved
 from specviz.export.package import Package, Picture
 from specviz.figures.narration import motions
+from specviz.figures.token_bars import Panel, panels
 from specviz.records import ASSETS
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round import slides
-from specviz.web.one_round.package import one_round
-from specviz.web.one_round.stage import stage_payload
-from specviz.web.one_token.distributions import Panel, panels
+from specviz.web.one_round.export import one_round
+from specviz.web.one_round.payload import stage_payload
 
 TRACE = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
 PAYLOAD = stage_payload(TRACE)

@@ -11,7 +11,7 @@ from specviz.figures.components import component, modules
 from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import braces, glyphs, name, unfinished, whole
-from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
+from specviz.web.one_round.payload import read_cursor, stage_payload, write_cursor
 from tests import traces
 
 MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited")

@@ -17,9 +17,8 @@ from specviz.web.common import elements
 from specviz.web.jobs import cache
 from specviz.web.jobs.queue import Stopped, Ticket
 from specviz.web.one_round.state import LINK_ROUNDS
-from specviz.web.whole_text import lanes as words
 from specviz.web.whole_text import state as web
-from specviz.web.whole_text import view, work
+from specviz.web.whole_text import view, words, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, opening, recorded, recorded_spread, surveys
 from tests.pages import PROMPT, FreeTicket, first_paint
 

@@ -118,7 +118,7 @@ def run_alone(link: str, rounds: int) -> Run:
     from specviz.settings import Settings
     from specviz.web.jobs import cache
     from specviz.web.jobs.queue import threads_of_a_place
-    from specviz.web.one_round.stage import stage_payload
+    from specviz.web.one_round.payload import stage_payload
     from specviz.web.one_round.state import AHEAD
 
     torch.set_num_threads(threads_of_a_place())

@@ -21,7 +21,7 @@ export function motionOf(round, kind, node) {
   return found < 0 ? undefined : found;
 }
 
-/** The cursor as an address holds it, both counted from 1; web/one_round/stage.py reads it. */
+/** The cursor as an address holds it, both counted from 1; web/one_round/payload.py reads it. */
 export function cursorParameter({ round, motion }) {
   return `${round + 1}.${motion + 1}`;
 }

@@ -1,4 +1,4 @@
-// What an address asks for, read as the app reads it (web/one_round/stage.py, web/one_token/link.py). One table of cases,
+// What an address asks for, read as the app reads it (web/one_round/payload.py, web/one_token/state.py). One table of cases,
 // tests/written_cases.json, holds both to the same answers.
 
 const GRID = 10000; // distributions are whole ten-thousandths

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from specviz.classroom.records import Room, Task
-from specviz.classroom.tally import ClassSamples
-from specviz.export.manifest import facts
-from specviz.export.package import ExportOffer, Package
-from specviz.web.classroom import words
+from specviz.classroom.records import METHODS, Room, Task
+from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
+from specviz.evidence.results import CellShares
+from specviz.export.manifest import conditions, facts
+from specviz.export.package import ExportOffer, Package, Picture, Rows, quoted
+from specviz.figures import cell_shares
+from specviz.settings import Settings
+from specviz.web.classroom import figures, words
 from specviz.web.classroom.host import Hall, settings_of
-from specviz.web.classroom.package import Found, classroom
 from specviz.web.classroom.state import Lesson
 from specviz.web.jobs import cache
+from specviz.web.sampling.export import CELLS, cell_rows
 from specviz.web.sampling.words import RULE
 
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
@@ -48,3 +54,90 @@ def room_package(room: Room, found: tuple[Found, ...]) -> Package:
         students=room.students, tasks=tasks, rule_of_the_looks=RULE,
     )  # fmt: skip
     return classroom(found, said)
+
+
+PREDICTIONS = ("said", "min_1_p_q")
+VOTES = ("option", "right", "before", "after")
+RACE = ("drafting_method", "gamma", "students", "tokens", "target_passes", "draft_tokens", "accepted", "tokens_per_target_pass")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the class has for a task, under which settings, and the sentence that says it. decoder: the samples that a class voted on."""
+
+    task: Task
+    settings: Settings
+    record: ClassSamples | Calibration | Votes | Race | None
+    sentence: str
+    decoder: CellShares | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is something of it, and nothing of it is still to be found out."""
+        kind, record = self.task.kind, self.record
+        if record is None or (kind in ("predict", "vote") and self.task.phase != "shown"):
+            return False
+        return {"sample": lambda: record.shares.n > 0, "race": lambda: bool(record.choices)}.get(kind, lambda: True)()
+
+
+def classroom(found: Sequence[Found], manifest: Mapping[str, Any]) -> Package:
+    """manifest: settings, models, versions and what the tests found; empty where only the names are asked for."""
+    models = manifest.get("models", {})
+    pictures: dict[str, Picture] = {}
+    captions: list[str] = []
+    tables: dict[str, Callable[[], Rows]] = {}
+    for one in found:
+        if not one.shown:
+            continue
+        name = f"task-{one.task.number}"
+        drawn, made = PARTS[one.task.kind](one)
+        for key, picture in drawn.items():
+            pictures[f"{name}-{key}"] = picture
+            captions.append(f"{one.sentence} {conditions(one.settings, models)}")
+        tables |= {f"{name}-{key}.csv": rows for key, rows in made.items()}
+    return Package("classroom", "Classroom", {}, tables, pictures, tuple(captions), manifest)
+
+
+def _samples(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    return {"samples": _bars(one.record.shares, "The class’s samples")}, {"samples": partial(_cells, one.record.shares)}
+
+
+def _predictions(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    picture = Picture(partial(figures.calibration, one.record), "What the class predicted")
+    return {"predictions": picture}, {"predictions": lambda: (PREDICTIONS, one.record.points)}
+
+
+def _votes(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    options, answer = one.task.content["options"], one.task.content["answer"]
+    pictures = {"votes": Picture(partial(figures.votes, options, one.record, answer), "Which mistake is in this decoder?")}
+    tables: dict[str, Callable[[], Rows]] = {"votes": lambda: (VOTES, _counts(options, one.record, answer))}
+    if one.decoder is not None:
+        pictures["samples"] = _bars(one.decoder, "What the class voted on")
+        tables["samples"] = partial(_cells, one.decoder)
+    return pictures, tables
+
+
+def _race(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    choices = one.record.choices
+    picture = Picture(partial(figures.race, choices), "Tokens per target pass of each choice")
+    rows = [
+        [METHODS[row.method], row.gamma, row.students, row.tokens, row.passes, row.drafted, row.accepted, row.per_pass]
+        for row in choices
+    ]
+    return {"race": picture}, {"race": lambda: (RACE, rows)}
+
+
+PARTS = {"sample": _samples, "predict": _predictions, "vote": _votes, "race": _race}
+
+
+def _bars(shares: CellShares, title: str) -> Picture:
+    return Picture(partial(cell_shares.cell_bars, shares, cell_shares.rows_end(shares)), title)
+
+
+def _cells(shares: CellShares) -> Rows:
+    return CELLS, ([shares.name, quoted(row[0]), *row[1:]] for row in cell_rows(shares))
+
+
+def _counts(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:
+    for place, option in enumerate(options):
+        yield [option["name"], place == answer, found.before[place], found.after[place]]

@@ -24,7 +24,7 @@ from specviz.classroom import codes
 from specviz.classroom.records import KINDS, Room, Task, asked_for, checked, whole
 from specviz.classroom.store import StoreError
 from specviz.errors import BusyError, SettingsError, SpecvizError
-from specviz.web.classroom import shown, student
+from specviz.web.classroom import payload, student_page
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
 from specviz.web.hosting.socket_filter import ActionRateLimiter
 from specviz.web.jobs.queue import shared
@@ -184,10 +184,10 @@ def now(rooms: Host, request: Request, sent: dict[str, Any]) -> dict[str, Any]:
     """GET /room/CODE/now?mark=: what is on, or that nothing is new since this mark."""
     room, hall, number = _student(rooms, request)
     _ask_again(hall, hall.store.task(room.code), number)
-    mark = shown.mark(hall, room)
+    mark = payload.mark(hall, room)
     if request.query_params.get("mark") == mark:
-        return {"mark": mark, "again": shown.again(room), "same": True}
-    return shown.now(hall, room, number)
+        return {"mark": mark, "again": payload.again(room), "same": True}
+    return payload.now(hall, room, number)
 
 
 def _ask_again(hall: Hall, task: Task | None, number: int) -> None:
@@ -236,7 +236,7 @@ def _now(rooms: Host, code: str, hall: Hall, number: int) -> dict[str, Any]:
     room = rooms.store.room(code)
     if room is None:
         raise Refused("There is no such room, or its time is over.", 404)
-    return shown.now(hall, room, number)
+    return payload.now(hall, room, number)
 
 
 # For the teacher -------------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ WAITING = ThreadPoolExecutor(4, "rooms begin")
 
 async def page(request: Request) -> Response:
     """GET /room/ and /room/CODE: the same page for all; what is in the room comes by the routes above."""
-    return HTMLResponse(student.page(), headers={"Cache-Control": "no-cache"})
+    return HTMLResponse(student_page.page(), headers={"Cache-Control": "no-cache"})
 
 
 async def to_wall(request: Request) -> Response:

@@ -19,11 +19,10 @@ from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
 from specviz.figures.components import styles
 from specviz.web.classroom import export as exports
-from specviz.web.classroom import wall as figures
-from specviz.web.classroom import words, work
+from specviz.web.classroom import wall, words, work
 from specviz.web.classroom.host import Hall, host, next_number
-from specviz.web.classroom.lessons import MINUTES, plan
 from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
+from specviz.web.classroom.words import MINUTES, plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import show_notes
@@ -48,7 +47,7 @@ def page() -> None:
         if lives_elsewhere(st.query_params.to_dict()):
             return
         if code := st.query_params.get("wall"):
-            wall(code)
+            draw_wall(code)
             return
         desk = session.open_state("classroom", session.make_opener(Desk, Lesson))
         room = desk.room
@@ -366,7 +365,7 @@ def door(root: str, room: Room) -> str:
 # The wall --------------------------------------------------------------------------------------------------------------------
 
 
-def wall(code: str) -> None:
+def draw_wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
     st.html(f"<style>\n{styles('classroom_wall')}\n</style>")
     show_notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
@@ -407,7 +406,7 @@ def said(first: str, second: str = "", mark: str = "") -> None:
 
 def of_samples(hall: Hall, task: Task, found: Any) -> None:
     mark, sentence, seen = words.verdict(found)
-    st.html(figures.histogram(found.shares))
+    st.html(wall.histogram(found.shares))
     said(sentence, seen, mark)
 
 
@@ -416,24 +415,24 @@ def of_predictions(hall: Hall, task: Task, found: Any) -> None:
     if shown is None:
         content = task.content
         st.html(f'<p class="wall-text">{escape(content["text"][-TAIL:])}<mark>{escape(content["token"])}</mark></p>')
-        st.html(figures.situation(content))
+        st.html(wall.situation(content))
     else:
-        st.html(figures.calibration(shown))
+        st.html(wall.calibration(shown))
     said(words.predictions(task, found), words.BRIER if shown else words.ASKS)
 
 
 def of_votes(hall: Hall, task: Task, found: Any) -> None:
     if task.phase == "shown":
-        st.html(figures.votes(task.content["options"], found, task.content["answer"]))
+        st.html(wall.votes(task.content["options"], found, task.content["answer"]))
         said(words.voted(task, found))
     else:
-        st.html(figures.histogram(hall.samples_of(task)))
+        st.html(wall.histogram(hall.samples_of(task)))
         said(words.voted(task, found), words.voted_on(task))
 
 
 def of_race(hall: Hall, task: Task, found: Any) -> None:
     if found.choices:
-        st.html(figures.race(found.choices))
+        st.html(wall.race(found.choices))
     said(words.raced(task, found), words.BEGINS["race"] if task.takes else "")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.figures.narration import number
+from specviz.records import HERE
 from specviz.settings import Settings
 from specviz.web.sampling.words import counted
 
@@ -156,3 +158,18 @@ def settings_line(settings: Settings) -> str:
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
     return ", ".join([*plain, *cuts])
+
+
+FOLDER = next(
+    place for place in (HERE / "lessons", HERE.parent / "docs" / "how-to") if place.is_dir()
+)  # installed; in a checkout
+MINUTES = (20, 45, 90)
+WRITTEN = "http://localhost:8501/"  # where the docs say that the app is
+_OF_DOCS = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # a link to another page of the docs
+
+
+def plan(minutes: int, root: str) -> str:
+    """A plan as markdown. root: address of this server with its last slash; links to other pages of the docs become their words."""
+    text = (FOLDER / f"lesson-{minutes}.md").read_text(encoding="utf-8")
+    lower = re.sub(r"^#", "##", text, flags=re.M)  # the page has a title of its own
+    return _OF_DOCS.sub(r"\1", lower.replace(WRITTEN, root))

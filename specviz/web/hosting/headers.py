@@ -14,7 +14,7 @@ from typing import Any
 
 import streamlit
 
-from specviz.web.classroom import student
+from specviz.web.classroom import student_page
 from specviz.web.hosting.options import ServerOptions
 
 POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
@@ -38,7 +38,7 @@ class SecurityHeadersMiddleware:
     def __init__(self, app: Any, options: ServerOptions):
         self.app = app
         policy = POLICY | {"frame-ancestors": options.frame_ancestors}
-        policy["script-src"] = " ".join([policy["script-src"], *hash_inline_scripts(), student.script_digest()])
+        policy["script-src"] = " ".join([policy["script-src"], *hash_inline_scripts(), student_page.script_digest()])
         self.headers = {
             b"content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()).encode(),
             b"x-content-type-options": b"nosniff",

@@ -1,25 +1,25 @@
-"""The exports of One round and Why it is exact."""
+"""What One round exports: the trace, its decisions and distributions as tables, and the shown round as bars, slides and animation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.export.manifest import EDITED, facts
-from specviz.export.package import PRINTS, ExportOffer, Package
+from specviz.export.manifest import EDITED, conditions, decode_command, facts
+from specviz.export.package import ExportOffer, Package, Picture, quoted
+from specviz.figures import token_bars
+from specviz.figures.narration import checked, motions, ordinal, rejected_at
+from specviz.figures.token_bars import Panel
+from specviz.glyphs import name, piece
 from specviz.settings import Settings
 from specviz.static_site.document import document
 from specviz.static_site.pages import one_round as recorded
-from specviz.trace import Trace
+from specviz.trace import Round, Trace
 from specviz.web.jobs import cache, warmup
-from specviz.web.one_round.package import one_round, one_token
-from specviz.web.one_token.link import write_distribution
-from specviz.web.one_token.token import GRID, PRESETS, RULE_NAMES, WORDS
-
-TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
-               for ending in PRINTS), "figures.html")  # fmt: skip
-RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
+from specviz.web.one_round.payload import stage_payload
 
 
 def round_offer(trace: Trace | None, shown: int) -> ExportOffer:
@@ -31,7 +31,7 @@ def round_offer(trace: Trace | None, shown: int) -> ExportOffer:
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models, STEPPED)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.is_edited else "")
-    return ExportOffer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace), STEPPED), said)
+    return ExportOffer(package.stem, package.names, lambda: one_round(trace, shown, link, identify_models(trace), STEPPED), said)
 
 
 def stepped(trace: Trace, shown: int) -> bytes:
@@ -42,16 +42,16 @@ def stepped(trace: Trace, shown: int) -> bytes:
 STEPPED = {"one-round.html": stepped}
 
 
-def identity(trace: Trace) -> dict[str, Any]:
+def identify_models(trace: Trace) -> dict[str, Any]:
     """What the trace says of its models, with their hashes; those of the pair at hand where the trace has none."""
     if "target_sha256" in trace.models:
         return trace.models
-    _wait_for_libraries()
+    wait_for_libraries()
     settings = Settings.from_record(trace.settings)
     return cache.identity(settings.pair, settings.device, settings.dtype) | trace.models
 
 
-def _wait_for_libraries() -> None:
+def wait_for_libraries() -> None:
     """Wait until torch is there. Raises SpecvizError where it cannot be."""
     warmup.start()
     warmup.wait(180.0)
@@ -59,53 +59,115 @@ def _wait_for_libraries() -> None:
         raise SpecvizError(sentence)
 
 
-def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> ExportOffer:
-    """Of Why it is exact: the distributions as they stand on the page."""
-    place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
-    names = RECORDED_FILES if place is not None and not state["p"] else TOKEN_FILES
-    return ExportOffer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
+BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
+TOLD = ("look", "uniform", "draw", "bonus", "tally")  # motions that a caption needs
+DECISIONS = (
+    *("round", "kind", "node", "parent", "token", "text", "q", "p", "u", "threshold", "accepted"),
+    *("stand_in", "stand_in_text", "uniform_of_stand_in"),
+)
+DISTRIBUTIONS = ("round", "after", "token", "text", "p", "q", "overlap", "residual")
 
 
-def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
-    """Where the distributions come from, in a sentence."""
-    origin = (
-        f"draft token {place['id']} of a run, after “{place['before']}”"
-        if place
-        else f"“{PRESETS[state['preset']].title}”, invented"
+def one_round(
+    trace: Trace,
+    shown: int,
+    link: Mapping[str, str],
+    models: Mapping[str, Any],
+    pages: Mapping[str, Callable[[Trace, int], bytes]] | None = None,
+) -> Package:
+    """A run, its first round being 0, with the bars of round ``shown``, and its motions as slides and as an animation.
+
+    pages  further files by name: made of the run and the number of the round
+
+    A random number chosen by hand is named in the manifest, in the caption and in the name of the zip.
+    """
+    settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
+    told = " ".join(motion.sentence for motion in motions(trace, round_) if motion.kind in TOLD)
+    drawn = tuple(_panels(trace, round_))
+    record = json.loads(trace.to_json())
+    del record["timing"]  # the same run gives the same bytes
+    found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
+    return Package(
+        stem="one-round-chosen-random-numbers" if settings.is_edited else "one-round",
+        title=f"One round: round {shown + 1}",
+        data={"trace.json": record},
+        tables={
+            "decisions.csv": lambda: (DECISIONS, _decisions(trace)),
+            "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
+        },
+        pictures={f"round-{shown + 1}": Picture(partial(token_bars.panels, drawn), slides=False)} if drawn else {},
+        captions=(f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}",),
+        facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
+        others=_shown(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
-    return f"Distributions dragged from: {origin}." if state["p"] else f"Distributions: {origin}."
 
 
-def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
-    """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
-    _wait_for_libraries()
-    from specviz.evidence.enumeration.four_rules import accounted, four_rules
+def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
+    """Name -> what draws it: every motion of the round as a slide in three formats, and all of them as an animation."""
 
-    query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
-    if place and not state["p"]:
-        distributions = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
-        columns, rules = distributions | {"accepted": distributions["overlap"], "replaced": distributions["residual"]}, ()
-    else:
-        preset = PRESETS[state["preset"]]
-        p, q = (state["p"], state["q"]) if state["p"] else ([x / GRID for x in probs] for probs in (preset.p, preset.q))
-        columns = accounted(p, q)
-        rules = tuple((RULE_NAMES[one.rule][0], one.first, one.both, one.error) for one in four_rules(p, q))
-        query |= {key: write_distribution(tuple(round(GRID * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
-    size = len(columns["p"])
-    slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
-    labels = [_word(slot, number) for number, slot in enumerate(slots)]
-    run = trace if place else None
-    settings = Settings.from_record(run.settings) if run else Settings()
-    models = identity(run) if run else {}
-    said = facts(
-        settings, models, "one_token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
-    )
-    if run is None:
-        said |= {"settings": {}, "seed": None, "sample": False}
-    return one_token(title(place, state), labels, columns, rules, said)
+    def slide(motion: int, kind: str) -> bytes:
+        from specviz.export import matplotlib_adapter
+        from specviz.web.one_round import slides  # imported only when a figure is asked for
+
+        return matplotlib_adapter.saved(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
+
+    def animation() -> bytes:
+        from specviz.web.one_round import slides
+
+        return slides.animation(stage_payload(trace), shown)
+
+    made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
+    for motion in range(len(motions(trace, trace.rounds[shown]))):
+        stem = f"round-{shown + 1}-step-{motion + 1:02d}"
+        made |= {f"{stem}.{kind}": partial(slide, motion, kind) for kind in ("svg", "png", "pdf")}
+    return made
 
 
-def _word(slot: Mapping[str, Any] | None, number: int) -> str:
-    if slot is None:
-        return WORDS[number]
-    return "all other tokens" if slot["glyphs"] is None else "".join(glyph["t"] for glyph in slot["glyphs"])
+def _text(trace: Trace, token: int | None) -> str:
+    return "" if token is None else quoted(name(piece(trace.pieces, token), token))
+
+
+def _decisions(trace: Trace) -> Iterator[list[Any]]:
+    for number, round_ in enumerate(trace.rounds, start=1):
+        for node, one in enumerate(round_.proposals):
+            yield [number, "draft", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
+                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
+                   one.u_stand_in]  # fmt: skip
+        end = round_.ending
+        yield [number, end.kind, None, None, end.token, _text(trace, end.token), None, None, end.u, *[None] * 5]
+
+
+def _distributions(trace: Trace) -> Iterator[list[Any]]:
+    for number, round_ in enumerate(trace.rounds, start=1):
+        for after, probs in enumerate(round_.distributions):
+            columns = [getattr(probs, key) or [None] * len(probs.tokens) for key in DISTRIBUTIONS[4:]]
+            for token, *row in zip(probs.tokens, *columns, strict=True):
+                yield [number, after, token, _text(trace, token), *row]
+            yield [number, after, None, "all other tokens", *map(probs.rest.get, DISTRIBUTIONS[4:])]
+
+
+def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
+    """The distributions that the rule used, largest tokens first; the title says how much is not drawn."""
+    rejected, last = rejected_at(round_), len(round_.proposals)
+    for node in (*checked(round_), *([last] if round_.ending.kind == "bonus" else [])):
+        if node >= len(round_.distributions):
+            continue
+        probs = round_.distributions[node]
+        draft_token = round_.proposals[node].token if node < last else None
+        drawn = round_.ending.token if node in (rejected, last) else None
+        must = [token for token in (draft_token, drawn) if token in probs.tokens]
+        tokens = {*must, *[token for token in probs.tokens if token not in must][: BARS - len(must)]}
+        places = [place for place, token in enumerate(probs.tokens) if token in tokens]
+        keys = ["p", *(["q"] if probs.q else []), *(["residual"] if node == rejected and probs.residual else [])]
+        bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
+        labels = tuple(_label(trace, probs.tokens[place], draft_token, drawn, node == rejected) for place in places)
+        rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
+        where = f"{ordinal(node)} draft token" if node < last else "after the last draft token"
+        yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
+
+
+def _label(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
+    word = name(piece(trace.pieces, token), token)
+    if token == draft_token:
+        return f"{word} (draft token, {'rejected ✗' if rejected else 'accepted ✓'})"
+    return f"{word} ({'replacement' if rejected else 'bonus'})" if token == drawn else word

@@ -21,7 +21,7 @@ from specviz.web.common.links import linked
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.common.pairs import describe_missing_folder, resolve_pair
 from specviz.web.jobs.queue import Queue
-from specviz.web.one_round.stage import read_cursor, stage_payload, write_cursor
+from specviz.web.one_round.payload import read_cursor, stage_payload, write_cursor
 
 AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text

@@ -14,9 +14,9 @@ from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
-from specviz.web.one_round.stage import read_cursor
+from specviz.web.one_round.payload import read_cursor
 from specviz.web.one_round.state import OneRoundState
-from specviz.web.one_round.tour import stops
+from specviz.web.one_round.words import stops
 
 _component = Component("one_round")
 
@@ -47,7 +47,7 @@ def stage(state: OneRoundState) -> None:
     """Draw the run and take what a person asks of the server: {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or
     {"kind": "uniform", "position", "purpose", "u"}, each with "at", the cursor at that moment.
 
-    The component gets the payload of web/one_round/stage.py, where to stand in it when it is another one, the mode, a line that
+    The component gets the payload of web/one_round/payload.py, where to stand in it when it is another one, the mode, a line that
     switches asking off while there is work, and sentences to show above.
     """
     data = {

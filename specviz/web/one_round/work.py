@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError, out_of_memory
 from specviz.web.hosting import metrics
 from specviz.web.jobs import cache, model_loading, placement
 from specviz.web.jobs.queue import NO_MEMORY, Stopped, Ticket
-from specviz.web.one_round.stage import open_ended
+from specviz.web.one_round.payload import open_ended
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
 CHUNK = 3  # rounds between two ticks
@@ -32,7 +32,7 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.web.one_round.apart import played  # torch comes with it
+    from specviz.web.one_round.worker import played  # torch comes with it
 
     while True:
         if len(earlier) > len(request.earlier):

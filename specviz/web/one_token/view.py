@@ -13,10 +13,9 @@ from specviz.web.common.elements import show_notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import cache
-from specviz.web.one_round import export
-from specviz.web.one_token.link import read_state
-from specviz.web.one_token.state import shown
-from specviz.web.one_token.token import token_payload
+from specviz.web.one_token import export
+from specviz.web.one_token.payload import token_payload
+from specviz.web.one_token.state import read_state, shown
 
 ASKED = "one_token-asked"
 _component = Component("one_token")

@@ -24,8 +24,8 @@ from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRo
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
 from specviz.web.drafting_methods.methods import name_of
-from specviz.web.one_token.token import positions
-from specviz.web.questions.pictures import Lane, Picture, amounts, estimates, over
+from specviz.web.one_token.payload import positions
+from specviz.web.questions.figures import Lane, Picture, amounts, estimates, over
 
 HEADLINE = "What would you expect?"
 LEDE = (

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from specviz.export.manifest import decode_command, facts
-from specviz.export.package import ExportOffer, Package
-from specviz.speed.records.passage import Passage
-from specviz.web.whole_text import lanes as words
-from specviz.web.whole_text.package import whole_text
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz.export.manifest import conditions, decode_command, facts
+from specviz.export.package import ExportOffer, Package, Picture, quoted
+from specviz.glyphs import glyphs, piece
+from specviz.speed.estimate import Estimate
+from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
+from specviz.speed.records.passage import LANES, Passage, dump_passages
+from specviz.web.whole_text import figures, words
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 
@@ -26,3 +33,84 @@ def passage_package(one: Passage, recorded: bool) -> Package:
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
     )  # fmt: skip
     return whole_text(one, surveys(one.settings.pair), recorded_spread(one.settings), said)
+
+
+TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
+PLACES = ("token", "id", "text", "kind", "p", "q", "beta")
+SHARES = ("texts", "tokens", "top", "share_of_divergence", "low", "high")
+KINDS = (
+    "kind",
+    "tokens",
+    "share_of_tokens",
+    "mean_rejection_probability",
+    "low",
+    "high",
+    "share_of_divergence",
+    "share_low",
+    "share_high",
+)
+
+
+def whole_text(
+    one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
+) -> Package:
+    """What the page shows.
+
+    surveys   recorded texts by distribution
+    recorded  those under the distribution of this text
+    manifest  settings, models, versions, permalink and commands
+    """
+    where = conditions(one.settings, one.models)
+    curves = figures.curves_of(one.read, surveys)
+    own = curves[0][1]
+    pictures = {
+        "along": Picture(partial(figures.along, one.read), "Where the two models differ"),
+        "lorenz": Picture(partial(figures.lorenz, curves), "At a few tokens, or everywhere?"),
+        "kinds": Picture(partial(figures.kinds, recorded or own, own if recorded else None), "At which words?"),
+    }
+    captions = (
+        f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
+        f"{figures.along_conclusion(one.read)} {where}",
+        f"{figures.lorenz_conclusion(curves)} {where}",
+        f"{figures.kinds_conclusion(recorded or own)} {where}",
+    )
+    tables = {
+        "tokens.csv": lambda: (TOKENS, _tokens(one)),
+        "places.csv": lambda: (PLACES, _places(one)),
+        "lorenz.csv": lambda: (SHARES, _shares(curves)),
+        "kinds.csv": lambda: (KINDS, _kinds(recorded or own)),
+    }
+    data = {"passage.json": json.loads(dump_passages({"this text": one}))}
+    return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
+
+
+def _tokens(one: Passage) -> Iterator[list[Any]]:
+    for key in LANES:
+        lane = getattr(one, key)
+        for place, token in enumerate(lane.tokens):
+            yield [key, place + 1, token.token, _text(lane.trace.pieces, token.token), token.origin, token.round + 1, token.at]
+
+
+def _places(one: Passage) -> Iterator[list[Any]]:
+    read = one.read
+    for place, token in enumerate(read.tokens):
+        yield [place + 1, token, _text(read.pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
+
+
+def _shares(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
+    for name, one in curves:
+        for top, share in zip(TOP_SHARES, one.tops, strict=True):
+            yield [name, one.count, top, *_numbers(share)]
+
+
+def _kinds(one: DivergenceProfile) -> Iterator[list[Any]]:
+    for row in one.kinds:
+        yield [row.name, row.count, row.tokens, *_numbers(row.apart), *_numbers(row.divergence)]
+
+
+def _numbers(share: Estimate) -> list[Any]:
+    return [share.value, *(["", ""] if share.n < 2 else [share.low, share.high])]
+
+
+def _text(pieces: Mapping[int, str], token: int) -> str:
+    return quoted("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))

@@ -19,10 +19,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import warmup
-from specviz.web.whole_text import divergence as figures
-from specviz.web.whole_text import export, work
-from specviz.web.whole_text import lanes as words
-from specviz.web.whole_text import tables as rows
+from specviz.web.whole_text import export, figures, payload, words, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
@@ -62,7 +59,7 @@ def page() -> None:
         show_notes(
             [come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from"
         )
-    _component.draw("whole_text-lanes", {"payload": draw_cached(words.lanes_payload, one, one.read is not None)})
+    _component.draw("whole_text-lanes", {"payload": draw_cached(payload.lanes_payload, one, one.read is not None)})
     if one.read is not None:
         show_notes(words.cautions(one), "whole_text-notes-cautions")
         show_sentence(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
@@ -117,18 +114,18 @@ def parting(one: Passage, kind: str) -> None:
         "the draft have failed?"
     )
     show_figure(draw_cached(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
-    if payload := words.forks_payload(one):
-        _component.draw("whole_text-forks", {"payload": payload})
+    if forks := payload.forks_payload(one):
+        _component.draw("whole_text-forks", {"payload": forks})
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
         spread_out(one, kind, fold)
     curves = draw_cached(spread, read, one.settings.pair)
     show_tables(
         "The numbers behind the pictures",
-        ("The target model’s text, read by both", rows.places_table(one)),
+        ("The target model’s text, read by both", payload.places_table(one)),
         ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
         ("Kinds of word", figures.kinds_table(recorded_spread(one.settings) or curves[0][1])),
-        ("Every token of both ways", rows.tokens_table(one)),
+        ("Every token of both ways", payload.tokens_table(one)),
     )
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from specviz.web.classroom.lessons import MINUTES, plan
+from specviz.web.classroom.words import MINUTES, plan
 
 ROOT = "https://class.example.org/under/"
 

@@ -101,7 +101,7 @@ def test_an_address_that_leads_a_phone_to_itself_is_known_as_one(root, alone):
 
 def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(page_pair, rooms, room, phone, teacher):
     hall, student = rooms.hall(room), phone()
-    assert offer(hall, room).names == () and "nothing to draw yet" in offer(hall, room).said
+    assert offer(hall, room).names == () and "nothing to draw yet" in offer(hall, room).note
     sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}
     for number, kind in enumerate(KINDS, start=1):
         teacher(do="begin", kind=kind, task=number)
@@ -117,7 +117,7 @@ def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(pa
     drawn = {"task-1-predictions", "task-2-samples", "task-3-votes", "task-3-samples", "task-4-race"}
     assert {name.removesuffix("-slide.svg") for name in made.names if name.endswith("-slide.svg")} == drawn
     assert {name.removesuffix(".csv") for name in made.names if name.endswith(".csv")} == drawn
-    package = made.make()
+    package = made.build()
     assert package.file("task-4-race-slide.svg").startswith(b"<?xml")
     said = json.dumps(dict(package.facts), default=str) + "".join(package.captions)
     assert room.steer not in said and "Winner: " in said and str(seed_of(room.seed, 2)) in said

@@ -29,7 +29,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from specviz.errors import SpecvizError
-from specviz.web.classroom.student import script_digest
+from specviz.web.classroom.student_page import script_digest
 from specviz.web.common.page_state import PageState
 from specviz.web.hosting import health, metrics, server, shutdown
 from specviz.web.hosting.headers import POLICY, SecurityHeadersMiddleware, hash_inline_scripts

@@ -10,7 +10,7 @@ from specviz.decoding.run import run
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.web.one_round.stage import stage_payload
+from specviz.web.one_round.payload import stage_payload
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair

@@ -13,7 +13,7 @@ from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, 
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
-from specviz.web.one_round.notes import NOTES
+from specviz.web.one_round.words import NOTES
 
 BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)

@@ -1,0 +1,191 @@
+"""What Whole text draws: the payloads of its component, and the rows of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from specviz.figures.narration import motions, rejected_at
+from specviz.figures.notes import ASK
+from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.settings import Settings
+from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.passage import (
+    LANES,
+    SPECULATIVE,
+    TARGET_ONLY,
+    WRITTEN,
+    Lane,
+    Passage,
+    WrittenToken,
+)
+from specviz.trace import Round, Trace
+from specviz.web.one_round.payload import write_cursor
+from specviz.web.whole_text import words
+
+HERE = "./"  # the app that shows this page
+LASTS = 9.0  # seconds that a replay should take
+PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
+
+
+def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
+    """What the component draws. done: whether nothing more comes. app: address of the app, whose stage opens a round; None: none does.
+
+    lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
+            the character that this token's bytes make together with those of the tokens from number ``since`` on
+    ask     what somebody who shows it may ask
+    sums    tokens per target pass, over the time of a round, is the speed: a value and its reasons for each
+    end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
+    """
+    end = max(_end(one, getattr(one, lane), done) for lane in LANES)
+    return {
+        "id": f"{one.settings.to_query()}",
+        "done": done,
+        "prompt": one.settings.prompt,
+        "lanes": [_lane(one, key, app) for key in LANES],
+        "origins": {key: {"sign": words.SIGNS[key], "name": words.SAID[key]} for key in words.SAID},
+        "legend": _legend(one),
+        "sums": words.sums(one),
+        "hint": _hint(one, app),
+        "ask": ASK["whole_text"],
+        "end": end,
+        "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
+    }
+
+
+def _end(one: Passage, lane: Lane, done: bool) -> float:
+    """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
+    tokens = len(lane.trace.output_ids)
+    return lane.seconds * one.settings.max_new_tokens / tokens if tokens and not done else lane.seconds
+
+
+def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
+    lane = getattr(one, key)
+    pieces = {**one.target.trace.pieces, **lane.trace.pieces}
+    forks = one.read.forks if key == TARGET_ONLY and one.read else {}
+    made = _made(lane)
+    tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
+    rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
+    if key == SPECULATIVE and app is not None:
+        links = [
+            round_link(one.settings, n, app, motion)
+            for n, round_ in enumerate(lane.trace.rounds)
+            for motion in _shown_at(lane.trace, round_)
+        ]
+        tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
+    return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
+
+
+def _shown_at(trace: Trace, round_: Round) -> list[int]:
+    """Of each token that a round committed the motion of One round that decides it: its check, for a replacement that of the rejected
+    draft token; the draw of a bonus token."""
+    told = {(one.kind, one.node): n for n, one in enumerate(motions(trace, round_))}
+    checks = [told["uniform", node] for node in round_.accepted_path]
+    if round_.ending.token is None:
+        return checks
+    rejected = rejected_at(round_)
+    return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
+
+
+def _legend(one: Passage) -> list[dict[str, Any]]:
+    """Each origin with its sign, and how many tokens of the second text have it; those of target-only sampling last."""
+    counts = one.speculative.counts | {WRITTEN: one.speculative.counts.get(WRITTEN, 0)}
+    return [
+        {"is": key, "sign": words.SIGNS[key], "said": words.count_of(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
+        for key in words.SAID
+        if key in counts
+    ]
+
+
+def _hint(one: Passage, app: str | None) -> str:
+    """What a click on a token does, and what the clocks count."""
+    parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
+    parts += (
+        ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
+        if one.read and one.read.forks
+        else []
+    )
+    return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
+
+
+def _token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
+    """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
+    raw = piece(pieces, one.token)
+    lead = raw.startswith(b" ") and bool(raw.strip())
+    shown = glyphs(raw[1:] if lead else raw, one.token)
+    breaks = raw.count(b"\n") if raw and not is_special(raw) else 0
+    return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": one.origin, "round": one.round, "at": one.at,
+            "name": name(raw, one.token)}  # fmt: skip
+
+
+def _made(lane: Lane) -> dict[int, dict[str, Any]]:
+    """Last token of each run of tokens that are no whole character alone -> what they make together, and the first of them."""
+    trace = lane.trace
+    tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
+    runs = braces(tail, [piece(trace.pieces, token) for token in trace.output_ids])
+    return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
+
+
+def round_link(settings: Settings, round_: int, app: str = HERE, motion: int = 0) -> str:
+    """Address of the page One round, relative to this page's unless the app is elsewhere, at a motion of a round (both from 0) of this run."""
+    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, motion)})
+
+
+def forks_payload(one: Passage) -> dict[str, Any] | None:
+    """The places where the models differ most, with both distributions; None where nothing was read."""
+    read = one.read
+    if read is None or not read.forks:
+        return None
+    given = [piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
+    before = b"".join(raw for raw in given if not is_special(raw))
+    raws = [piece(read.pieces, token) for token in read.tokens]
+    rows = [_fork(read, place) | {"before": _tail(whole(before + b"".join(raws[:place])))} for place in read.deepest]
+    return {"id": f"{one.settings.to_query()}", "forks": rows}
+
+
+def _fork(read: ScoredText, place: int) -> dict[str, Any]:
+    probs, raw = read.forks[place], piece(read.pieces, read.tokens[place])
+    bars = [
+        {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
+        for token, p, q in zip(probs.tokens, probs.p, probs.q, strict=True)
+        if p > 0.0 or q > 0.0
+    ]
+    return {
+        "place": place,
+        "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
+        "rejected": 1.0 - read.beta[place],
+        "bars": bars,
+        "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
+        "sentence": words.fork_sentence(read, place),
+    }
+
+
+def _tail(text: str, most: int = 44) -> str:
+    """The last words of a text, in one line."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
+
+
+def tokens_table(one: Passage) -> list[dict[str, object]]:
+    """Every token of both lanes as a row."""
+    rows = []
+    for key in LANES:
+        lane = getattr(one, key)
+        for place, token in enumerate(lane.tokens):
+            shown = "".join(glyph["t"] for glyph in glyphs(piece(lane.trace.pieces, token.token), token.token))
+            rows.append({"way": words.TITLES[key], "token": place + 1, "text": shown, "origin": words.SAID[token.origin], "round": token.round + 1,
+                         "seconds": round(token.at, 4)})  # fmt: skip
+    return rows
+
+
+def places_table(one: Passage) -> list[dict[str, object]]:
+    """Every token of the target's text with what both models gave it."""
+    read: ScoredText | None = one.read
+    if read is None:
+        return []
+    return [
+        {"token": place + 1, "text": "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)), "kind": read.kinds[place],
+         "p": round(read.p[place], 6), "q": round(read.q[place], 6), "overlap": round(read.beta[place], 6)}
+        for place, token in enumerate(read.tokens)
+    ]  # fmt: skip
