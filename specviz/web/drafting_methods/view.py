@@ -11,8 +11,9 @@ from specviz.proposers.trees import node_count
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
 from specviz.web.common.component import Component, read_reported
-from specviz.web.common.elements import describe_machine, escaped, show_dataframe, show_figure, show_notes, show_sentence
+from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence
 from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
@@ -68,8 +69,8 @@ def picked() -> str | None:
 def overview(state: MethodsState, one: MethodComparison) -> None:
     """The verdict, the methods as one chart, and where its numbers come from."""
     place = st.container(key="drafting_methods-said")
-    place.markdown(escaped(figures.conclusion(one)))
-    place.caption(escaped(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
+    place.markdown(escape_markdown(figures.conclusion(one)))
+    place.caption(escape_markdown(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
     data = {"payload": draw_cached(overview_payload, one), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     show_notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
@@ -96,7 +97,7 @@ def a_round(row: MethodRow) -> None:
         sized = figures.sized(row, node_count.recorded())
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
-        st.caption(escaped(f"{which} Rule: {row.rule}. {sized}"))
+        st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
         _tree.draw("drafting_methods-tree", {"payload": draw_cached(tree_payload, row.trace), "within": True})
         plan = recorded_block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
@@ -143,7 +144,7 @@ def every_rule() -> None:
 def numbers(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
         show_dataframe(figures.details(one), placeholder="")
-        st.caption(escaped(figures.positions(one)))
+        st.caption(escape_markdown(figures.positions(one)))
         for key in ("adversarial", "typical"):
             row = one.row(key)
             if row is not None and row.first is not None:
