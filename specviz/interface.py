@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
     """Keyword arguments of every method: the fields of ``Settings``, with its ranges and defaults.
 
     gamma                              draft tokens per round, 0 to 16
-    temperature, top_k, top_p, min_p   the sampling distribution
+    temperature, top_k, top_p, min_p, warpers   the sampling distribution
     seed                               of all random numbers
     max_new_tokens                     most tokens to generate, or tokens of a sample or of a continuation
     proposer, rule                     drafting method and acceptance rule, by name
@@ -63,6 +63,7 @@ class Options(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    warpers: str
     seed: int
     max_new_tokens: int
     uniforms: Mapping[tuple[int, str], float]

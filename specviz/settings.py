@@ -58,6 +58,7 @@ WORDS = (
     "heads",
     "early_exit",
     "eagle",
+    "warpers",
 )
 ENGINES = ("auto", "reference", "device", "compiled")
 SIBLINGS = ("top", "independent", "distinct")
@@ -69,6 +70,7 @@ OLD_NAMES = {  # of fields, in links and records written before 0.2.0
     "typical": "typical_epsilon",
     "exit": "early_exit",
 }
+_WARPER = re.compile(r"(?P<name>[A-Za-z][\w-]*)(=(?P<value>[-+.\deE]+))?", re.ASCII)
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -83,6 +85,7 @@ class Settings:
     temperature  0 to 5; 0 is greedy
     top_k        at least 1
     top_p, min_p above 0, at most 1
+    warpers      warpers of other packages that are applied after these, in order: NAME or NAME=NUMBER, separated by commas
     seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every random number
     max_new_tokens  most tokens to generate, 1 to 4096
     uniforms     random numbers chosen by a person: (position, purpose name) -> u in [0, 1)
@@ -114,6 +117,7 @@ class Settings:
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    warpers: str = ""
     seed: int = 7
     max_new_tokens: int = 32
     uniforms: Mapping[tuple[int, str], float] = field(default_factory=dict)
@@ -156,6 +160,7 @@ class Settings:
         if self.engine not in ENGINES:
             raise SettingsError("engine", self.engine, f"one of {', '.join(ENGINES)}")
         read_tree_shape(self.tree)
+        read_warpers(self.warpers)
         if len(self.prompt) > PROMPT_MAX:
             raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
         if found := _CONTROL.search(self.prompt):
@@ -244,11 +249,25 @@ def read_tree_shape(tree: str) -> tuple[int, ...]:
     return levels
 
 
-def _command_line_only(name: str) -> Callable[[str], str]:
+def read_warpers(text: str) -> tuple[tuple[str, float], ...]:
+    """``typical-p=0.9,no-repeat`` -> (("typical-p", 0.9), ("no-repeat", nan)). Raises SettingsError for any other text."""
+    found = []
+    for part in text.split(",") if text else ():
+        match = _WARPER.fullmatch(part.strip())
+        try:
+            found.append((match["name"], float(match["value"] or "nan"))) if match else None
+        except ValueError:
+            match = None
+        if match is None:
+            raise SettingsError("warpers", text, "NAME or NAME=NUMBER, several separated by commas, such as typical-p=0.9")
+    return tuple(found)
+
+
+def _command_line_only(name: str, metavar: str = "DIR") -> Callable[[str], str]:
     """A reader that refuses every value: links must not open folders."""
 
     def refuse(folder: str) -> str:
-        raise SettingsError(name, folder[:60], f"given on the command line only: --{name} DIR")
+        raise SettingsError(name, folder[:60], f"given on the command line only: --{name} {metavar}")
 
     return refuse
 
@@ -275,6 +294,7 @@ _READERS: dict[str, Any] = {
     "draft_length_policy": str,
     "text": str,
     "typical_epsilon": float,
+    "warpers": _command_line_only("warpers", "NAMES"),
     "heads": _command_line_only("heads"),
     "early_exit": _command_line_only("early-exit"),
     "exit_layer": int,

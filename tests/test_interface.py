@@ -225,7 +225,7 @@ def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(
 
 BAD = {
     "gamma": (lambda pair: pair.decode("a", gamma=17), "gamma must be a whole number from 0 to 16, got 17."),
-    "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of none, draft"),
+    "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of draft, adversarial"),
     "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of gamma, temperature"),
     "max_new_tokens": (
         lambda pair: pair.verify("a", max_new_tokens=5),
@@ -274,8 +274,8 @@ def watch(share: float, doing: str) -> None: ...
 def other(share: str) -> None: ...
 
 pair = specviz.Pair.from_pretrained("target", "draft")
-text: str = pair.decode("a", gamma=4, watch=watch).text
-pair.plan("a", watch=other)
+text: str = pair.decode("a", gamma=4, on_progress=watch).text
+pair.plan("a", on_progress=other)
 pair.decode("a", gama=4)
 pair.verify("a", gamma="4")
 name: str = pair.verify("a").samples

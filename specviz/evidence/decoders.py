@@ -213,7 +213,9 @@ def assisted(
 
 
 def sampling(settings: Settings) -> dict[str, object]:
-    """Our settings as arguments of ``generate``."""
+    """Our settings as arguments of ``generate``. Raises SettingsError for warpers of other packages, which it does not have."""
+    if settings.warpers:
+        raise SettingsError("warpers", settings.warpers, "left out for transformers, which does not apply them")
     if settings.temperature == 0.0:
         return {"do_sample": False}
     plain = {"do_sample": True, "temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}

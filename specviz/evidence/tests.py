@@ -21,6 +21,7 @@ from specviz.statistics.goodness import chi_square, conditional_chi_square, g_te
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
 from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.registry import load_extra_statistics
 from specviz.statistics.total_variation import Band, total_variation, tv_null_band
 from specviz.statistics.twosample import MOST, permutation_test
 
@@ -53,7 +54,7 @@ class Plan:
     @classmethod
     def of(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
         # Joint distribution twice, conditional distributions, transform, two samples, stopping time; one test for each position.
-        level = corrected(alpha, length + 6)
+        level = corrected(alpha, length + 6 + len(load_extra_statistics()))
         cells = min(CELLS[1], affordable_df(MARGIN * tv, n, level) + 1)
         return cls(n, length, tv, alpha, level, cells if cells >= CELLS[0] else 0)
 
@@ -141,7 +142,11 @@ def answer(
         partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
     counts = partition.counts(samples)
     scores = score(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
-    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, eos_token_ids, reference, on_progress))
+    tests = (
+        *joint_tests(plan, partition, counts),
+        *extra_tests(plan, partition, counts),
+        *_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
+    )
     return judged(plan, mode, tests, partition, counts)
 
 
@@ -150,6 +155,12 @@ def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[F
     probs = partition.masses / partition.masses.sum()
     tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
     return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
+
+
+def extra_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
+    """The tests of the joint distribution that were registered beside the two of ``joint_tests``."""
+    probs = partition.masses / partition.masses.sum()
+    return tuple(entry.test(counts, probs, alpha=plan.level) for entry in load_extra_statistics())
 
 
 def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:

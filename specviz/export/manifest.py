@@ -12,7 +12,7 @@ from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import versions
 from specviz.settings import DRAFTING_FIELDS, SHAPE, Settings, update_names
 
-SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p")
+SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p", "warpers")
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
 
 
@@ -43,7 +43,7 @@ def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
 def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
     """The same from a record of settings and models, which may lack any of its keys."""
     settings = update_names(settings)
-    values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) is not None} | proposing(settings)
+    values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) not in (None, "")} | proposing(settings)
     words = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in values.items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
     return f"Pair {models.get('pair', 'no models')}{dtype}; {words}. specviz {version}."
@@ -63,7 +63,7 @@ def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
 
 def sampling_options(record: Mapping[str, Any]) -> list[Any]:
     """Command-line options for what a record says of sampling."""
-    return [word for key in SAMPLING if record.get(key) is not None for word in (f"--{key.replace('_', '-')}", record[key])]
+    return [word for key in SAMPLING if record.get(key) not in (None, "") for word in (f"--{key.replace('_', '-')}", record[key])]
 
 
 def proposing(record: Mapping[str, Any]) -> dict[str, Any]:

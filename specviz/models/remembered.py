@@ -228,7 +228,7 @@ class RememberingPair:
         return tuple(RememberedModel(model, self._longest) for model in models)
 
     def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
-        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, *more
+        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, settings.warpers, *more
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]

@@ -53,7 +53,7 @@ class DraftingRequest:
 
 def uncut(settings: Settings) -> Settings:
     """The settings at temperature 1 without cuts."""
-    return replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
+    return replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, warpers="")
 
 
 def open_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:

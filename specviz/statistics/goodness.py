@@ -18,6 +18,7 @@ from scipy import special, stats
 from specviz.errors import EvidenceError
 from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
 from specviz.statistics.power import detectable_impossible, detectable_tv
+from specviz.statistics.registry import register_statistic
 
 LEAST = 1.0  # expected draws that a cell must have; cells are made with more (cells.MINIMUM)
 
@@ -41,6 +42,7 @@ class Null(NamedTuple):
         return self.mean / self.scale
 
 
+@register_statistic("chi-square", title="any difference, weighted by the expected counts")
 def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
@@ -54,6 +56,7 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
     return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)
 
 
+@register_statistic("G", title="cells that occur too rarely")
 def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``chi_square``.
 

@@ -1,7 +1,6 @@
-"""Logits -> distribution: temperature, top-k, top-p, min-p. One function for p, for q and for target-only sampling.
+"""Logits -> distribution: temperature, top-k, top-p, min-p, further warpers. One function for p, for q and for target-only sampling.
 
-The warped distribution is the one that an exact rule keeps. Everything is float64. The order is temperature, top-k, top-p, min-p,
-each applied to the renormalized survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
+The warped distribution is the one that an exact rule keeps. Everything is float64. The order is that of the first line, each applied to the renormalized survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
 2024 for min-p).
 
 Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from specviz.errors import ModelError
 from specviz.settings import Settings
+from specviz.verification.warpers import find_warpers, register_warper
 
 
 def warp(logits: Tensor, settings: Settings) -> Tensor:
@@ -26,16 +26,18 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     logits   (..., V) any float dtype; -inf means impossible; at least one entry per row is finite
     returns  (..., V) float64, rows sum to 1 up to rounding; on the CPU where the device has no float64 (mps)
 
-    Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals.
+    Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals; nothing is cut then.
 
     Raises ModelError where a row has NaN, +inf or no finite entry: a rule given such a distribution would accept every draft
-    token.
+    token. Raises SettingsError for an unknown warper.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
     probs, sample = warped(logits, settings)
     if not math.isfinite(float(sample.sum())):
         raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
+    if settings.warpers and not bool(((probs >= 0.0) & probs.isfinite()).all()):
+        raise ModelError(f"The warpers {settings.warpers!r} returned numbers that are no distribution.")
     return probs
 
 
@@ -54,13 +56,35 @@ def warped(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
             largest_id = first_argmax(logits).clamp(max=logits.shape[-1] - 1)  # among NaN there is none
             return one_hot(largest_id, logits.shape[-1]), sample
         probs = torch.softmax((logits.double() - largest) / settings.temperature, -1)
-    if settings.top_k is not None and settings.top_k < probs.shape[-1]:
-        probs = _only(probs, _first_k(probs, settings.top_k))
-    if settings.top_p is not None and settings.top_p < 1.0:
-        probs = _only(probs, _nucleus(probs, settings.top_p))
+    if settings.top_k is not None:
+        probs = keep_top_k(probs, settings.top_k)
+    if settings.top_p is not None:
+        probs = keep_top_p(probs, settings.top_p)
     if settings.min_p is not None:
-        probs = _only(probs, probs >= settings.min_p * probs.amax(-1, keepdim=True))
+        probs = keep_min_p(probs, settings.min_p)
+    if settings.warpers:
+        for apply, value in find_warpers(settings.warpers):
+            probs = apply(probs, value)
+            probs = probs / probs.sum(-1, keepdim=True)
     return probs, sample
+
+
+@register_warper("top-k", title="the k most probable tokens", setting="top_k")
+def keep_top_k(probs: Tensor, k: float) -> Tensor:
+    """The k most probable tokens, rescaled; smaller ids first among equals."""
+    return _only(probs, _first_k(probs, int(k))) if k < probs.shape[-1] else probs
+
+
+@register_warper("top-p", title="the fewest tokens that reach a total probability", setting="top_p")
+def keep_top_p(probs: Tensor, mass: float) -> Tensor:
+    """The fewest tokens, most probable first, whose probabilities reach ``mass``, rescaled."""
+    return _only(probs, _nucleus(probs, mass)) if mass < 1.0 else probs
+
+
+@register_warper("min-p", title="tokens near the largest probability", setting="min_p")
+def keep_min_p(probs: Tensor, least: float) -> Tensor:
+    """Tokens of at least ``least`` times the largest probability, rescaled."""
+    return _only(probs, probs >= least * probs.amax(-1, keepdim=True))
 
 
 def widened(probs: Tensor, vocabulary: int) -> Tensor:

@@ -11,12 +11,13 @@ from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.settings import DRAFTING_FIELDS, LENGTH_MAX, NODES_MAX, SHAPE, TREE_LEVELS, Settings, check_whole, read_uniform
 from specviz.verification.registry import RULES
+from specviz.verification.warpers import find_warpers
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 _DEFAULTS = Settings()
-_SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype", "engine"}
+_SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "warpers", "seed", "device", "dtype", "engine"}
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
@@ -65,6 +66,12 @@ def cut_options(parser: argparse.ArgumentParser) -> None:
         help="keep the fewest most probable tokens that reach a total probability of P (default: off)",
     )
     add("--min-p", type=float, metavar="P", help="drop tokens below P times the largest probability (default: off)")
+    add(
+        "--warpers",
+        default="",
+        metavar="NAMES",
+        help="warpers of installed packages to apply after these, NAME or NAME=NUMBER, separated by commas (default: none)",
+    )
 
 
 def proposer_options(parser: argparse.ArgumentParser) -> None:
@@ -216,6 +223,7 @@ def refuse_unknown(settings: Settings) -> None:
 
     PROPOSERS.find(settings.proposer)
     find_policy(settings.draft_length_policy)
+    find_warpers(settings.warpers)
     build_rule(settings)
 
 

@@ -68,6 +68,8 @@ def refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> str | None
     for model in models:
         if not getattr(model, "plain", False):
             return "one of the models has no cache of fixed size"
+        if getattr(model, "source", model).settings.warpers:
+            return "the warpers of other packages are not written for the device"
         if model.device.type == "mps":
             return "mps has no float64"
     return None

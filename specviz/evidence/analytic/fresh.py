@@ -163,17 +163,19 @@ def margin(logits: Tensor, settings: Settings) -> Tensor:
         return first - second
     near = torch.full(logits.shape[:-1], inf, dtype=torch.float64)
     if settings.top_k is not None and settings.top_k < logits.shape[-1]:
-        ordered = warp(logits, replace(settings, top_k=None, top_p=None, min_p=None)).topk(settings.top_k + 1, -1).values
+        ordered = (
+            warp(logits, replace(settings, top_k=None, top_p=None, min_p=None, warpers="")).topk(settings.top_k + 1, -1).values
+        )
         near = torch.minimum(near, (ordered[..., -2] / ordered[..., -1]).log())
     if settings.top_p is not None and settings.top_p < 1.0:
-        ordered = warp(logits, replace(settings, top_p=None, min_p=None)).sort(-1, descending=True).values
+        ordered = warp(logits, replace(settings, top_p=None, min_p=None, warpers="")).sort(-1, descending=True).values
         before = ordered.cumsum(-1) - ordered
         m = settings.top_p
         last = (before < m).sum(-1, keepdim=True) - 1
         steps = (ordered[..., :-1] / ordered[..., 1:]).log().gather(-1, last.clamp(max=ordered.shape[-1] - 2))[..., 0]
         near = torch.minimum(near, torch.minimum(steps, (before - m).abs().amin(-1) / (m * (1.0 - m))))
     if settings.min_p is not None:
-        probs = warp(logits, replace(settings, min_p=None))
+        probs = warp(logits, replace(settings, min_p=None, warpers=""))
         ratio = probs / (settings.min_p * probs.amax(-1, keepdim=True))
         near = torch.minimum(near, torch.where(probs > 0.0, ratio.log().abs(), inf).amin(-1))
     return near

@@ -1,0 +1,189 @@
+"""A package that was installed beside this one adds a proposer, a rule, a warper and a test statistic: each is one registration.
+
+The package is written into a folder on ``sys.path``, with the metadata that an installer would write.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from specviz.decoding.methods import build_rule
+from specviz.decoding.run import run
+from specviz.errors import PluginError, SettingsError
+from specviz.interface import Pair
+from specviz.proposers.registry import PROPOSERS, find_form
+from specviz.randomness import Prefix
+from specviz.registry import Registry
+from specviz.settings import Settings
+from specviz.statistics.registry import STATISTICS, load_extra_statistics
+from specviz.verification.draft_tree import empty_tree
+from specviz.verification.registry import RULES
+from specviz.verification.warpers import WARPERS, find_warpers
+from tests.certified import remembered_permutations
+
+ENTRY_POINTS = """
+[specviz.proposers]
+last-token = dummy_methods.proposer
+
+[specviz.rules]
+strict = dummy_methods.rule:build_strict_rule
+absent = dummy_methods.nowhere
+
+[specviz.warpers]
+flatten = dummy_methods.warper
+
+[specviz.statistics]
+largest = dummy_methods.statistic
+silent = dummy_methods.silent
+"""
+FILES = {
+    "__init__.py": "",
+    "proposer.py": """
+import torch
+from specviz.proposers.copied import CopiedTokens
+from specviz.proposers.registry import register_proposer
+from specviz.verification.draft_form import DraftForm
+
+@register_proposer("last-token", title="the last token again", form=DraftForm(), reads=("gamma",))
+def build(request):
+    return CopiedTokens("last-token", lambda ids, count: [ids[-1]] * count, request.settings.gamma, request.target.vocabulary)
+""",
+    "rule.py": """
+from specviz.verification.registry import RuleNeeds, register_rule
+from specviz.verification.token import TokenRule
+
+class StrictRule(TokenRule):
+    name, title = "strict", "token by token, of chains"
+
+@register_rule("strict", title=StrictRule.title, exact=True, needs=RuleNeeds(chain=True))
+def build_strict_rule(settings):
+    return StrictRule()
+""",
+    "warper.py": """
+from specviz.verification.warpers import register_warper
+
+@register_warper("flatten", title="probabilities to a power")
+def flatten(probs, value):
+    return probs ** value
+""",
+    "statistic.py": """
+from scipy import stats
+from specviz.statistics.finding import Finding
+from specviz.statistics.registry import register_statistic
+
+@register_statistic("largest", title="the likeliest cell")
+def test_largest(counts, probs, *, alpha):
+    place, n = int(probs.argmax()), int(counts.sum())
+    p_value = stats.binomtest(int(counts[place]), n, float(probs[place])).pvalue
+    return Finding("largest", n, float(counts[place]), None, p_value, None, alpha, 0.99)
+""",
+    "silent.py": "",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The package, installed; what it registered is forgotten afterwards."""
+    for name, text in FILES.items():
+        path = tmp_path / "dummy_methods" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    metadata = tmp_path / "dummy_methods-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: dummy-methods\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registries: tuple[Registry, ...] = (PROPOSERS, RULES, WARPERS, STATISTICS)
+    yield tmp_path
+    for one in registries:
+        for name in ("last-token", "strict", "flatten", "largest"):
+            one._entries.pop(name, None)
+        one._reported.clear()
+    find_warpers.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("dummy_methods")]:
+        del sys.modules[name]
+
+
+def test_names_are_listed_without_loading_what_they_stand_for(package):
+    names = PROPOSERS.names(), RULES.names(), WARPERS.names(), STATISTICS.names()
+    assert names[0][0] == "draft" and "last-token" in names[0] and {"strict", "absent"} < {*names[1]}
+    assert set(names[2]) == {"flatten", "min-p", "top-k", "top-p"} and {*names[3]} == {"chi-square", "G", "largest", "silent"}
+    assert not [name for name in sys.modules if name.startswith("dummy_methods")]
+
+
+def test_names_are_listed_without_torch():
+    """``--help`` lists them and must be fast."""
+    program = (
+        "import sys; from specviz.proposers.registry import PROPOSERS; from specviz.verification.registry import RULES; "
+        "from specviz.verification.warpers import WARPERS; assert 'tree' in PROPOSERS.names() and 'block' in RULES.names(); "
+        "assert 'min-p' in WARPERS.names() and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_proposer_of_another_package_decodes_under_a_rule_of_it(package, pair):
+    trace = run(pair, Settings(proposer="last-token", rule="strict", gamma=2, max_new_tokens=8, seed=3))
+    assert {one.source for round_ in trace.rounds for one in round_.proposals} == {"last-token"}
+    assert sum(len(round_.committed) for round_ in trace.rounds) == 8
+    assert not find_form(Settings(proposer="last-token")).fixed_length, "so shared distributions are not offered"
+
+
+def test_a_rule_of_another_package_is_compared_with_what_a_proposer_guarantees(package):
+    with pytest.raises(SettingsError, match="rule must be token, k-seq or typical here: strict judges chains"):
+        build_rule(Settings(proposer="several", rule="strict"))
+
+
+def test_verify_runs_on_it_and_a_statistic_of_another_package_is_among_its_tests(package, pair):
+    asked = {"proposer": "last-token", "gamma": 2, "max_new_tokens": 2, "mode": "engine"}
+    with remembered_permutations():
+        record = Pair(pair).verify(samples=300, min_tv=0.5, **asked).to_record()
+    assert record["verdict"] != "rejected"
+    names = [test["name"] for answer in record["answers"] for test in answer["tests"]]
+    assert names.count("largest") == len(record["answers"])
+    assert load_extra_statistics()[0].title == "the likeliest cell"
+
+
+def test_a_warper_of_another_package_takes_part_in_every_distribution(package, pair):
+    plain, flat = (Settings(warpers=text) for text in ("", "flatten=0.5"))
+    ids = pair.encode("Once")
+    p, q = (pair.open(one)[0].distributions([Prefix(ids, 0, 4)], empty_tree(1))[0, 0] for one in (plain, flat))
+    wanted = p.sqrt() / p.sqrt().sum()
+    assert float((q - wanted).abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    (
+        ("flatten=half", "warpers must be NAME or NAME=NUMBER"),
+        ("nobody=1", "warper must be one of flatten, min-p, top-k, top-p, got 'nobody'"),
+        ("top-k=3", "without top-k, which is the setting top-k"),
+    ),
+)
+def test_a_warper_that_cannot_be_used_is_a_sentence(package, text, sentence):
+    with pytest.raises(SettingsError, match=sentence):
+        find_warpers(Settings(warpers=text).warpers)
+
+
+def test_a_broken_plugin_is_one_sentence_and_stops_no_other(package, caplog):
+    with pytest.raises(
+        PluginError, match=r"The rule 'absent' of the package 'dummy-methods' could not be loaded \(ModuleNotFound"
+    ):
+        RULES.find("absent")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert "strict" in RULES.load_all() and "absent" not in RULES.load_all()
+            assert [entry.name for entry in load_extra_statistics()] == ["largest"]
+    assert [record.message.split(" could")[0] for record in caplog.records] == [
+        "The rule 'absent' of the package 'dummy-methods'",
+        "The statistic 'silent' of the package 'dummy-methods'",
+    ]
+
+
+def test_every_setting_that_a_method_reads_is_a_setting():
+    known = {*Settings().to_record()}
+    for entry in (*PROPOSERS.load_all().values(), *RULES.load_all().values()):
+        assert {*entry.reads} <= known, entry.name
