@@ -13,7 +13,7 @@
     |-- ClusterError             other machines, or other processes, that cannot be worked with
     `-- Busy                     too much is asked of this machine now; the same may be asked again
 
-Programming errors are assertions, not part of this tree.
+Outside this tree: CancelledError, which ends work that somebody cancelled, and programming errors, which are assertions.
 """
 
 NO_MEMORY = (
@@ -29,6 +29,10 @@ SHOWN = 200  # characters of a value that a sentence repeats: it may come from a
 def out_of_memory(error: BaseException) -> bool:
     """Whether memory is what was missing. torch says so in words: its error is a RuntimeError."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(one in str(error) for one in NO_MEMORY))
+
+
+class CancelledError(Exception):
+    """Raised inside work that was cancelled, so that it ends. The message, if any, says what is left of it."""
 
 
 class SpecvizError(Exception):

@@ -33,12 +33,12 @@ def pytest_collection_modifyitems(items):
 
 def pytest_sessionfinish():
     """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
-    queue = sys.modules.get("specviz.web.jobs.queue")
-    if queue is not None:
-        for ticket in [*queue.shared()._line, *queue.shared()._working]:
-            ticket.drop()
+    module = sys.modules.get("specviz.web.jobs.server_queue")
+    if module is not None:
+        for ticket in [*module.server_queue()._waiting, *module.server_queue()._working]:
+            ticket.discard()
     for thread in threading.enumerate():
-        if thread.name in ("heavy-imports", "queued work", "models"):
+        if thread.name in ("heavy-imports", "queued job", "models"):
             thread.join(60.0)
 
 
@@ -122,7 +122,7 @@ def page_pair(pair, monkeypatch):
     from specviz.web.jobs import cache, warmup
 
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
+    monkeypatch.setattr(cache, "load_weights", lambda *key: pair)
     return pair
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from specviz.errors import CancelledError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.exactness.state import Exam, Question
 from specviz.web.jobs import cache
-from specviz.web.jobs.queue import Stopped
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,17 +50,17 @@ def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
 class FreeTicket:
     """A ticket that nobody stops, unless it is told after how many ticks."""
 
-    visitor, unwanted = None, False
+    visitor, is_unwanted = None, False
 
     def __init__(self, ticks: float = float("inf")):
-        self.left, self.shares, self.dropped = ticks, [], False
+        self.left, self.shares, self.is_discarded = ticks, [], False
 
     def tick(self, share=None, doing=None):
         self.left -= 1
         if share is not None:
             self.shares.append(share)
         if self.left < 0:
-            raise Stopped
+            raise CancelledError
 
     def expect(self, seconds):
         self.expected = seconds
@@ -69,7 +69,7 @@ class FreeTicket:
 def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
-    cache.weights.clear()  # of the shipped pair, where an earlier test loaded it
+    cache.load_weights.clear()  # of the shipped pair, where an earlier test loaded it
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +37,7 @@ from specviz.audit.profiles.recognition import (
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
+from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, read_json, versions
 from specviz.settings import check_whole
@@ -270,11 +271,11 @@ class _CollectionRun:
     def __enter__(self) -> _CollectionRun:
         _save_record(self.path, self.record)
         self.file = self.path.open("ab")
-        self.crew = _Crew(self._answer, self.size.at_once)
+        self.pool = DaemonThreadPool(self.size.at_once, "request")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.crew.leave()
+        self.pool.close()
         with suppress(OSError):
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -306,19 +307,19 @@ class _CollectionRun:
 
     def fill(self, until: int, told: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""
-        waiting: deque[tuple[int, _Question]] = deque()
+        waiting: deque[tuple[int, Future[ServerAnswer]]] = deque()
         while self.lines < until:
             want = min(MAX_WAITING * self.size.at_once, -(-(until - self.lines) // self.size.choices))
             while len(waiting) < want:
                 seed = self.size.first_seed + self.number * self.size.choices
-                waiting.append((seed, self.crew.send(seed)))
+                waiting.append((seed, self.pool.submit(self._answer, seed)))
                 self.number += 1
             told()
-            if not waiting[0][1].done.wait(POLL_SECONDS):
+            if not wait([waiting[0][1]], POLL_SECONDS).done:
                 continue
-            while waiting and waiting[0][1].done.is_set():
-                seed, one = waiting.popleft()
-                self._write(seed, one.result())
+            while waiting and waiting[0][1].done():
+                seed, answer = waiting.popleft()
+                self._write(seed, answer.result())
             self.file.flush()
             if time.monotonic() - self.looked > IDENTITY_SECONDS:
                 self.looked = time.monotonic()
@@ -526,55 +527,3 @@ def _save_record(path: Path, record: CollectionRecord) -> None:
 
 def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@dataclass(slots=True)
-class _Question:
-    """A request on its way."""
-
-    done: threading.Event = field(default_factory=threading.Event)
-    answer: ServerAnswer | None = None
-    error: Exception | None = None
-
-    def result(self) -> ServerAnswer:
-        if self.error is not None:
-            raise self.error
-        assert self.answer is not None
-        return self.answer
-
-
-class _Crew:
-    """Threads that ask. They are never waited for: one that hangs on a silent server ends with the program."""
-
-    def __init__(self, ask: Callable[[int], ServerAnswer], count: int):
-        self.ask, self.left = ask, False
-        self.line: deque[tuple[int, _Question]] = deque()
-        self.some = threading.Condition()
-        for number in range(count):
-            threading.Thread(target=self._work, name=f"asking {number}", daemon=True).start()
-
-    def send(self, seed: int) -> _Question:
-        one = _Question()
-        with self.some:
-            self.line.append((seed, one))
-            self.some.notify()
-        return one
-
-    def leave(self) -> None:
-        with self.some:
-            self.left = True
-            self.line.clear()
-            self.some.notify_all()
-
-    def _work(self) -> None:
-        while True:
-            with self.some:
-                self.some.wait_for(lambda: self.line or self.left)
-                if self.left:
-                    return
-                seed, one = self.line.popleft()
-            try:
-                one.answer = self.ask(seed)
-            except Exception as error:  # handed to whoever waits for the answer, whatever it is
-                one.error = error
-            one.done.set()

@@ -21,7 +21,6 @@ from specviz.cli.common.options import (
 )
 from specviz.cli.common.output import NO_VERDICT, format_option, machine_line, show
 from specviz.cli.common.progress import told
-from specviz.cli.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings, check_whole
@@ -72,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
         others[other](settings, options)
         return 0
     refuse_unknown(settings)
-    record = somewhere(options, measured, settings, options.gamma, options.max_new_tokens, options.runs)
+    from specviz.jobs.remote import run_remote
+
+    record = run_remote(options.cluster, measured, settings, options.gamma, options.max_new_tokens, options.runs)
     show(record, options, as_text)
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 

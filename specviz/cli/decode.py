@@ -24,7 +24,6 @@ from specviz.cli.common.options import (
     settings_of,
 )
 from specviz.cli.common.output import format_option, in_color
-from specviz.cli.common.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.records import write
@@ -63,7 +62,9 @@ def run(options: argparse.Namespace) -> int:
     if folder and settings.engine == "auto":
         settings = replace(settings, engine="reference")  # only it keeps distributions
     refuse_unknown(settings)
-    trace = somewhere(options, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
+    from specviz.jobs.remote import run_remote
+
+    trace = run_remote(options.cluster, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
     if folder:
         folder.write()
     color = in_color() if options.color == "auto" else options.color == "always"

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     check_cluster(options)
     settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
     from specviz.evidence.matrix.table import chosen, examine
-    from specviz.jobs.crews import open_pool
+    from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.records import versions
 
@@ -62,8 +62,8 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     chosen(only)  # refuses unknown names before any weights are read
     pair = load(settings)
     device = pair.target.device.type
-    with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as elsewhere:
-        matrix = examine(pair, settings, tv, only, Progress("matrix"), elsewhere)
+    with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
+        matrix = examine(pair, settings, tv, only, Progress("matrix"), executor)
     record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
     show(record, options, lambda record: as_text(record, in_color()))
     return 0 if matrix.right else 1

@@ -66,14 +66,14 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
     cells: file of the finished cells
     """
-    from specviz.jobs.crews import open_pool
+    from specviz.jobs.remote import open_pool
     from specviz.models.pairs.loading import pick_device
     from specviz.speed.study import StudySize, run_study
 
     try:
-        with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
+        with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as executor:
             size = StudySize(openings=options.texts)
-            return run_study(size, options.seed, on_progress=Progress("study"), resume=cells, elsewhere=elsewhere)
+            return run_study(size, options.seed, on_progress=Progress("study"), resume=cells, executor=executor)
     except KeyboardInterrupt as stop:
         said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
         if cells is None:

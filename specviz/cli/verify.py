@@ -179,7 +179,7 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
     from specviz.evidence import decoders, sampled
     from specviz.evidence.saved import SavedSamples
     from specviz.evidence.shards import describe_run
-    from specviz.jobs.crews import open_pool
+    from specviz.jobs.remote import open_pool
 
     name = decoders.known(options.decoder)
     settings = decoders.under(name, settings)
@@ -187,8 +187,8 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
     saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds))
     effort = sampled.SampleEffort(options.mode, options.samples, options.min_tv, options.seconds)
     try:
-        with open_pool(options.cluster, pair.target.device.type) as elsewhere:
-            return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, elsewhere), saved
+        with open_pool(options.cluster, pair.target.device.type) as executor:
+            return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, executor), saved
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_resume(saved)) from stop
 

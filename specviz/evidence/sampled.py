@@ -40,20 +40,20 @@ def sampled_and_tested(
     effort: SampleEffort,
     saved: SavedSamples,
     told: Callable[[str], ProgressCallback],
-    elsewhere: Executor | None = None,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """The report, JSON-ready, of the decoder ``name`` under these settings (``sources.known`` and ``sources.under``).
 
     saved      the samples drawn so far; they grow
     told       what is being done -> what is told the share of it that is done; may raise to stop
-    elsewhere  who draws the shards; None: this process
+    executor   workers that draw the shards; None: this process
     """
     ids, answers = pair.encode(settings.prompt), []
     target, draft = pair.open(settings)
     reference = decoders.reference(pair, settings, ids)
     for mode in decoders.modes(name, effort.mode, settings):
         drawing = told(f"{name}, {mode}: drawing")
-        samples = draw_all(saved, name, mode, pair, settings, ids, effort.samples, effort.seconds, drawing, elsewhere)
+        samples = draw_all(saved, name, mode, pair, settings, ids, effort.samples, effort.seconds, drawing, executor)
         planned = Plan.fitting if answers else Plan.of  # after shared distributions, the engine detects what its samples allow
         plan = planned(len(samples), samples.tokens.shape[1], effort.tv)
         testing = told(f"{name}, {mode}: testing")

@@ -46,14 +46,14 @@ class SamplingSpec:
 
 @dataclass(frozen=True, slots=True)
 class SamplingTask:
-    """A run's shards as pieces for workers. A worker may read the files that its settings name: they come from a command line."""
+    """A run's shards as items of a task. A worker may read the files that its settings name: they come from a command line."""
 
     pair: PairRef
     work: SamplingSpec
 
-    def begin(self) -> Callable[[ShardRange, ProgressCallback], Samples]:
+    def prepare(self) -> Callable[[ShardRange, ProgressCallback], Samples]:
         allow_paths(self.work.settings)
-        return partial(draw_shard, self.pair.read(), self.work)
+        return partial(draw_shard, self.pair.load(), self.work)
 
 
 def draw_shard(pair: LoadedPair, work: SamplingSpec, cut: ShardRange, on_progress: ProgressCallback = ignore_progress) -> Samples:
@@ -86,19 +86,19 @@ def draw_all(
 ) -> Samples:
     """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
 
-    elsewhere  who draws the shards, if there are several; a single one is drawn here
+    executor  workers that draw the shards, if there are several; a single one is drawn here
 
     Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
     """
     if mode not in saved.parts:
-        width = executor.width if executor else 1
+        width = executor.size if executor else 1
         saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds * width)
     part = saved.parts[mode]
     size = SHARD.get(mode, ONE_BY_ONE)
     if executor is not None and part.n - len(part.tokens) > size:
         left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
         task = SamplingTask(PairRef.of(pair, settings), SamplingSpec(name, mode, settings, tuple(ids)))
-        _gathered(executor.done(task, left), part, saved, on_progress)
+        _gathered(executor.run_all(task, left), part, saved, on_progress)
 
     def keep(state: ShardState) -> None:
         part.half = state

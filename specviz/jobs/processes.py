@@ -1,4 +1,4 @@
-"""Worker processes of this machine, without Ray: a seat each, connected by a pipe, and by two numbers in memory that both see."""
+"""Worker processes of this machine, each connected to the pool by a pipe and by two numbers in shared memory."""
 
 from __future__ import annotations
 
@@ -20,66 +20,68 @@ from typing import Any
 import torch
 
 from specviz import process
-from specviz.errors import ClusterError
-from specviz.jobs.task_runner import Stopped, TaskRunner
+from specviz.errors import CancelledError, ClusterError
+from specviz.jobs.task_runner import TaskRunner
 from specviz.jobs.tasks import Task
 from specviz.jobs.workers import WorkerDiedError
 
-LIBRARIES = "specviz.jobs.processes"  # with it come all libraries that a worker needs
-LIFE = 1000  # pieces that a worker does; what libraries leave behind in its memory goes with it
-GRACE = 5.0  # seconds in which a worker leaves what is no longer wanted; then its process ends
+PRELOADED = ("specviz.jobs.processes", "specviz.decoding.sampler")  # modules that workers share in memory, with all they import
+MAX_JOBS = 1000  # jobs of a worker process; a new process frees what libraries leave behind in memory
+CANCEL_TIMEOUT = 5.0  # seconds in which a worker has to leave a cancelled job; then its process is killed
 
 _starting = threading.Lock()
 
 
-class SharedStatus:
-    """As worker.Board, seen by both processes. Each number has one that writes it."""
+class SharedJobStatus:
+    """A JobStatus in memory that both processes see. Each number has one writer."""
 
-    def __init__(self, done: Any, unwanted: Any):
-        self._done, self._unwanted = done, unwanted
+    def __init__(self, share: Any, cancelled: Any):
+        self._share, self._cancelled = share, cancelled
 
-    done = property(lambda self: self._done.value, lambda self, share: setattr(self._done, "value", share))
-    unwanted = property(lambda self: self._unwanted.value, lambda self, number: setattr(self._unwanted, "value", number))
+    share = property(lambda self: self._share.value, lambda self, share: setattr(self._share, "value", share))
+    cancelled = property(lambda self: self._cancelled.value, lambda self, number: setattr(self._cancelled, "value", number))
 
 
 class ProcessWorker:
-    """As dispatch.Seat.
+    """A workers.Worker in a process of this machine.
 
-    nice     by how much the worker stands back for other processes, 0 to 19, unless a piece goes first
+    nice     niceness of the worker while it runs jobs that are not urgent, 0 to 19
     threads  of PyTorch in the worker
     """
 
     def __init__(self, nice: int = 0, threads: int = 1):
         self.nice, self.threads = nice, threads
-        self.process: int | None = None
-        self.worker: BaseProcess | None = None
+        self.pid: int | None = None
+        self.process: BaseProcess | None = None
         self.connection: Connection | None = None
-        self.given, self.asked_to_leave = 0, None
+        self.jobs_sent, self.cancelled_at = 0, None
 
     @property
-    def spent(self) -> bool:
-        return self.given >= LIFE
+    def is_worn_out(self) -> bool:
+        return self.jobs_sent >= MAX_JOBS
 
     def start(self) -> None:
-        self.end()
-        context = workers()
+        self.kill()
+        context = worker_context()
         self.connection, theirs = context.Pipe()
-        self.board = SharedStatus(context.RawValue("d", 0.0), context.RawValue("q", 0))
-        self.given, self.asked_to_leave = 0, None
-        self.worker = context.Process(target=_serve, args=(theirs, os.getcwd(), self.board, self.nice, self.threads), daemon=True)
-        with _without_main():
-            self.worker.start()
+        self.status = SharedJobStatus(context.RawValue("d", 0.0), context.RawValue("q", 0))
+        self.jobs_sent, self.cancelled_at = 0, None
+        self.process = context.Process(
+            target=_run_worker, args=(theirs, os.getcwd(), self.status, self.nice, self.threads), daemon=True
+        )
+        with _hide_main_file():
+            self.process.start()
         theirs.close()
 
-    def give(self, task: Task, piece: Any, first: bool = False) -> None:
-        self.given, self.asked_to_leave = self.given + 1, None
-        with suppress(OSError):  # it has died; ``answer`` says so
-            self.connection.send((task, piece, first))
+    def send(self, task: Task, item: Any, urgent: bool = False) -> None:
+        self.jobs_sent, self.cancelled_at = self.jobs_sent + 1, None
+        with suppress(OSError):  # it died, and ``receive`` raises
+            self.connection.send((task, item, urgent))
 
-    def ready(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> bool:
         return self.connection.poll(seconds)
 
-    def answer(self) -> Any:
+    def receive(self) -> Any:
         try:
             result, error = self.connection.recv()
         except (EOFError, OSError):
@@ -88,39 +90,39 @@ class ProcessWorker:
             raise error
         return result
 
-    def share(self) -> float:
-        return self.board.done
+    def read_share(self) -> float:
+        return self.status.share
 
-    def stop(self) -> None:
+    def cancel(self) -> None:
         now = time.monotonic()
-        if self.asked_to_leave is None:
-            self.board.unwanted, self.asked_to_leave = self.given, now
-        elif now - self.asked_to_leave > GRACE:
-            self.worker.kill()
+        if self.cancelled_at is None:
+            self.status.cancelled, self.cancelled_at = self.jobs_sent, now
+        elif now - self.cancelled_at > CANCEL_TIMEOUT:
+            self.process.kill()
 
-    def end(self) -> None:
-        self.process = None
-        if self.worker is not None:
-            self.worker.kill()
-            self.worker.join()
+    def kill(self) -> None:
+        self.pid = None
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
             self.connection.close()
 
 
-def workers() -> BaseContext:
-    """How a worker process comes to be. A fork of this process would copy the locks of its threads.
+def worker_context() -> BaseContext:
+    """How worker processes are started. A fork of this process would copy the locks of its threads.
 
-    On Linux it is forked from a process that has only imported the libraries: so workers share them in memory, and are there at once.
+    On Linux they are forked from a process that has only imported the libraries, so they share them in memory and start at once.
     """
     if sys.platform != "linux":
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload([LIBRARIES])
+    context.set_forkserver_preload(list(PRELOADED))
     return context
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
-    """A new process imports the program that was started, such as the command streamlit, unless it does not find its file."""
+def _hide_main_file() -> Iterator[None]:
+    """Keep a new process from importing the program that was started, such as the command streamlit, by hiding the name of its file."""
     main = vars(sys.modules["__main__"])
     with _starting:
         file = main.pop("__file__", None)
@@ -131,38 +133,38 @@ def _without_main() -> Iterator[None]:
                 main["__file__"] = file
 
 
-def _serve(connection: Connection, folder: str, board: SharedStatus, nice: int, threads: int) -> None:
-    """The worker process: answers what comes through the pipe, until its parent is gone."""
+def _run_worker(connection: Connection, folder: str, status: SharedJobStatus, nice: int, threads: int) -> None:
+    """The worker process: runs the jobs that come through the pipe, until its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
-    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent_process(),), daemon=True).start()
     process.configure_process()
-    worker = TaskRunner(board)
-    connection.send((worker.begin(folder, threads), None))
-    number, aside = 0, ThreadPoolExecutor(1, initializer=_stand_back, initargs=(nice, threads))
+    runner = TaskRunner(status)
+    connection.send((runner.start(folder, threads), None))
+    number, nice_thread = 0, ThreadPoolExecutor(1, initializer=_lower_priority, initargs=(nice, threads))
     while True:
-        task, piece, first = connection.recv()
+        task, item, urgent = connection.recv()
         number += 1
         try:
-            answer = (
-                worker.do(number, task, piece) if first or not nice else aside.submit(worker.do, number, task, piece).result(),
-                None,
-            )
-        except (ClusterError, Stopped) as error:
-            answer = None, error
+            if urgent or not nice:
+                message = runner.run(number, task, item), None
+            else:
+                message = nice_thread.submit(runner.run, number, task, item).result(), None
+        except (CancelledError, ClusterError) as error:
+            message = None, error
         except Exception:  # as text, because not every error can be sent
-            answer = None, RuntimeError(traceback.format_exc())
-        connection.send(answer)
-        del answer
+            message = None, RuntimeError(traceback.format_exc())
+        connection.send(message)
+        del message
         process.trim_memory()
 
 
-def _stand_back(nice: int, threads: int) -> None:
-    """For this thread alone: no process may take back by how much it stands back. Elsewhere than on Linux it is the whole process."""
-    torch.set_num_threads(threads)  # oneDNN asks this thread, not the process
+def _lower_priority(nice: int, threads: int) -> None:
+    """Set the niceness of this thread alone: no process may lower its own again. Elsewhere than on Linux it is the whole process."""
+    torch.set_num_threads(threads)  # oneDNN reads the number of this thread, not of the process
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id() if sys.platform == "linux" else 0, nice)
 
 
-def _end_with(parent: BaseProcess) -> None:
-    """End this worker process when its parent is gone, even if it was killed."""
+def _exit_with_parent(parent: BaseProcess) -> None:
+    """End this worker process when its parent ends, even if that was killed."""
     parent.join()
     os._exit(1)

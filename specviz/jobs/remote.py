@@ -1,98 +1,147 @@
-"""A function of a pair, called in a worker: what the pages have done outside their process."""
+"""Open a pool of workers, and call functions in it: functions of a pair, as the pages need them, or the whole work of a command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.jobs.tasks import PairRef
+from specviz.jobs import ray
+from specviz.jobs.processes import ProcessWorker
+from specviz.jobs.tasks import PairRef, allow_paths
 from specviz.jobs.workers import WorkerPool
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 
-Function = Callable[..., Any]  # (pair, *arguments, watch) -> anything that can be sent; of a module, and pure
+PairFunction = Callable[..., Any]  # (pair, *arguments, on_progress) -> anything that can be sent; defined in a module, and pure
+
+
+@contextmanager
+def open_pool(where: str | None, device: str, processes: int = 1) -> Iterator[WorkerPool | None]:
+    """Open a pool of workers for a pair on ``device``; they end with the context. None: this process does all work.
+
+    where      ray.AUTO or HOST:PORT of a cluster; None: no cluster
+    processes  without a cluster, the number of worker processes of this machine, if more than one
+    """
+    with ExitStack() as stack:
+        if where is not None:
+            before = ray.find_listeners()
+            cluster = stack.enter_context(ray.join_cluster(where, before))
+            check = partial(ray.refuse_new_listeners, before) if where == ray.AUTO else lambda: None
+            pool = WorkerPool(ray.create_ray_workers(cluster, device), check)
+        elif processes > 1:
+            pool = WorkerPool([ProcessWorker() for _ in range(processes)])
+        else:
+            yield None
+            return
+        yield stack.enter_context(closing(pool))
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionTask:
-    """The calls of a function, as a task. A worker reads no files that settings name: a link could name them."""
+class CommandTask:
+    """A task with one item: the further arguments of ``function``, which a module defines."""
+
+    function: Callable[..., Any]
+    settings: Settings
+
+    def prepare(self) -> Callable[[tuple, ProgressCallback], Any]:
+        allow_paths(self.settings)
+        return lambda arguments, on_progress: self.function(self.settings, *arguments)
+
+
+def run_remote(where: str | None, function: Callable[..., Any], settings: Settings, *arguments: Any) -> Any:
+    """Call ``function(settings, *arguments)`` on one worker of a cluster; without one (None), in this process.
+
+    The worker loads the pair itself, on the device of the settings.
+    """
+    if where is None:
+        return function(settings, *arguments)
+    with open_pool(where, settings.device) as pool:
+        return pool.run(CommandTask(function, settings), arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFunctionTask:
+    """Calls of a function of a pair. A worker reads no files that the settings name: a link could name them."""
 
     pair: PairRef
-    function: Function
+    function: PairFunction
 
-    def begin(self) -> Callable[[FunctionArguments, ProgressCallback], tuple[Any, SpecvizError | None]]:
-        pair = self.pair.read()
+    def prepare(self) -> Callable[[Arguments, ProgressCallback], tuple[Any, SpecvizError | None]]:
+        pair = self.pair.load()
 
-        def call(given: FunctionArguments, on_progress: ProgressCallback) -> tuple[Any, SpecvizError | None]:
+        def call(arguments: Arguments, on_progress: ProgressCallback) -> tuple[Any, SpecvizError | None]:
             try:
-                return self.function(pair, *given.all, on_progress), None
-            except SpecvizError as error:  # goes back as it is: the caller knows what to do with it
+                return self.function(pair, *arguments.values, on_progress), None
+            except SpecvizError as error:  # returned, so that the caller gets it unchanged
                 return None, error
 
         return call
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionArguments:
-    """Of one call. words: what it is for, for a sentence about it."""
+class Arguments:
+    """Arguments of one call. description: what the call is for, in messages."""
 
-    words: str
-    all: tuple[Any, ...] = field(repr=False)
+    description: str
+    values: tuple[Any, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        return self.words
+        return self.description
 
 
 class RemoteCaller:
-    """Calls functions in the workers of a crew, for any number of threads at once.
+    """Calls functions of a pair in the workers of a pool, for any number of threads at once.
 
-    pair_of  settings -> the pair as this process has it; a worker with another one is refused
+    load_pair  settings -> the pair as this process has it; a worker with another one is refused
     """
 
-    def __init__(self, crew: WorkerPool, pair_of: Callable[[Settings], LoadedPair]):
-        self.crew, self.pair_of = crew, pair_of
-        self.started = False
-        self.known: dict[tuple[str, str, str], PairRef] = {}
+    def __init__(self, pool: WorkerPool, load_pair: Callable[[Settings], LoadedPair]):
+        self.pool, self.load_pair = pool, load_pair
+        self.is_warm = False
+        self.pair_refs: dict[tuple[str, str, str], PairRef] = {}
 
     @property
-    def ready(self) -> bool:
-        """Whether a worker is there. None may be: they start, or have come to an end that they do not come back from."""
-        return self.started and self.crew.ready > 0 and self.crew.broken is None
+    def is_ready(self) -> bool:
+        """Whether a worker is ready. None is while they start, or after a failure of the pool."""
+        return self.is_warm and self.pool.ready_workers > 0 and self.pool.failure is None
 
-    def do(
+    def call(
         self,
-        function: Function,
+        function: PairFunction,
         settings: Settings,
-        given: tuple[Any, ...],
+        arguments: tuple[Any, ...],
         on_progress: ProgressCallback = ignore_progress,
-        words: str = "work",
-        first: bool = False,
+        description: str = "work",
+        urgent: bool = False,
     ) -> Any:
-        """What ``function(pair, *given, watch)`` returns. on_progress: called with the share that is done; what it raises stops the call.
+        """Call ``function(pair, *arguments, on_progress)`` in a worker and return the result.
 
-        settings  name the pair; first  whether it goes before all others that wait for a worker. Raises the function's
-                  SpecvizError, and ClusterError if there are no workers, or the call is lost again and again.
+        settings     name the pair
+        on_progress  called with the share that is done; what it raises cancels the call
+        urgent       whether it goes before all calls that wait
+
+        Raises the function's SpecvizError, and ClusterError if there are no workers, or they died again and again.
         """
-        found, error = self.crew.do(
-            FunctionTask(self._there(settings), function), FunctionArguments(words, given), on_progress, first
-        )
+        task = PairFunctionTask(self._pair_ref(settings), function)
+        result, error = self.pool.run(task, Arguments(description, arguments), on_progress, urgent)
         if error is not None:
             raise error
-        return found
+        return result
 
-    def start(self, function: Function, settings: Settings, given: tuple[Any, ...]) -> None:
-        """Call a function once for each worker, which starts them all and has them read the pair. Only then they are ready."""
-        for _ in self.crew.done(
-            FunctionTask(self._there(settings), function), [FunctionArguments("a first call", given)] * self.crew.width
-        ):
+    def warm_up(self, function: PairFunction, settings: Settings, arguments: tuple[Any, ...]) -> None:
+        """Start all workers and have each load the pair, by one call of the function for each worker."""
+        task = PairFunctionTask(self._pair_ref(settings), function)
+        for _ in self.pool.run_all(task, [Arguments("a first call", arguments)] * self.pool.size):
             pass
-        self.started = True
+        self.is_warm = True
 
-    def _there(self, settings: Settings) -> PairRef:
+    def _pair_ref(self, settings: Settings) -> PairRef:
         key = settings.pair, settings.device, settings.dtype
-        if key not in self.known:  # two threads may find the same out: hashing the weights takes a moment
-            self.known[key] = PairRef.of(self.pair_of(settings), settings)
-        return self.known[key]
+        if key not in self.pair_refs:  # two threads may compute the same; hashing the weights takes a moment
+            self.pair_refs[key] = PairRef.of(self.load_pair(settings), settings)
+        return self.pair_refs[key]

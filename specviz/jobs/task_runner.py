@@ -1,4 +1,4 @@
-"""What runs in a worker, wherever it is: it begins a task once, then does its pieces one after the other."""
+"""What runs in a worker process, local or of Ray: it prepares a task once, then runs its items one after the other."""
 
 from __future__ import annotations
 
@@ -9,62 +9,59 @@ from typing import Any
 
 import torch
 
-from specviz.errors import ClusterError, SpecvizError
+from specviz.errors import CancelledError, ClusterError, SpecvizError
 from specviz.jobs.tasks import Task
 
 
-class Stopped(Exception):
-    """The piece under way is no longer wanted."""
+class JobStatus:
+    """Exchanged with the pool while a job runs.
 
+    share      of the job that is done, in [0, 1]; written by the worker
+    cancelled  number of a job to leave; written by the pool
+    """
 
-class StatusBoard:
-    """What is said beside a piece. done: the share of it, in [0, 1]; unwanted: the number of a piece to leave."""
-
-    done, unwanted = 0.0, 0
+    share, cancelled = 0.0, 0
 
 
 class TaskRunner:
-    """On one core, and so one thread, unless it is told otherwise.
+    """Runs jobs on one core, with one thread of PyTorch unless told otherwise."""
 
-    board  where it says how far it is, and is told what to leave
-    """
+    def __init__(self, status: Any = None):
+        self.status = status or JobStatus()
 
-    def __init__(self, board: Any = None):
-        self.board = board or StatusBoard()
-
-    def begin(self, folder: str, threads: int = 1) -> int:
-        """folder: of the command that asks, for relative names. Returns the number of this process on its machine."""
+    def start(self, folder: str, threads: int = 1) -> int:
+        """Set up this process. folder: for relative paths, that of the command. Returns the process id."""
         gc.freeze()  # the libraries stay, so the collector need not scan them again and again
         torch.set_num_threads(threads)
         with suppress(OSError):  # another machine may not have it; a folder with a relative name is then not found
             os.chdir(folder)
-        self.begun: tuple[Task, Any] | None = None
+        self.prepared: tuple[Task, Any] | None = None
         self.number = 0
         return os.getpid()
 
-    def do(self, number: int, task: Task, piece: Any) -> Any:
-        """The result of a piece. Raises ClusterError for every error that has a sentence.
+    def run(self, number: int, task: Task, item: Any) -> Any:
+        """Run a job and return its result. number: counted up from 1.
 
-        number: of this call, counted up from 1
+        Raises CancelledError, and ClusterError instead of every other SpecvizError.
         """
-        self.number, self.board.done = number, 0.0
+        self.number, self.status.share = number, 0.0
         try:
-            if self.begun is None or self.begun[0] != task:
-                self.begun = None  # what it holds must not stay beside the next one's
-                self.begun = task, task.begin()
-            return self.begun[1](piece, self._watch)
+            if self.prepared is None or self.prepared[0] != task:
+                self.prepared = None  # its memory is needed for the next task
+                self.prepared = task, task.prepare()
+            return self.prepared[1](item, self._report)
         except SpecvizError as error:
             raise ClusterError(f"A worker stopped: {error}") from None
 
-    def share(self) -> float:
-        """How much of the piece under way is done, in [0, 1]. Called beside ``do``."""
-        return self.board.done
+    def read_share(self) -> float:
+        """Share of the running job that is done, in [0, 1]. Called from another thread than ``run``."""
+        return self.status.share
 
-    def stop(self, number: int) -> None:
-        """Leave a piece at its next look, if it is still the one under way. Called beside ``do``."""
-        self.board.unwanted = number
+    def cancel(self, number: int) -> None:
+        """Cancel a job at its next report of progress, if it is still the running one. Called from another thread than ``run``."""
+        self.status.cancelled = number
 
-    def _watch(self, share: float) -> None:
-        self.board.done = share
-        if self.board.unwanted == self.number:
-            raise Stopped
+    def _report(self, share: float, *_: str) -> None:
+        self.status.share = share
+        if self.status.cancelled == self.number:
+            raise CancelledError

@@ -1,4 +1,4 @@
-"""Work in pieces. A piece is a pure function of its arguments, so it does not matter who does it, in which order, or how often."""
+"""Tasks that run the same everywhere. A job is a pure function of its item, so where, in which order and how often it runs is free."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from specviz.proposers.source_texts import allow_path as admit_text
 from specviz.records import canonical_json, find_difference, versions
 from specviz.settings import Settings
 
-KEPT = 2  # pairs that a worker keeps in memory
+PAIRS_IN_MEMORY = 2  # pairs that a worker keeps loaded
 
-P = TypeVar("P")
+Item = TypeVar("Item")
 
 
 class Task(Protocol):
-    """What all pieces of a job share. It travels to workers, so it is small. A piece has words for a sentence about it."""
+    """What the jobs of a run have in common. It is sent to workers, so it is small. ``str(item)`` names an item in messages."""
 
-    def begin(self) -> Callable[[Any, ProgressCallback], Any]:
-        """Read what the pieces need. Returns what does one of them."""
+    def prepare(self) -> Callable[[Any, ProgressCallback], Any]:
+        """Load what the jobs need. Returns the function that runs one item."""
 
 
 class Executor(Protocol):
-    """Workers outside this process, ``width`` of them."""
+    """Workers outside this process, ``size`` of them."""
 
-    width: int
+    size: int
 
-    def do(self, task: Task, piece: Any, on_progress: ProgressCallback = ...) -> Any:
-        """The result of one piece, for any thread. on_progress: called with the share that is done; what it raises stops the piece."""
+    def run(self, task: Task, item: Any, on_progress: ProgressCallback = ...) -> Any:
+        """Run a task on one item, from any thread. on_progress: called with the share done; what it raises cancels the job."""
 
-    def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:
-        """Every piece with its result, each once, in any order."""
+    def run_all(self, task: Task, items: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
+        """Run a task on all items. Yields each item once, with its result, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairRef:
-    """A pair as a worker reads it: by name, and only if it is the one of this machine.
+    """A pair that a worker loads by name, and uses only if it equals the pair of this machine.
 
-    models  what ``described`` said here, as JSON
+    models  what ``describe_models`` returned here, as JSON
     """
 
     name: str
@@ -57,26 +57,26 @@ class PairRef:
     def of(cls, pair: LoadedPair, settings: Settings) -> PairRef:
         return cls(settings.pair, pair.target.device.type, settings.dtype, canonical_json(describe_models(pair)))
 
-    def read(self) -> LoadedPair:
-        """The pair. Raises ClusterError if it is another one, or other versions would run it."""
-        return _read(self)
+    def load(self) -> LoadedPair:
+        """Load the pair. Raises ClusterError if its weights, tokenizer or library versions differ from this machine's."""
+        return _load(self)
 
 
-@lru_cache(maxsize=KEPT)
-def _read(there: PairRef) -> LoadedPair:
-    pair = load_pair(there.name, there.device, there.dtype)
-    if other := find_difference(json.loads(there.models), json.loads(canonical_json(describe_models(pair)))):
+@lru_cache(maxsize=PAIRS_IN_MEMORY)
+def _load(ref: PairRef) -> LoadedPair:
+    pair = load_pair(ref.name, ref.device, ref.dtype)
+    if other := find_difference(json.loads(ref.models), json.loads(canonical_json(describe_models(pair)))):
         raise ClusterError(f"it has other models or versions than this machine: {other} there")
     return pair
 
 
 def describe_models(pair: LoadedPair) -> dict[str, Any]:
-    """The models and versions of this machine."""
+    """The models and library versions of this machine, JSON-ready."""
     return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
 
 
 def allow_paths(settings: Settings) -> None:
-    """Let this process read the folders and the file that settings of the command line name."""
+    """Let this process read the folders and the file that settings from a command line name."""
     admit_attached(settings)
     if settings.text:
         admit_text(settings.text)

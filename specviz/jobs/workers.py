@@ -1,6 +1,6 @@
-"""Give pieces of work to workers, one at a time to each, and have done again what was lost. Nothing here knows where the workers are.
+"""A pool of workers, wherever they are. Each worker runs one job at a time; jobs of a worker that died run again.
 
-Each worker has a thread of this process, which brings it pieces and waits for it. So any number of threads may ask for work at once.
+A thread of this process serves each worker: it sends the jobs and waits for the results. So any number of threads may submit jobs.
 """
 
 from __future__ import annotations
@@ -12,225 +12,235 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, PriorityQueue, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.jobs.tasks import Task
 from specviz.progress import ProgressCallback, ignore_progress
 
-MOMENT = 0.25  # seconds between two looks at what a worker does
-LOOK = 0.05  # seconds between two looks of whoever waits for a piece: then it says whether it still wants it
-MOST_LOST = 5  # how often the same piece may be lost before the run ends: it may be what kills its workers
-MOST_STARTS = 10  # workers that may die before they are ready, in a row
-PATIENCE = 180.0  # seconds without a single worker after which a run ends
+if TYPE_CHECKING:
+    from specviz.jobs.tasks import Task
 
-P = TypeVar("P")
+WORKER_POLL = 0.25  # seconds between two checks of a worker
+RESULT_POLL = 0.05  # seconds between two checks while a thread waits for results; each is a chance to cancel
+MAX_RETRIES = 5  # retries of a job whose worker died: the job may be what kills its workers
+MAX_FAILED_STARTS = 10  # workers in a row that die before they are ready
+NO_WORKER_TIMEOUT = 180.0  # seconds without a single ready worker after which a run fails
+URGENT, NORMAL = 0, 1  # priorities of jobs
+
+Item = TypeVar("Item")
 
 
 class WorkerDiedError(Exception):
-    """The worker died, or its machine, with what it was doing."""
+    """The worker, or its machine, died, and the job with it."""
 
 
 class Worker(Protocol):
-    """A place for one worker. Only its own thread calls it."""
+    """One worker, or the place where the next one starts. Only the thread that serves it calls these methods."""
 
-    process: int | None  # number of the worker's process on its machine; None: there is none
-    spent: bool  # whether the worker has done so much that a fresh one should take its place
+    pid: int | None  # process id on the worker's machine; None: no worker is ready
+    is_worn_out: bool  # whether it has run so many jobs that a new process should replace it
 
     def start(self) -> None:
-        """Begin to start a worker here, in place of an earlier one. Its answer is the number of its process."""
+        """Begin to start a worker process, in place of an earlier one. The first message it sends is its process id."""
 
-    def give(self, task: Task, piece: Any, first: bool = False) -> None:
-        """Have the worker begin a piece. Its answer is the piece's result. first: somebody waits for it who should not notice."""
+    def send(self, task: Task, item: Any, urgent: bool = False) -> None:
+        """Send a job. Its message is the job's result."""
 
-    def ready(self, seconds: float) -> bool:
-        """Whether there is an answer. Waits for it so long."""
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for a message. Returns whether there is one."""
 
-    def answer(self) -> Any:
-        """The answer. Raises Lost, or what the piece raised."""
+    def receive(self) -> Any:
+        """Return the message. Raises WorkerDiedError, or what the job raised."""
 
-    def share(self) -> float:
-        """How much of the piece is done, in [0, 1], as far as is known."""
+    def read_share(self) -> float:
+        """Share of the job that is done, in [0, 1], as far as it is known."""
 
-    def stop(self) -> None:
-        """The piece is no longer wanted: leave it soon."""
+    def cancel(self) -> None:
+        """Ask the worker to leave its job."""
 
-    def end(self) -> None:
-        """End the worker at once."""
+    def kill(self) -> None:
+        """End the worker process at once."""
 
 
 @dataclass(order=True, slots=True)
 class Job:
-    """A piece that was asked for. Of those that do not go before others, the earliest one goes first, also when it was lost.
+    """A task with one of its items. Urgent jobs go first; among equals the earliest submitted, also if it runs again.
 
-    back    where it comes when it has a result or an error
-    wanted  False once nobody waits for it
+    finished      receives the job when it has a result or an error
+    is_cancelled  whether nobody waits for it any more
     """
 
-    later: bool  # False: it goes before those that may be later
+    priority: int
     number: int
     task: Task = field(compare=False)
-    piece: Any = field(compare=False)
-    back: SimpleQueue = field(compare=False)
+    item: Any = field(compare=False)
+    finished: SimpleQueue = field(compare=False)
     result: Any = field(default=None, compare=False)
     error: Exception | None = field(default=None, compare=False)
     share: float = field(default=0.0, compare=False)
-    lost: int = field(default=0, compare=False)
-    wanted: bool = field(default=True, compare=False)
+    deaths: int = field(default=0, compare=False)
+    is_cancelled: bool = field(default=False, compare=False)
 
 
 class WorkerPool:
-    """Workers at their seats. They start when the first pieces come, and no more of them than there are pieces.
+    """Runs jobs on workers. Workers start with the first jobs, no more of them than there are jobs.
 
-    started  called whenever a worker was started, before it is given anything
+    workers   one for each process of the pool
+    on_start  called after each start of a worker, before it gets a job; what it raises fails the pool
     """
 
-    def __init__(self, seats: Sequence[Worker], started: Callable[[], None] = lambda: None):
-        self.seats, self.started, self.width = seats, started, len(seats)
-        self.calls: PriorityQueue[Job] = PriorityQueue()
+    def __init__(self, workers: Sequence[Worker], on_start: Callable[[], None] = lambda: None):
+        self.workers, self.on_start, self.size = workers, on_start, len(workers)
+        self.jobs: PriorityQueue[Job] = PriorityQueue()
         self.numbers, self.lock = itertools.count(), threading.Lock()
         self.threads: list[threading.Thread] = []
-        self.open = self.ready = self.failed = 0  # pieces asked for; workers that are ready; starts that failed in a row
-        self.alive, self.ended, self.broken = time.monotonic(), False, None
+        self.open_jobs = self.ready_workers = self.failed_starts = 0
+        self.last_ready_at = time.monotonic()
+        self.is_closed = False
+        self.failure: Exception | None = None
 
     @property
-    def processes(self) -> list[int]:
-        """The numbers of the workers' processes."""
-        return [seat.process for seat in self.seats if seat.process is not None]
+    def pids(self) -> list[int]:
+        """Process ids of the workers that are ready."""
+        return [worker.pid for worker in self.workers if worker.pid is not None]
 
-    def do(self, task: Task, piece: Any, on_progress: ProgressCallback = ignore_progress, first: bool = False) -> Any:
-        """The result of one piece. on_progress: called with the share of it that is done; what it raises stops the piece.
+    def run(self, task: Task, item: Any, on_progress: ProgressCallback = ignore_progress, urgent: bool = False) -> Any:
+        """Run a task on one item and return the result.
 
-        first  whether it goes before all others that wait
+        on_progress  called with the share that is done; what it raises cancels the job
+        urgent       whether it goes before all jobs that wait
+
+        Raises what the job raised, and ClusterError where there are no workers, or the job's workers died again and again.
         """
-        calls = self._asked(task, [piece], first)
-        for call in self._back(calls, lambda: on_progress(calls[0].share)):
-            return call.result
+        jobs = self._submit(task, [item], URGENT if urgent else NORMAL)
+        for job in self._collect(jobs, lambda: on_progress(jobs[0].share)):
+            return job.result
 
-    def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:
-        """Every piece with its result, each once, in any order. Closing the iterator stops those that are left."""
-        for call in self._back(self._asked(task, pieces)):
-            yield call.piece, call.result
+    def run_all(self, task: Task, items: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
+        """Run a task on all items. Yields each item once, with its result, in any order. Closing the iterator cancels the rest."""
+        for job in self._collect(self._submit(task, items, NORMAL)):
+            yield job.item, job.result
 
     def close(self) -> None:
-        """End all workers, at once."""
-        self.ended = True
+        """Kill all workers."""
+        self.is_closed = True
         for thread in self.threads:
             thread.join()
 
-    def _asked(self, task: Task, pieces: Sequence[Any], first: bool = False) -> list[Job]:
-        back: SimpleQueue[Job] = SimpleQueue()
+    def _submit(self, task: Task, items: Sequence[Any], priority: int) -> list[Job]:
+        finished: SimpleQueue[Job] = SimpleQueue()
         with self.lock:
-            calls = [Job(not first, next(self.numbers), task, piece, back) for piece in pieces]
-            if not self.open:
-                self.alive = time.monotonic()
-            self.open += len(calls)
-            for call in calls:
-                self.calls.put(call)
-            for seat in self.seats[len(self.threads) : self.open]:
-                self.threads.append(threading.Thread(target=self._serve, args=(seat,), daemon=True))
+            jobs = [Job(priority, next(self.numbers), task, item, finished) for item in items]
+            if not self.open_jobs:
+                self.last_ready_at = time.monotonic()
+            self.open_jobs += len(jobs)
+            for job in jobs:
+                self.jobs.put(job)
+            for worker in self.workers[len(self.threads) : self.open_jobs]:
+                self.threads.append(threading.Thread(target=self._serve, args=(worker,), daemon=True))
                 self.threads[-1].start()
-        return calls
+        return jobs
 
-    def _back(self, calls: Sequence[Job], look: Callable[[], None] = lambda: None) -> Iterator[Job]:
-        """The calls as they come back. Raises the error of one, and ClusterError where there are no workers."""
+    def _collect(self, jobs: Sequence[Job], on_poll: Callable[[], None] = lambda: None) -> Iterator[Job]:
+        """Yield the jobs as they finish. Raises the error of the first that fails, and ClusterError where there are no workers."""
         try:
-            for _ in calls:
+            for _ in jobs:
                 while True:
                     with suppress(Empty):
-                        call = calls[0].back.get(timeout=LOOK)
+                        job = jobs[0].finished.get(timeout=RESULT_POLL)
                         break
                     self._check()
-                    look()
-                if call.error is not None:
-                    raise call.error
-                yield call
+                    on_poll()
+                if job.error is not None:
+                    raise job.error
+                yield job
         finally:
-            for call in calls:
-                call.wanted = False
+            for job in jobs:
+                job.is_cancelled = True
             with self.lock:
-                self.open -= len(calls)
+                self.open_jobs -= len(jobs)
 
     def _check(self) -> None:
-        if self.broken is not None:
-            raise ClusterError(f"The workers cannot go on: {self.broken}") from self.broken
-        if self.ended:
+        if self.failure is not None:
+            raise ClusterError(f"The workers cannot go on: {self.failure}") from self.failure
+        if self.is_closed:
             raise ClusterError("The workers were ended.")
-        if self.ready:
-            self.alive = time.monotonic()
-        elif time.monotonic() - self.alive > PATIENCE:
-            raise ClusterError(f"No worker was ready within {PATIENCE:.0f} s. Are the machines busy with other work?")
+        if self.ready_workers:
+            self.last_ready_at = time.monotonic()
+        elif time.monotonic() - self.last_ready_at > NO_WORKER_TIMEOUT:
+            raise ClusterError(f"No worker was ready within {NO_WORKER_TIMEOUT:.0f} s. Are the machines busy with other work?")
 
-    def _serve(self, seat: Worker) -> None:
-        """The thread of a seat: starts a worker, brings it pieces, and starts another when it dies."""
+    def _serve(self, worker: Worker) -> None:
+        """Start a worker and send it jobs; start another when it dies. Runs in the worker's thread."""
         try:
-            while not self.ended:
+            while not self.is_closed:
                 with suppress(WorkerDiedError):
-                    if self._begun(seat):
-                        self._pieces(seat)
-        except Exception as error:  # told to whoever waits for a piece
-            self.broken = error
+                    if self._start(worker):
+                        self._run_jobs(worker)
+        except Exception as error:  # raised in the threads that wait for jobs
+            self.failure = error
         finally:
-            seat.end()
+            worker.kill()
 
-    def _begun(self, seat: Worker) -> bool:
-        """Whether a worker is ready here; False once all shall end."""
-        seat.start()
-        while not seat.ready(MOMENT):
-            if self.ended:
+    def _start(self, worker: Worker) -> bool:
+        """Start a worker. Returns whether it is ready; False once the pool is closed."""
+        worker.start()
+        while not worker.wait(WORKER_POLL):
+            if self.is_closed:
                 return False
         try:
-            seat.process = seat.answer()
+            worker.pid = worker.receive()
         except WorkerDiedError:
             with self.lock:
-                self.failed += 1
-            if self.failed > MOST_STARTS:
+                self.failed_starts += 1
+            if self.failed_starts > MAX_FAILED_STARTS:
                 raise ClusterError(
-                    f"More than {MOST_STARTS} workers died while they started, one after the other. Is there enough memory on each core?"
+                    f"More than {MAX_FAILED_STARTS} workers died while they started, one after the other. "
+                    "Is there enough memory on each core?"
                 ) from None
             raise
-        self.started()
-        self.failed = 0
+        self.on_start()
+        self.failed_starts = 0
         return True
 
-    def _pieces(self, seat: Worker) -> None:
+    def _run_jobs(self, worker: Worker) -> None:
         with self.lock:
-            self.ready += 1
+            self.ready_workers += 1
         try:
-            while not self.ended and not seat.spent:
+            while not self.is_closed and not worker.is_worn_out:
                 with suppress(Empty):
-                    call = self.calls.get(timeout=MOMENT)
-                    if call.wanted:
-                        self._do(seat, call)
+                    job = self.jobs.get(timeout=WORKER_POLL)
+                    if not job.is_cancelled:
+                        self._run_job(worker, job)
         except WorkerDiedError:
-            seat.process = None
+            worker.pid = None
             raise
         finally:
             with self.lock:
-                self.ready -= 1
-                self.alive = time.monotonic()
+                self.ready_workers -= 1
+                self.last_ready_at = time.monotonic()
 
-    def _do(self, seat: Worker, call: Job) -> None:
+    def _run_job(self, worker: Worker, job: Job) -> None:
         try:
-            seat.give(call.task, call.piece, not call.later)
-            while not seat.ready(MOMENT):
-                if self.ended:
+            worker.send(job.task, job.item, job.priority == URGENT)
+            while not worker.wait(WORKER_POLL):
+                if self.is_closed:
                     return
-                if not call.wanted:
-                    seat.stop()
-                call.share = seat.share()
-            call.result = seat.answer()
+                if job.is_cancelled:
+                    worker.cancel()
+                job.share = worker.read_share()
+            job.result = worker.receive()
         except WorkerDiedError:
-            call.lost += 1
-            if call.lost <= MOST_LOST:
-                self.calls.put(call)
+            job.deaths += 1
+            if job.deaths <= MAX_RETRIES:
+                self.jobs.put(job)
                 raise
-            call.error = ClusterError(
-                f"{str(call.piece).capitalize()}: lost {call.lost} times with the workers that did it. The usual reason is too little "
+            job.error = ClusterError(
+                f"{str(job.item).capitalize()}: lost {job.deaths} times with the workers that did it. The usual reason is too little "
                 "memory for the models, or a machine that is switched off."
             )
-            call.back.put(call)
+            job.finished.put(job)
             raise
         except Exception as error:
-            call.error = error
-        call.back.put(call)
+            job.error = error
+        job.finished.put(job)

@@ -14,7 +14,7 @@ import torch
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 
 from specviz.errors import ModelError, UnsupportedModelError, out_of_memory
-from specviz.models.hub.client import DownloadStopped, never
+from specviz.models.hub.client import never
 from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs import fit
@@ -166,7 +166,7 @@ def check_pair(
     on_progress  called with the share that is done and what is being done; what it raises ends the check
     cancelled      asked while something is fetched
 
-    Raises SettingsError for an unknown device or dtype, DownloadStopped if it was cancelled, and nothing else of its own.
+    Raises SettingsError for an unknown device or dtype, CancelledError if it was cancelled, and nothing else of its own.
     """
     where, kind = pick_device(device, dtype)
     read = []
@@ -218,8 +218,6 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
         known["end_tokens"] = tuple(sorted(eos_ids(_load_generation_config(listed), made.config)))
         if known["supported"]:
             refuse_narrow(place, made.config, made.tokenizer)
-    except DownloadStopped:
-        raise
     except (ModelError, OSError) as error:
         problems.append(
             str(error) if isinstance(error, ModelError) else f"'{place}' could not be read or kept ({error.strerror})."

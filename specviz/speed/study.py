@@ -113,13 +113,13 @@ def run_study(
     folder: Path = TEXTS_FOLDER,
     on_progress: ProgressCallback = ignore_progress,
     resume: Path | None = None,
-    elsewhere: Executor | None = None,
+    executor: Executor | None = None,
 ) -> Study:
     """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
     load    name of a pair -> pair; folder  with one text file for each kind
     resume  the file that finished cells are saved to and resumed from; a cell does not depend on the others
-    elsewhere  who measures the cells; None: this process
+    executor  workers that measure the cells; None: this process
 
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
@@ -130,12 +130,12 @@ def run_study(
     asked = [CellKey(*one, draft) for one in work for draft in drafts]
     left = [place for place in asked if place not in saved.cells]
     texts = {kind: read_source_text(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
-    if elsewhere is None:
+    if executor is None:
         measuring = CellMeasurer(pairs, texts, size, seed)
         found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.cell(place)) for place in left)
     else:
         there = tuple(PairRef.of(pair, Settings(pair=name)) for name, pair in pairs.items())
-        found = elsewhere.done(StudyTask(there, texts, size, seed), left)
+        found = executor.run_all(StudyTask(there, texts, size, seed), left)
     for _, cell in found:
         saved.add(cell)
         on_progress(len(saved.cells) / len(asked))
@@ -175,15 +175,15 @@ class CellKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StudyTask:
-    """The cells as pieces for workers. texts: one of each kind."""
+    """The cells as items of a task. texts: one of each kind."""
 
     pairs: tuple[PairRef, ...]
     texts: Mapping[str, str]
     size: StudySize
     seed: int
 
-    def begin(self) -> Callable[[CellKey, ProgressCallback], StudyCell]:
-        measuring = CellMeasurer({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
+    def prepare(self) -> Callable[[CellKey, ProgressCallback], StudyCell]:
+        measuring = CellMeasurer({pair.name: pair.load() for pair in self.pairs}, self.texts, self.size, self.seed)
         return lambda place, on_progress: measuring.cell(place)
 
 

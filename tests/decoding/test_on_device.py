@@ -422,7 +422,7 @@ def page_on_device(pair_folders, monkeypatch):
     with fake_device():
         pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")
         monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-        monkeypatch.setattr(cache, "weights", lambda *key: pair)
+        monkeypatch.setattr(cache, "load_weights", lambda *key: pair)
         yield pair
 
 

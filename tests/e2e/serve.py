@@ -23,7 +23,7 @@ def use_pair(folder: Path) -> None:
     places = {"target": str(folder / "target"), "draft": str(folder / "draft")}
     PAIRS["storybook"] = replace(PAIRS["storybook"], shipped=False, **places)
     cache.RECORDING = folder / "opening.json"
-    cache.recording.cache_clear()
+    cache.load_recording.cache_clear()
 
 
 if __name__ == "__main__":

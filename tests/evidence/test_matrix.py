@@ -22,8 +22,8 @@ from specviz.decoding.methods import build_rule
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
-from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
-from specviz.jobs.crews import open_pool
+from specviz.evidence.matrix.table import COLUMNS, CellEvaluator, Matrix, chosen, examine, lines, mass_never_written
+from specviz.jobs.remote import open_pool
 from specviz.jobs.tasks import PairRef
 from specviz.models.attachments import eagle as stored_eagle
 from specviz.models.attachments import heads as stored
@@ -136,7 +136,7 @@ class Unashamed(TypicalRule):
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
     monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: rule))
-    cell = Worker(pair, QUESTION, 0.1).cell((column, "draft", "token"))
+    cell = CellEvaluator(pair, QUESTION, 0.1).cell((column, "draft", "token"))
     assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
 
 
@@ -189,7 +189,7 @@ def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_rand
 
 
 def test_the_number_of_samples_follows_from_the_distance_and_from_the_whole_matrix(pair):
-    one, half = (Worker(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
+    one, half = (CellEvaluator(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
     assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
     assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
 
@@ -228,16 +228,16 @@ def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
     there = PairRef.of(load_pair(settings.pair, "cpu"), settings)
-    cell = table.CellsTask(there, settings, TV).begin()
+    cell = table.CellsTask(there, settings, TV).prepare()
     for line in ("draft", "medusa-tree"):
-        assert cell(table.Job("T = 1", line, "token"), lambda share: None) in whole.cells
+        assert cell(table.MatrixCellKey("T = 1", line, "token"), lambda share: None) in whole.cells
 
 
 def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
     """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
-    worker = Worker(pair, Settings(prompt=PROMPT, **attached), TV)
+    worker = CellEvaluator(pair, Settings(prompt=PROMPT, **attached), TV)
     some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
-    assert [worker.cell(table.Job(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
+    assert [worker.cell(table.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
 def named(cell) -> tuple:
@@ -247,15 +247,15 @@ def named(cell) -> tuple:
 def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
     only, seen, killed = ("draft", "several"), [], []
-    with open_pool(None, "cpu", processes=2) as elsewhere:
+    with open_pool(None, "cpu", processes=2) as executor:
 
         def on_progress(share, name):
             seen.append(share)
             if not killed:
-                killed.append(elsewhere.processes[0])
+                killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        shared = examine(pair, settings, TV, only, on_progress, elsewhere)
+        shared = examine(pair, settings, TV, only, on_progress, executor)
     alone = examine(pair, settings, TV, only)
     assert killed and [named(cell) for cell in shared.cells] == [named(cell) for cell in alone.cells]
     for cell, same in zip(shared.cells, alone.cells, strict=True):

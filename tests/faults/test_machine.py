@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from specviz.web.jobs.queue import NO_MEMORY
+from specviz.jobs.queue import MEMORY_FULL
 from tests.faults.conftest import Faulty, Witness
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(
             await guest.sample(10_000, "10,000 samples, no difference", "samples")
             await guest.run_until(lambda: guest.can_press("exactness-draw-1000000"))
             await guest.settle(lambda: guest.press("exactness-draw-1000000"))
-            await guest.run_until(lambda: guest.reads(NO_MEMORY))
+            await guest.run_until(lambda: guest.reads(MEMORY_FULL))
             await guest.sample(10_000, "20,000 samples", "samples")
 
     asyncio.run(asked())

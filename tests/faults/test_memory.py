@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from specviz.jobs.queue import MEMORY_FULL, FairQueue
 from specviz.web.jobs import model_loading, warmup
-from specviz.web.jobs.queue import NO_MEMORY, Queue
 
 NONE = 1 << 46  # numbers: 512 TB
 
 
 @pytest.mark.parametrize("wants", [lambda: np.ones(NONE), lambda: torch.ones(NONE), lambda: bytearray(1 << 60)])
 def test_work_that_finds_no_memory_says_so_and_the_next_one_is_done(wants):
-    queue = Queue(1)
+    queue = FairQueue(1)
     without, after = queue.submit(lambda ticket: wants()), queue.submit(lambda ticket: "done")
-    assert without.ended.wait(30) and (without.state, without.sentence) == ("failed", NO_MEMORY)
+    assert without.ended.wait(30) and (without.state, without.sentence) == ("failed", MEMORY_FULL)
     assert after.ended.wait(30) and after.result == "done"
 
 
@@ -35,9 +35,9 @@ def no_threads(monkeypatch):
 
 
 def test_a_thread_that_cannot_be_started_costs_its_work_and_not_the_place(no_threads):
-    queue = Queue(1)
+    queue = FairQueue(1)
     without = queue.submit(lambda ticket: "done")
-    assert (without.state, without.sentence, without.ended.is_set()) == ("failed", NO_MEMORY, True)
+    assert (without.state, without.sentence, without.ended.is_set()) == ("failed", MEMORY_FULL, True)
     assert (queue.working, queue.waiting) == (0, 0)
     no_threads()
     after = queue.submit(lambda ticket: "done")
@@ -47,9 +47,9 @@ def test_a_thread_that_cannot_be_started_costs_its_work_and_not_the_place(no_thr
 def test_a_load_whose_thread_cannot_be_started_is_tried_anew(no_threads):
     key = "a pair", "cpu", "float32"
     with pytest.raises(RuntimeError):
-        model_loading.begun(key, lambda *key: "a pair")
+        model_loading.start_loading(key, lambda *key: "a pair")
     no_threads()
-    assert model_loading.begun(key, lambda *key: "a pair").result(30) == "a pair"
+    assert model_loading.start_loading(key, lambda *key: "a pair").result(30) == "a pair"
 
 
 def test_an_import_whose_thread_cannot_be_started_is_tried_anew(no_threads, monkeypatch):

@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, GPT2Config, GPT2LMHeadModel, LlamaConfig, MistralConfig
 
-from specviz.errors import ModelError, SettingsError
-from specviz.models.hub.client import DownloadStopped
+from specviz.errors import CancelledError, ModelError, SettingsError
 from specviz.models.hub.download import download
 from specviz.models.hub.files import WEIGHTS
 from specviz.models.pairs import fit
@@ -258,7 +257,7 @@ def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
     assert [share for share, _ in shares] == sorted(share for share, _ in shares)
     assert {"the target's files", "the draft's files", "the tokenizers", "the time of a pass"} == {what for _, what in shares}
     hub.add("owner/model", pair_folders[0])
-    with pytest.raises(DownloadStopped):
+    with pytest.raises(CancelledError):
         check_pair("owner/model", str(pair_folders[1]), cancelled=lambda: True)
 
 

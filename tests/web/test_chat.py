@@ -30,7 +30,7 @@ def chatting(tiny, tmp_path):  # noqa: F811
 
 @pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
 def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, prompt):
-    cache.weights(chatting, "auto", "auto")
+    cache.load_weights(chatting, "auto", "auto")
     app = start(pair=chatting, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
     if page == "whole_text":
         app.switch_page("pages/whole_text.py").run()
@@ -49,7 +49,7 @@ def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, 
 
 
 def test_a_chat_of_several_messages_and_the_template_itself(chatting):
-    cache.weights(chatting, "auto", "auto")
+    cache.load_weights(chatting, "auto", "auto")
     app = start(pair=chatting, prompt="Once upon")
     field = app.text_area(key=f"one_round-chat-{app.session_state['one_round'].turn}")
     assert [one.value for one in app.code if one.value == TEMPLATE] == [TEMPLATE]
@@ -64,6 +64,6 @@ def test_a_chat_of_several_messages_and_the_template_itself(chatting):
 
 
 def test_a_pair_without_a_template_offers_no_message(tiny):  # noqa: F811
-    cache.weights("storybook", "auto", "auto")
+    cache.load_weights("storybook", "auto", "auto")
     app = start(prompt="Once upon")
     assert not [one for one in app.text_area if "chat" in one.key]

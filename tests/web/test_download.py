@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz.jobs.queue import FairQueue
 from specviz.web.common import export_fold
-from specviz.web.jobs.queue import Queue
 
 
 @pytest.fixture
 def queue(monkeypatch):
-    queue = Queue(places=1)
-    monkeypatch.setattr(export_fold, "shared", lambda: queue)
+    queue = FairQueue(places=1)
+    monkeypatch.setattr(export_fold, "server_queue", lambda: queue)
     return queue
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.errors import SettingsError
+from specviz.errors import CancelledError, SettingsError
+from specviz.jobs.queue import FairQueue, Ticket
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, read_tree_shape
 from specviz.speed.estimate import Estimate
@@ -19,7 +20,6 @@ from specviz.web.drafting_methods import methods as figures
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.overview import FAMILIES, overview_payload
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
-from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.speed.state import recorded as recorded_plans
 from tests.pages import PROMPT, FreeTicket, first_paint
 
@@ -261,7 +261,7 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     state = MethodsState(MethodsQuestion(opening(BASE)))
     before = state.shown
     assert not state.own and before == recorded()["1"]
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.run_all(state, FreeTicket(5), state.question)
     assert state.shown == before
     ticket = FreeTicket()
@@ -301,7 +301,7 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeyp
 
 def test_what_was_found_for_an_earlier_question_is_not_shown_as_found_so_far_while_the_next_one_waits():
     free = threading.Event()
-    queue = Queue(places=1)
+    queue = FairQueue(places=1)
     queue.submit(lambda ticket: free.wait(30))
     state = MethodsState(MethodsQuestion(opening(BASE)), queue)
     state.now = "of an earlier question"
@@ -315,9 +315,9 @@ def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
     state = MethodsState(MethodsQuestion(opening(BASE)))
     state.ticket = ticket = Ticket(state.queue, work.run_all, None)
     assert not state.choose(state.question)
-    assert state.choose(replace(state.question, row="draft")) and state.ticket is ticket and not ticket.dropped
-    assert state.choose(replace(state.question, choice="0")) and state.ticket is None and ticket.dropped
-    with pytest.raises(Stopped):
+    assert state.choose(replace(state.question, row="draft")) and state.ticket is ticket and not ticket.is_discarded
+    assert state.choose(replace(state.question, choice="0")) and state.ticket is None and ticket.is_discarded
+    with pytest.raises(CancelledError):
         state.keep(ticket, state.question, "late")
     assert not state.own
 

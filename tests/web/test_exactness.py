@@ -17,12 +17,12 @@ from specviz.evidence import results
 from specviz.evidence.results import REST, CellShares, ExactnessResult
 from specviz.figures import cell_shares
 from specviz.figures.theme import PERCENT
+from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import from_fields
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Exam, Question, another
 from specviz.web.jobs import cache
-from specviz.web.jobs.queue import Queue
 from specviz.web.sampling.state import recorded_samples
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
@@ -202,7 +202,7 @@ def test_the_command_repeats_the_question():
 @pytest.fixture
 def app(pair_folders, monkeypatch):
     yield on_tiny_pair("exactness", pair_folders, monkeypatch)
-    cache.weights.clear()
+    cache.load_weights.clear()
 
 
 def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
@@ -233,7 +233,7 @@ def test_another_question_begins_anew_and_stands_in_the_address(app):
 
 
 def test_work_that_waits_shows_its_place_and_a_button_to_leave():
-    queue = Queue(places=1)
+    queue = FairQueue(places=1)
     first, second = exam(), exam()
     first.queue = second.queue = queue
     blocker = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(500)])

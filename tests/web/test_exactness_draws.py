@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from specviz.errors import CancelledError
 from specviz.evidence import decoders, sequential
 from specviz.evidence.results import CellShares, ExactnessResult, SeedPValues
 from specviz.evidence.tally import SIZES, Look
 from specviz.figures import cell_shares
+from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work
-from specviz.web.jobs.queue import Queue, Stopped
 from tests.pages import FreeTicket
 from tests.pages import exact_exam as exam
 
@@ -60,7 +61,7 @@ def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
 
 def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
     """They take turns of 20 ms at one machine; each gets the samples that it gets alone."""
-    queue, alone = Queue(places=2, turn=0.02), exam(length=1, source="assisted")
+    queue, alone = FairQueue(places=2, turn=0.02), exam(length=1, source="assisted")
     work.draw(alone, FreeTicket(), 40)
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:
@@ -75,7 +76,7 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(page_pair, ticks):
     one, straight = exam(), exam()
     try:
         work.draw(one, FreeTicket(ticks), 5000)
-    except Stopped:
+    except CancelledError:
         assert one.result.n < 5000
     work.draw(one, FreeTicket(), 5000 - one.result.n)
     work.draw(straight, FreeTicket(), 5000)

@@ -19,6 +19,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
 from specviz.figures.pages import APPLY, CHECK, LEARN, following
+from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
@@ -26,7 +27,6 @@ from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.visitors import unmask_cookie
 from specviz.web.jobs import warmup
-from specviz.web.jobs.queue import Queue
 from tests.web.test_one_round import served_before
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(mo
     monkeypatch.setattr(session, "PROMPT", 0.0)
     app = opened(pair=OWN, prompt="Once")
     state = app.session_state["one_round"]
-    state.queue = Queue(places=0)
+    state.queue = FairQueue(places=0)
     app.text_input(key="fold-temperature-0").set_value("0.5").run()
     assert state.request.settings.temperature == 0.5 and state.request.settings.pair in PAIRS
 
@@ -134,7 +134,7 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
 
 def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
-    queue, reruns, lines = Queue(places=1, turn=1e9, short=1e9), [], []
+    queue, reruns, lines = FairQueue(places=1, turn=1e9, short=1e9), [], []
     held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(

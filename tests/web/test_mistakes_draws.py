@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from specviz.errors import CancelledError
 from specviz.evidence import decoders, sequential
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.tally import SIZES
 from specviz.settings import Settings
-from specviz.web.jobs.queue import Stopped
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
 from specviz.web.sampling.state import MOST_SLOW
@@ -111,7 +111,7 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
     one, straight = trial(), trial()
     try:
         work.draw(one, FreeTicket(ticks), 1000)
-    except Stopped:
+    except CancelledError:
         assert one.result.n < 1000
     work.draw(one, FreeTicket(), 1000 - one.result.n)
     work.draw(straight, FreeTicket(), 1000)

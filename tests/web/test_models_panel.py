@@ -12,6 +12,8 @@ import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
+from specviz.errors import CancelledError
+from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
@@ -20,7 +22,6 @@ from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import Question
 from specviz.web.jobs import cache, model_loading, warmup
-from specviz.web.jobs.queue import Queue, Stopped
 from specviz.web.mistakes.state import Case
 from specviz.web.pair_picker import words, work
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
@@ -50,12 +51,12 @@ def tiny(opening, monkeypatch):
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     monkeypatch.setattr(session, "PROMPT", 60.0)
-    cache.recording.cache_clear()
+    cache.load_recording.cache_clear()
     warmup.start()
     assert warmup.wait(120)
     yield opening
-    cache.recording.cache_clear()
-    cache.weights.clear()
+    cache.load_recording.cache_clear()
+    cache.load_weights.clear()
 
 
 @pytest.fixture
@@ -275,7 +276,7 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
     assert own.with_pair("storybook-plain") == start_.with_pair("storybook-plain")
     assert start_.with_pair("storybook-plain").choice.draft == "storybook-plain"
     chosen = replace(start_, choice=replace(start_.choice, draft="storybook-plain"))
-    assert chosen.pair == "storybook-plain" == SpeedState(chosen, Queue()).pair
+    assert chosen.pair == "storybook-plain" == SpeedState(chosen, FairQueue()).pair
 
 
 @pytest.mark.parametrize(
@@ -337,10 +338,10 @@ def test_a_pair_is_named_by_what_tells_its_models_apart():
 @pytest.fixture
 def looked(hub, pair_folders, monkeypatch):
     """The panel's state after the check of a pair of the hub, nothing of which is here."""
-    monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
+    monkeypatch.setattr(model_loading, "wait_for_libraries", lambda ticket: None)
     for folder in pair_folders:
         hub.add(f"owner/{folder.name}", folder)
-    state = PairPickerState(PairRequest("owner/target@v1.0", "owner/draft", device="cpu"), Queue())
+    state = PairPickerState(PairRequest("owner/target@v1.0", "owner/draft", device="cpu"), FairQueue())
     work.check_pair(state, FreeTicket(), state.question)
     return state
 
@@ -357,7 +358,7 @@ def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(looked, hu
 def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(looked, hub):
     whole, ticket = looked.found.download_bytes, FreeTicket(1)
     hub.slow, hub.piece = 0.15, 1 << 14
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.download_pair(looked, ticket, looked.question)
     assert "What has arrived is kept" in looked.said[0] and not looked.is_usable and looked.found.download_bytes < whole
     hub.slow, ticket = 0.0, FreeTicket()
@@ -366,9 +367,9 @@ def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_f
 
 
 def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkeypatch):
-    monkeypatch.setattr(model_loading, "libraries", lambda ticket: None)
-    state, ticket = PairPickerState(PairRequest(*map(str, pair_folders), device="cpu"), Queue()), FreeTicket(1)
-    with pytest.raises(Stopped):
+    monkeypatch.setattr(model_loading, "wait_for_libraries", lambda ticket: None)
+    state, ticket = PairPickerState(PairRequest(*map(str, pair_folders), device="cpu"), FairQueue()), FreeTicket(1)
+    with pytest.raises(CancelledError):
         work.check_pair(state, ticket, state.question)
     assert state.found is None
 

@@ -15,10 +15,10 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
+from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import page_head, session
 from specviz.web.jobs import cache, warmup
-from specviz.web.jobs.queue import Queue
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
 from tests.pages import look_at, open_panel
@@ -56,13 +56,13 @@ def app(opening, monkeypatch):
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
-    cache.recording.cache_clear()
+    cache.load_recording.cache_clear()
     monkeypatch.setattr(session, "PROMPT", 60.0)  # every run ends before its page is drawn
     warmup.start()
     assert warmup.wait(120)
     yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
-    cache.recording.cache_clear()
-    cache.weights.clear()
+    cache.load_recording.cache_clear()
+    cache.load_weights.clear()
 
 
 def served_before(begin):
@@ -98,7 +98,7 @@ def test_heavy_libraries_are_imported_once_in_one_thread(app):
     app.run()
     assert warmup._thread is first
     assert warmup.wait(120)
-    assert warmup.trouble() is None
+    assert warmup.describe_failure() is None
     assert {"torch", "transformers", "specviz.decoding.run"} <= set(sys.modules)
 
 
@@ -227,7 +227,7 @@ def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
 
 def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "RECORDING", tmp_path / "missing.json")
-    cache.recording.cache_clear()
+    cache.load_recording.cache_clear()
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert not other.exception
     assert shown(other)["mode"] == "live"
@@ -244,8 +244,8 @@ def test_equal_models_accept_every_draft_token(app, opening):
 
 
 def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
-    queue = Queue(places=1, turn=1e9, short=1e9, overdue=1e9)
-    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], brief=True)
+    queue = FairQueue(places=1, turn=1e9, short=1e9, overdue=1e9)
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], is_brief=True)
     app.session_state["one_round"].queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
@@ -258,8 +258,8 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
 
 
 def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_found(app, monkeypatch):
-    queue, row = Queue(places=1, turn=1e9, short=1e9), page_head.show_head_row
-    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], brief=True)
+    queue, row = FairQueue(places=1, turn=1e9, short=1e9), page_head.show_head_row
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], is_brief=True)
     state = app.session_state["one_round"]
     state.queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
@@ -276,7 +276,7 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
 
 def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
     """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its request gone."""
-    state = OneRoundState(cache.recording(), Queue())
+    state = OneRoundState(cache.load_recording(), FairQueue())
     state.choose(replace(state.shown.settings, gamma=2))
     begun, go_on, ended = threading.Event(), threading.Event(), []
 
@@ -301,7 +301,7 @@ def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
 
 
 def test_a_script_run_that_was_overtaken_changes_nothing(app):
-    state = OneRoundState(cache.recording(), Queue())
+    state = OneRoundState(cache.load_recording(), FairQueue())
     state.enter()
     younger = threading.Thread(target=state.enter)
     younger.start(), younger.join()

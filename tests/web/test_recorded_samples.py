@@ -21,7 +21,7 @@ from specviz.web.sampling.state import recorded_samples
 from specviz.web.sampling.words import told
 from tests.pages import FreeTicket, first_paint
 
-FIRST = Settings.from_record(cache.recording().settings)
+FIRST = Settings.from_record(cache.load_recording().settings)
 
 
 def exam(**changes) -> Exam:

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, SOURCES, Exam, Question, offered
-from specviz.web.jobs.queue import Queue
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent
@@ -21,7 +21,7 @@ BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
 @pytest.fixture
 def exam(page_pair):
-    return Exam(Question(BASE, SERVER), Queue())
+    return Exam(Question(BASE, SERVER), FairQueue())
 
 
 def asked(exam: Exam, url: str, samples: str = "300", stop_at: str = "") -> Exam:
@@ -99,7 +99,7 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
     assert SERVER not in offered()
     with pytest.raises(SettingsError, match="source must be one of speculative, target, assisted, file, got 'server'"):
         Question(BASE, SERVER)
-    exam = Exam(Question(BASE), Queue())
+    exam = Exam(Question(BASE), FairQueue())
     with serving() as server:
         exam.ask_server(server.url, "", "10", work.audit_server)
         assert "asks no other one for a visitor" in exam.said[0] and exam.ticket is None

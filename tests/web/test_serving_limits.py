@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.errors import SettingsError
+from specviz.errors import CancelledError, SettingsError
 from specviz.evidence.serving_setups.records import (
     COMPARISONS,
     EXACT,
@@ -20,11 +20,11 @@ from specviz.evidence.serving_setups.records import (
     SetupComparison,
 )
 from specviz.figures.narration import number
+from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.web.common import html, measurement_page
 from specviz.web.common.html import TextLine
 from specviz.web.jobs import cache, warmup
-from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
@@ -42,7 +42,7 @@ HAND_MADE = NearTieSummary("bf16", tuple(
 def ready(pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
+    monkeypatch.setattr(cache, "load_weights", lambda *key: pair)
     for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "RUNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
         monkeypatch.setattr(work, name, value)
 
@@ -180,7 +180,7 @@ def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
 
 def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     ask = SetupsQuestion(Settings(prompt="Once upon a time"))
-    visit, ticket = SetupsState(ask, Queue()), FreeTicket()
+    visit, ticket = SetupsState(ask, FairQueue()), FreeTicket()
     assert visit.shown is recorded() and not visit.own
     work.run_all(visit, ticket, ask)
     assert visit.own and [row.key for row in visit.shown.rows] == list(SETUPS) and visit.shown.text == "your text"
@@ -191,7 +191,7 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
 
 
 def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
-    before = SetupsState(SetupsQuestion(Settings(prompt="Once")), Queue())
+    before = SetupsState(SetupsQuestion(Settings(prompt="Once")), FairQueue())
     before.found = {("Twice", Settings().pair): recorded()}
     monkeypatch.setattr(measurement_page.session, "base", Settings)
     monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
@@ -202,7 +202,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
 def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
     monkeypatch.setattr(SetupsState, "SHOWN_EVERY", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
-    visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), Queue()), FreeTicket(), []
+    visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
     visit.ticket, put = Ticket(visit.queue, work.run_all, None), visit.put
 
     def seen(ticket, **found):
@@ -211,11 +211,11 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
 
     def stopped(share=None, doing=None):
         if "run 2 of 2" in (doing or ""):
-            raise Stopped
+            raise CancelledError
 
     monkeypatch.setattr(visit, "put", seen)
     ticket.tick = stopped
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.run_all(visit, ticket, visit.question)
     *checked, tied, first = shown
     assert [len(one.rows) for one in checked] == list(range(1, len(SETUPS) + 1))
@@ -228,22 +228,22 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
 
 
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
-    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), Queue())
+    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue())
     for ticks in (0, 3, 25):
-        with pytest.raises(Stopped):
+        with pytest.raises(CancelledError):
             work.run_all(visit, FreeTicket(ticks), visit.question)
     assert visit.found == {}
 
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
-    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), Queue())
+    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), FairQueue())
     visit.submit(work.run_all, visit.question)
     visit.ticket.ended.wait(30)
     assert "prompt must be at most" in visit.notices[0] and visit.found == {}
 
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
-    visit = SetupsState(SetupsQuestion(Settings()), Queue())
+    visit = SetupsState(SetupsQuestion(Settings()), FairQueue())
     package = export.build_offer(visit).make()
     assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
         package.names

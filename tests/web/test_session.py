@@ -12,12 +12,12 @@ def waiting() -> None:
 
     import streamlit as st
 
+    from specviz.jobs.queue import FairQueue
     from specviz.web.common import session
     from specviz.web.common.page_state import PageState
-    from specviz.web.jobs.queue import Queue
 
     if "page" not in st.session_state:
-        st.session_state.page = PageState(None, Queue())
+        st.session_state.page = PageState(None, FairQueue())
         st.session_state.page.submit(lambda state, ticket: [(ticket.tick(0.0), time.sleep(0.01)) for _ in range(6000)])
     session.show_progress("page")
 

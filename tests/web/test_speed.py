@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from specviz.errors import TraceError
+from specviz.errors import CancelledError, TraceError
+from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import expected_tokens, wall_clock_factor
-from specviz.web.jobs.queue import Queue, Stopped, Ticket
 from specviz.web.speed import batch, export, surface, timeline, view, work
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as fast_study
@@ -265,7 +265,7 @@ def test_the_papers_table_stands_beside_its_formula():
 
 def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     ask = SpeedQuestion(TEXT.strip())
-    state, ticket = SpeedState(ask, Queue()), FreeTicket()
+    state, ticket = SpeedState(ask, FairQueue()), FreeTicket()
     assert state.shown is recorded()["storybook 1"] and not state.own
     work.make(state, ticket, ask)
     assert state.own and [row.gamma for row in state.shown.rows] == [1, 2, 3] and state.shown.costs is not None
@@ -274,21 +274,21 @@ def test_a_plan_of_a_visitors_text_takes_its_place(ready):
 
 
 def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
-    state = SpeedState(SpeedQuestion(TEXT), Queue())
-    with pytest.raises(Stopped):
+    state = SpeedState(SpeedQuestion(TEXT), FairQueue())
+    with pytest.raises(CancelledError):
         work.make(state, FreeTicket(5), state.question)
     assert state.found == {}
 
 
 def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready):
-    state, ticket = SpeedState(SpeedQuestion(TEXT.strip()), Queue()), FreeTicket()
+    state, ticket = SpeedState(SpeedQuestion(TEXT.strip()), FairQueue()), FreeTicket()
 
     def stopped(share=None, doing=None):
         if doing == "costs":
-            raise Stopped
+            raise CancelledError
 
     ticket.tick = stopped
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.make(state, ticket, state.question)
     plan = state.shown
     assert state.own and plan.costs is None and [row.gamma for row in plan.rows] == [1, 2, 3] and ticket.expected > 0.0
@@ -298,14 +298,14 @@ def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_sto
 
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
-    state = SpeedState(SpeedQuestion("Once upon"), Queue())
+    state = SpeedState(SpeedQuestion("Once upon"), FairQueue())
     state.submit(work.make, state.question)
     state.ticket.ended.wait(30)
     assert "at least 20 tokens long" in state.notices[0] and state.found == {}
 
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
-    state = SpeedState(SpeedQuestion(shown_text()), Queue())
+    state = SpeedState(SpeedQuestion(shown_text()), FairQueue())
     package = export.build_offer(state).make()
     figures_ = (
         "tokens.svg",

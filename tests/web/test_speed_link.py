@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.plan import PlanChoice
-from specviz.web.jobs.queue import Queue
 from specviz.web.speed.sections import followed, running, slider, tabs, what_if
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
 from tests.pages import first_paint
@@ -60,7 +60,7 @@ def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, 
 
 def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
     ask = SpeedQuestion(TEXT)
-    state = SpeedState(ask, Queue())
+    state = SpeedState(ask, FairQueue())
     assert state.can_reuse_findings(replace(ask, tab="many", alpha=0.3)) and not state.can_reuse_findings(
         replace(ask, choice=PlanChoice("ngram"))
     )

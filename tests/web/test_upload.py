@@ -11,13 +11,13 @@ import pytest
 from specviz.decoding.samples import NONE
 from specviz.evidence import decoders
 from specviz.evidence.results import ROWS, CellShares
+from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, Exam, Question, Upload
 from specviz.web.exactness.work import examine_files
 from specviz.web.jobs import cache
-from specviz.web.jobs.queue import Queue
 
 PROMPT = "Once upon"
 BASE = Settings(prompt="something else", max_new_tokens=2)
@@ -53,7 +53,7 @@ def took(exam: Exam, *uploads: Upload) -> Exam:
 
 @pytest.fixture
 def exam(page_pair):
-    return Exam(Question(BASE, FILE), Queue())
+    return Exam(Question(BASE, FILE), FairQueue())
 
 
 REPORTS: dict[str, dict] = {}  # of the good file, tested once
@@ -86,7 +86,7 @@ def test_samples_of_another_distribution_are_rejected(exam, draws):
 
 
 def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
-    monkeypatch.setattr(cache, "weights", lambda *key: pytest.fail("no weights are needed"))
+    monkeypatch.setattr(cache, "load_weights", lambda *key: pytest.fail("no weights are needed"))
     took(exam, upload(lines(draws["right"])), upload(lines(draws["cooler"]), "off.jsonl"))
     assert exam.report["mode"] == "two files" and exam.report["verdict"] == "rejected"
     assert exam.report["answers"][0]["cells"] == []

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from specviz.errors import SettingsError
+from specviz.errors import CancelledError, SettingsError
+from specviz.jobs.queue import Ticket
 from specviz.settings import Settings
 from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.web.common import elements
 from specviz.web.jobs import cache
-from specviz.web.jobs.queue import Stopped, Ticket
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, words, work
@@ -105,7 +105,7 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
-    assert opening(Settings.from_record(cache.recording().settings)) == shown.settings
+    assert opening(Settings.from_record(cache.load_recording().settings)) == shown.settings
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
@@ -128,7 +128,7 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
     before = state.shown
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.write(state, FreeTicket(40), state.question)
     assert state.shown is before and not state.own and state.now.read is None
     assert 0 < len(state.now.target.trace.output_ids) < 64
@@ -147,10 +147,10 @@ def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, mon
 
     def stopped(share=None, doing=None):
         if "run 3" in (doing or ""):
-            raise Stopped
+            raise CancelledError
 
     first.tick = stopped
-    with pytest.raises(Stopped):
+    with pytest.raises(CancelledError):
         work.write(state, first, state.question)
     assert state.own and state.shown.read is not None and state.shown.runs == 2 and first.expected > 0.0
     assert "stopped after 2 of 3 runs" in view.come_from(state, state.shown)
@@ -161,8 +161,8 @@ def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, mon
 def test_another_question_stops_the_work_for_the_last_one():
     state = WholeTextState(PassageRequest(opening(BASE)))
     state.ticket = ticket = Ticket(state.queue, work.write, None)
-    assert not state.choose(state.question) and not ticket.dropped
-    assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.dropped and not state.busy
+    assert not state.choose(state.question) and not ticket.is_discarded
+    assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.is_discarded and not state.busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):

@@ -117,13 +117,13 @@ def run_alone(link: str, rounds: int) -> Run:
     from specviz.decoding.run import run
     from specviz.settings import Settings
     from specviz.web.jobs import cache
-    from specviz.web.jobs.queue import threads_of_a_place
+    from specviz.web.jobs.server_queue import threads_per_job
     from specviz.web.one_round.payload import stage_payload
     from specviz.web.one_round.state import AHEAD
 
-    torch.set_num_threads(threads_of_a_place())
+    torch.set_num_threads(threads_per_job())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))
-    pair = cache.weights(settings.pair, settings.device, settings.dtype)
+    pair = cache.load_weights(settings.pair, settings.device, settings.dtype)
     trace = run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
         trace = run(pair, settings, count, trace.rounds)

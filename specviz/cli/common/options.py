@@ -149,9 +149,9 @@ def cluster_option(parser: argparse.ArgumentParser) -> None:
 def check_cluster(options: argparse.Namespace) -> None:
     """Raises SettingsError or ClusterError for a cluster that cannot be used, before anything is loaded."""
     if options.cluster is not None:
-        from specviz.jobs import joining
+        from specviz.jobs import ray
 
-        joining.check_cluster(options.cluster)
+        ray.check_cluster(options.cluster)
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

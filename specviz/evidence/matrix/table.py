@@ -65,7 +65,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lin
 }
 
 
-class Job(NamedTuple):
+class MatrixCellKey(NamedTuple):
     """A cell to be computed."""
 
     column: str
@@ -131,7 +131,7 @@ def examine(
     tv: float,
     only: Sequence[str] = (),
     on_progress: ProgressCallback = ignore_progress,
-    elsewhere: Executor | None = None,
+    executor: Executor | None = None,
 ) -> Matrix:
     """All cells, or the chosen ones. The samples do not depend on who draws them.
 
@@ -139,19 +139,21 @@ def examine(
     tv         total variation that exact cells must detect
     only       names, as in ``chosen``
     on_progress  told the fraction of the work done, in [0, 1], and the last cell
-    elsewhere  who computes the cells; None: this process
+    executor   workers that compute the cells; None: this process
     """
     names, rules = chosen(only)
-    jobs = [Job(column, line, rule) for column in COLUMNS for line in names for rule in rules]
-    if elsewhere is None:
-        worker = Worker(pair, settings, tv)
-        cells: Iterable[tuple[Job, Cell]] = ((job, worker.cell(job)) for job in jobs)
+    jobs = [MatrixCellKey(column, line, rule) for column in COLUMNS for line in names for rule in rules]
+    if executor is None:
+        worker = CellEvaluator(pair, settings, tv)
+        cells: Iterable[tuple[MatrixCellKey, Cell]] = ((job, worker.cell(job)) for job in jobs)
     else:
-        cells = elsewhere.done(CellsTask(PairRef.of(pair, settings), settings, tv), jobs)
+        cells = executor.run_all(CellsTask(PairRef.of(pair, settings), settings, tv), jobs)
     return Matrix(settings, tv, _watched(cells, jobs, on_progress))
 
 
-def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], on_progress: ProgressCallback) -> tuple[Cell, ...]:
+def _watched(
+    cells: Iterable[tuple[MatrixCellKey, Cell]], jobs: list[MatrixCellKey], on_progress: ProgressCallback
+) -> tuple[Cell, ...]:
     """The cells in the order of their jobs, whatever the order in which they come."""
     efforts = {job: EFFORT if COLUMNS[job.column].get("temperature") != 0.0 and job.rule != "typical" else 1 for job in jobs}
     found, done = {}, 0
@@ -164,19 +166,19 @@ def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], on_progress: Pr
 
 @dataclass(frozen=True, slots=True)
 class CellsTask:
-    """The cells as pieces for workers."""
+    """The cells as items of a task."""
 
     pair: PairRef
     settings: Settings
     tv: float
 
-    def begin(self) -> Callable[[Job, ProgressCallback], Cell]:
+    def prepare(self) -> Callable[[MatrixCellKey, ProgressCallback], Cell]:
         allow_paths(self.settings)
-        worker = Worker(self.pair.read(), self.settings, self.tv)
+        worker = CellEvaluator(self.pair.load(), self.settings, self.tv)
         return lambda job, on_progress: worker.cell(job)
 
 
-class Worker:
+class CellEvaluator:
     """Computes cells one after the other: a pair, a prompt, and what the cells of the current column share."""
 
     def __init__(self, pair: LoadedPair, settings: Settings, tv: float):
@@ -199,7 +201,7 @@ class Worker:
         """False-alarm rate of one cell: ALPHA divided by the number of cells of the whole matrix, whichever are asked for."""
         return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
 
-    def cell(self, job: Job) -> Cell:
+    def cell(self, job: MatrixCellKey) -> Cell:
         """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so of earlier cells only
         those are remembered that each column reads first, in the same passes."""
         name, line, rule = job

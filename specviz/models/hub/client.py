@@ -25,7 +25,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from specviz.errors import ModelError
+from specviz.errors import CancelledError, ModelError
 from specviz.models.pairs.names import HubName
 
 HUB = "https://huggingface.co"
@@ -37,12 +37,9 @@ ON = ("1", "true", "yes", "on")
 T = TypeVar("T")
 
 
-class DownloadStopped(ModelError):
-    """A download that was cancelled. What arrived is kept."""
-
-
-def stopped(repo: str) -> DownloadStopped:
-    return DownloadStopped(
+def cancelled_error(repo: str) -> CancelledError:
+    """The error that ends a cancelled download."""
+    return CancelledError(
         f"The download of '{repo}' was stopped. What has arrived is kept, and the next download goes on from there."
     )
 
@@ -95,7 +92,7 @@ def asked(
             if offline():
                 raise OfflineModeIsEnabled
             return call()
-        except ModelError:
+        except (CancelledError, ModelError):
             raise
         except Exception as error:  # the client's own, its transport's, and whatever it makes of an answer that is not the hub's
             if moved() > before:
@@ -111,7 +108,7 @@ def asked(
                 raise refusal(name, error) from error
             pause(wait, cancelled)
             if cancelled():
-                raise stopped(name.repo) from error
+                raise cancelled_error(name.repo) from error
             attempt += 1
 
 

@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModelError
-from specviz.models.hub.client import TIMEOUT, asked, cache, endpoint, never, stopped
+from specviz.models.hub.client import TIMEOUT, asked, cache, cancelled_error, endpoint, never
 from specviz.models.pairs.names import HubName
 
 PIECE = 1 << 20  # bytes read at once for a hash
@@ -98,7 +98,7 @@ def fetch(
     arrived    called with the bytes of this file that are here, at most once for each piece that arrives
     cancelled  asked before each piece
 
-    Raises DownloadStopped if it was cancelled, DamagedModel if another content arrives than was announced (it is removed), and
+    Raises CancelledError if it was cancelled, DamagedModel if another content arrives than was announced (it is removed), and
     ModelError as ``client.asked``.
     """
     pointer, content = store.snapshot / file.name, store.content(file)
@@ -109,7 +109,7 @@ def fetch(
     lock.parent.mkdir(parents=True, exist_ok=True)
     while not content.is_file():
         if cancelled():
-            raise stopped(store.repo)
+            raise cancelled_error(store.repo)
         try:
             with WeakFileLock(lock, timeout=0.5):
                 if not content.is_file():
@@ -142,7 +142,7 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
                     out.seek(0)
                 for piece in response.iter_bytes():
                     if cancelled():
-                        raise stopped(store.repo)
+                        raise cancelled_error(store.repo)
                     out.write(piece)
                     arrived(min(out.tell(), file.size))
                     if out.tell() > file.size:
@@ -169,7 +169,7 @@ def _is(path: Path, store: Store, file: File, cancelled: Callable[[], bool]) -> 
     with path.open("rb") as content:
         while piece := content.read(PIECE):
             if cancelled():
-                raise stopped(store.repo)
+                raise cancelled_error(store.repo)
             made.update(piece)
     return made.hexdigest() == file.digest
 

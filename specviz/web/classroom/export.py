@@ -49,7 +49,7 @@ def room_package(room: Room, found: tuple[Found, ...]) -> Package:
         for one in found
     ]  # fmt: skip
     said = facts(
-        under, cache.identity(under.pair, under.device, under.dtype), "classroom", Lesson(under).link(),
+        under, cache.describe_pair(under.pair, under.device, under.dtype), "classroom", Lesson(under).link(),
         ["python -m specviz check report.json"] if any(one.task.kind == "sample" for one in found) else [],
         students=room.students, tasks=tasks, rule_of_the_looks=RULE,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The rooms of this server: one store, and for each room what the process knows of it beside.
 
 A room's samples are drawn in batches: whoever asks while a batch is drawn is in the next one. The work stands in the same queue as that
-of the pages, and is done where theirs is (web/work/placement).
+of the pages, and is done where theirs is (web/jobs/server_workers).
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from specviz.classroom import codes, tally
 from specviz.classroom.records import PHASES, Room, Task, block, seed_of
 from specviz.classroom.store import Drawn, Store, StoreError
 from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
-from specviz.progress import ProgressCallback
+from specviz.jobs.queue import Ticket
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.web.hosting import limits
 from specviz.web.hosting.options import load_options
 from specviz.web.hosting.socket_filter import ActionRateLimiter
-from specviz.web.jobs import cache, model_loading, placement
-from specviz.web.jobs.queue import Ticket, shared
+from specviz.web.jobs import cache, model_loading, server_workers
+from specviz.web.jobs.server_queue import server_queue
 
 if TYPE_CHECKING:
     from specviz.classroom.cells import Tally
@@ -250,9 +251,9 @@ class Hall:
             future = self._waiting.get(wanted)
             if future is None:
                 future = self._waiting[wanted] = Future()
-            if self._ticket is None or not self._ticket.open:
+            if self._ticket is None or not self._ticket.is_open:
                 try:
-                    self._ticket = shared().submit(self._work, ("room", self.code), PAGE, brief=True)
+                    self._ticket = server_queue().submit(self._work, ("room", self.code), PAGE, is_brief=True)
                 except SpecvizError:
                     del self._waiting[wanted]
                     raise
@@ -267,7 +268,7 @@ class Hall:
                     self._ticket = None
                     return
             try:
-                ticket.look()
+                ticket.keep_alive()
                 ticket.tick()
                 found = self._answered(ticket, list(batch))
             except BaseException as error:
@@ -316,14 +317,14 @@ class Hall:
         asked = [block(*one) for one in new], [block(one.student, one.first, 1)[0] for one in walks]
         given = settings, tuple(task.content["ids"]), *asked
         few = sum(count for *_, count in new) <= FEW
-        samples, shown = placement.do(
+        samples, shown = server_workers.run_in_worker(
             drawing.samples,
             pair,
             settings,
             given,
-            lambda share: ticket.tick(),
+            lambda share, *_: ticket.tick(),
             "samples of a class",
-            first=few or not load_options().cluster,
+            urgent=few or not load_options().cluster,
         )
         if new:
             counted = self._tallies[task.number].count(new, samples)
@@ -349,14 +350,16 @@ class Hall:
 
         def run(part: Sequence[tuple[int, str, int]], on_progress: ProgressCallback) -> dict[int, dict[str, Any]]:
             given = settings, tuple(task.content["ids"]), part
-            return placement.do(drawing.raced, pair, settings, given, on_progress, "a race", first=not load_options().cluster)
+            return server_workers.run_in_worker(
+                drawing.raced, pair, settings, given, on_progress, "a race", urgent=not load_options().cluster
+            )
 
         ran: dict[int, dict[str, Any]] = {}
         if asked:
-            own, *others = alike(asked, placement.ready() or 1)
+            own, *others = alike(asked, server_workers.count_ready_workers() or 1)
             with ThreadPoolExecutor(max(1, len(others))) as pool:
-                found = [pool.submit(run, part, lambda share: None) for part in others]
-                ran = run(own, lambda share: ticket.tick())
+                found = [pool.submit(run, part, ignore_progress) for part in others]
+                ran = run(own, lambda share, *_: ticket.tick())
                 for future in found:
                     ran |= future.result()
         self.store.fill(self.code, task.number, PHASES["race"][0], {student: sent[student] | one for student, one in ran.items()})
@@ -372,7 +375,7 @@ def alike(asked: Sequence[tuple[int, str, int]], parts: int) -> list[list[tuple[
 
 
 def pair_of(ticket: Ticket, settings: Settings) -> LoadedPair:
-    return model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    return model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
 
 
 def settings_of(task: Task) -> Settings:
@@ -395,8 +398,8 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
     from specviz.classroom import drawing
 
     number = sum(task.kind == "predict" for task in hall.store.tasks(hall.code))
-    return placement.do(
-        drawing.situation, pair, settings, (settings, number), lambda share: ticket.tick(), "a situation", first=True
+    return server_workers.run_in_worker(
+        drawing.situation, pair, settings, (settings, number), lambda share, *_: ticket.tick(), "a situation", urgent=True
     )
 
 
@@ -423,7 +426,9 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
 
     exact = exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids
-    samples = placement.do(drawing.voted_on, pair, under, given, lambda share: ticket.tick(), "a decoder to vote on")
+    samples = server_workers.run_in_worker(
+        drawing.voted_on, pair, under, given, lambda share, *_: ticket.tick(), "a decoder to vote on"
+    )
     options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
     options_.append({"name": "no mistake", "wrong": "The decoder is exact."})
     return {

@@ -27,7 +27,7 @@ from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.web.classroom import payload, student_page
 from specviz.web.classroom.host import NOT_ON, PAGE, Hall, Host, Wanted, begun, host, next_number
 from specviz.web.hosting.socket_filter import ActionRateLimiter
-from specviz.web.jobs.queue import shared
+from specviz.web.jobs.server_queue import server_queue
 
 FOLDER = "room"
 LONGEST = 4_000  # bytes of a request
@@ -264,7 +264,7 @@ def steer(rooms: Host, request: Request, sent: dict[str, Any]) -> Any:
         number = whole("task", sent.get("task"), 1, 10_000)
         if number != next_number(hall):
             return {"task": next_number(hall) - 1}
-        ticket = shared().submit(lambda ticket: begun(ticket, hall, room, kind, number), ("room", room.code), PAGE)
+        ticket = server_queue().submit(lambda ticket: begun(ticket, hall, room, kind, number), ("room", room.code), PAGE)
         return _ended(ticket), lambda: {"task": number}
     elif do == "turn":
         hall.turn(whole("task", sent.get("task"), 1, 10_000), sent.get("phase"))

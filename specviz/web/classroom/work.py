@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from specviz.classroom.records import Room, Task
 from specviz.web.classroom.host import Hall, begun, pair_of, settings_of
-from specviz.web.jobs import placement
+from specviz.web.jobs import server_workers
 
 if TYPE_CHECKING:
+    from specviz.jobs.queue import Ticket
     from specviz.web.classroom.state import Desk
-    from specviz.web.jobs.queue import Ticket
 
 
 def begin(desk: Desk, ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
@@ -27,7 +27,9 @@ def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
     from specviz.classroom.certificate import certificate
 
     drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)]
-    made = placement.do(certificate, pair, settings, (settings, drawn), lambda share: ticket.tick(share), "a certificate")
+    made = server_workers.run_in_worker(
+        certificate, pair, settings, (settings, drawn), lambda share, *_: ticket.tick(share), "a certificate"
+    )
     return json.dumps(made, ensure_ascii=False, indent=1).encode()
 
 

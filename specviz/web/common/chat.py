@@ -16,7 +16,7 @@ HELP = "One message, or several, each beginning at a line with system:, user: or
 
 def show_chat_field(state: PageState) -> None:
     """Nothing before the pair is loaded, and for a pair without a template."""
-    tokenizer = cache.tokenizer(state.pair)
+    tokenizer = cache.find_tokenizer(state.pair)
     if tokenizer is None:
         return
     from specviz.models.pairs.chat import messages_of, template_of, templated

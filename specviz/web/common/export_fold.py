@@ -13,8 +13,9 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.export.package import ExportOffer
+from specviz.jobs.queue import Ticket
 from specviz.web.common import session
-from specviz.web.jobs.queue import Ticket, shared
+from specviz.web.jobs.server_queue import server_queue
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
@@ -73,9 +74,9 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
 
 def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
     """What ``make(ticket)`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
-    ticket = shared().submit(make, visitor, page)
+    ticket = server_queue().submit(make, visitor, page)
     while not ticket.ended.wait(STILL_THERE):
-        ticket.look()
+        ticket.keep_alive()
     if ticket.state != "done":
         raise SpecvizError(ticket.sentence or "The file was not built: its work was stopped.")
     return ticket.result

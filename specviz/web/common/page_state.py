@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from specviz.errors import SpecvizError
-from specviz.web.jobs.queue import Queue, Stopped, Ticket, shared
+from specviz.errors import CancelledError, SpecvizError
+from specviz.jobs.queue import FairQueue, Ticket
+from specviz.web.jobs.server_queue import server_queue
 
 A_LOOK = 0.01  # seconds between two looks at work that is waited for
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
@@ -36,8 +37,8 @@ class PageState:
     each run begins with ``enter``, and what an overtaken one wants is left out.
     """
 
-    def __init__(self, question: Any, queue: Queue | None = None):
-        self.question, self.queue = question, queue or shared()
+    def __init__(self, question: Any, queue: FairQueue | None = None):
+        self.question, self.queue = question, queue or server_queue()
         self.ticket: Ticket | None = None
         self.said: list[str] = []
         self.version = self.turn = 0
@@ -65,7 +66,7 @@ class PageState:
 
     @property
     def busy(self) -> bool:
-        return self.ticket is not None and self.ticket.open
+        return self.ticket is not None and self.ticket.is_open
 
     @property
     def has_ended_since_drawn(self) -> bool:
@@ -110,7 +111,7 @@ class PageState:
                 return False
             if not self.can_reuse_findings(question):
                 if self.ticket is not None:
-                    self.ticket.drop()
+                    self.ticket.discard()
                 self.ticket, self.said = None, []
                 self.reset_findings()
             self.question, self.moved = question, True
@@ -137,8 +138,8 @@ class PageState:
     def put(self, ticket: Ticket, **found: Any) -> None:
         """Work hands over what it found. Raises Stopped where the visitor asks something else by now. A click on Stop keeps what was found."""
         with self.lock:
-            if ticket.dropped:
-                raise Stopped
+            if ticket.is_discarded:
+                raise CancelledError
             for name, value in found.items():
                 setattr(self, name, value)
             self.version += 1
@@ -154,8 +155,8 @@ class PageState:
         ticket = self.ticket
         if ticket.state == "waiting":
             if ticket.doing:
-                return f"{ticket.doing}: paused for others, {ticket.ahead} ahead …"
-            return f"Waiting for one of {self.queue.places} places, {ticket.ahead} ahead …"
+                return f"{ticket.doing}: paused for others, {ticket.jobs_ahead} ahead …"
+            return f"Waiting for one of {self.queue.places} places, {ticket.jobs_ahead} ahead …"
         left = ticket.seconds_left
         return f"{ticket.doing or 'Starting'} …" + (f" about {format_duration(left)} left" if left is not None else "")
 
@@ -166,7 +167,7 @@ class MeasurementState(PageState):
     KEPT = 6  # findings of one visitor that are remembered
     SHOWN_EVERY = 1.0  # seconds between two states of the work that the page may draw
 
-    def __init__(self, question: Any, queue: Queue | None = None):
+    def __init__(self, question: Any, queue: FairQueue | None = None):
         super().__init__(question, queue)
         self.found: dict[Any, Any] = {}
         self.now: Any = None  # what the work has found so far, where that is no answer yet

@@ -65,7 +65,7 @@ def find_base_settings() -> Settings:
 
     An address that says something names its pair, unless that is the default one.
     """
-    run, recording = st.session_state.get("one_round"), cache.recording()
+    run, recording = st.session_state.get("one_round"), cache.load_recording()
     if run is not None:
         found = run.shown.settings
     else:
@@ -149,8 +149,8 @@ def sync_address(state: PageState) -> None:
 
 def wait_briefly(state: PageState) -> None:
     """Give quick work the time to end, so that the page is drawn once and with its result. A script that waits costs nothing."""
-    if state.ticket is not None and state.ticket.open and warmup.wait(0):
-        state.ticket.look()
+    if state.ticket is not None and state.ticket.is_open and warmup.wait(0):
+        state.ticket.keep_alive()
         state.ticket.ended.wait(PROMPT)
     state.drawn_at = time.monotonic()
 
@@ -183,7 +183,7 @@ def show_progress(name: str, bar: bool = True) -> None:
 
 
 def _is_far_back(state: PageState) -> bool:
-    return state.ticket.state == "waiting" and state.ticket.ahead >= FAR
+    return state.ticket.state == "waiting" and state.ticket.jobs_ahead >= FAR
 
 
 def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
@@ -205,7 +205,7 @@ def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     state: PageState = st.session_state[name]
     ticket = state.ticket
     if ticket is not None:
-        ticket.look()
+        ticket.keep_alive()
     if (
         not state.busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
     ):  # its turn comes: look more often

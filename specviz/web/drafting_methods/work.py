@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from specviz.jobs.queue import Ticket
 from specviz.speed.records.methods import MethodComparison
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.jobs import cache, model_loading
-from specviz.web.jobs.queue import Ticket
 
 RUNS, SAMPLES = 3, 500
 
@@ -13,7 +13,7 @@ RUNS, SAMPLES = 3, 500
 def run_all(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
-    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     from specviz.speed.methods import compare_methods
 
     def show(one: MethodComparison) -> None:

@@ -13,12 +13,12 @@ from specviz.errors import EvidenceError
 from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, SeedPValues, find_latest_difference
 from specviz.evidence.tally import SIZES
 from specviz.export.manifest import proposing, sampling_options
+from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import as_options
 from specviz.progress import ProgressCallback
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
 from specviz.web.hosting import limits
-from specviz.web.jobs import cache, model_loading, placement
-from specviz.web.jobs.queue import Ticket
+from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling import work as sampling
 from specviz.web.sampling.work import SHARD, Bench, as_key
 
@@ -32,7 +32,7 @@ SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a seco
 SILENCE = 60.0  # seconds that a server may take for an answer
 TV_OF_SERVER = 0.02
 TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
-STARTS = cache.Answers(64)  # the same record for all who ask the same, so that its pictures are drawn once
+STARTS = cache.ResultCache(64)  # the same record for all who ask the same, so that its pictures are drawn once
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
@@ -44,7 +44,7 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
         bench = Bench(settings, names, 1, ticket)
         others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
         notes = bench.notes(settings, f"As the link asks: {others}." if others and source == "speculative" else "")
-        first = STARTS.of((as_key(settings), source), lambda: ExactnessResult(bench.picture(), notes=notes))
+        first = STARTS.get_or_compute((as_key(settings), source), lambda: ExactnessResult(bench.picture(), notes=notes))
         exam.put(ticket, bench=bench, result=first)
     ticket.tick(1.0)
     return exam.bench
@@ -66,7 +66,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
             return [arm(number, size, lambda share, number=number: on_progress((number + share) / 2.0)) for number in (0, 1)]
         asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
         words = str(shards.ShardRange(bench.n, size))
-        return placement.do(decoders.draw_each, bench.pair, settings, asked, on_progress, words)
+        return server_workers.run_in_worker(decoders.draw_each, bench.pair, settings, asked, on_progress, words)
 
     def arm(number: int, size: int, on_progress: ProgressCallback) -> Samples:
         if number == 1:
@@ -95,7 +95,7 @@ def drawn(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> S
     """The samples of a shard. work, cut: as in evidence.shards."""
     from specviz.evidence import shards
 
-    return placement.do(shards.draw_shard, bench.pair, work.settings, (work, cut), on_progress, str(cut))
+    return server_workers.run_in_worker(shards.draw_shard, bench.pair, work.settings, (work, cut), on_progress, str(cut))
 
 
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
@@ -123,7 +123,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
 
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
-    model_loading.libraries(ticket)
+    model_loading.wait_for_libraries(ticket)
     from specviz.evidence.sample_files.against_weights import examined
     from specviz.evidence.sample_files.reading import parse
     from specviz.evidence.sample_files.two_files import compare
@@ -136,20 +136,20 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
         ticket.tick(0.5, "Comparing the two files")
         found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
         return exam.put(ticket, report=found)
-    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
     def on_progress(share: float) -> None:
         ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
     asked = files[0], replace(settings, prompt=files[0].prompt), TV
-    exam.put(ticket, report=placement.do(examined, pair, settings, asked, on_progress, "a file of samples"))
+    exam.put(ticket, report=server_workers.run_in_worker(examined, pair, settings, asked, on_progress, "a file of samples"))
 
 
 def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
     """Look for traps, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in offered(), "only a local server asks others"
-    model_loading.libraries(ticket)
+    model_loading.wait_for_libraries(ticket)
     from specviz.audit import verdict
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint
@@ -163,7 +163,7 @@ def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
     if exam.kept is None or exam.kept[0] != who:
         exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
     folder = Path(exam.kept[1].name)
-    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
         arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")

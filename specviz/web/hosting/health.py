@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from specviz.settings import Settings
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, load_options
-from specviz.web.jobs import cache, model_loading, placement, warmup
-from specviz.web.jobs.queue import shared
+from specviz.web.jobs import cache, model_loading, server_workers, warmup
+from specviz.web.jobs.server_queue import server_queue
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 
@@ -29,24 +29,24 @@ def _load_pair() -> None:
     warmup.start()
     while not warmup.wait(1.0):
         pass
-    if trouble := warmup.trouble():
+    if trouble := warmup.describe_failure():
         _state["pair"] = trouble
         return
-    recording = cache.recording()
+    recording = cache.load_recording()
     settings = Settings.from_record(recording.settings) if recording else Settings()
     key = settings.pair, settings.device, settings.dtype
     try:
-        model_loading.begun(key, cache.weights).result()
+        model_loading.start_loading(key, cache.load_weights).result()
     except Exception as error:  # whatever it is, the server says that it is not ready
         _state["pair"] = f"The pair of models could not be loaded ({type(error).__name__})."
     else:
         _state["pair"] = ""
-        placement.start_workers(settings)
+        server_workers.start_workers(settings)
 
 
 def explain_not_ready() -> str:
     """Why this server is not ready for visitors, in a sentence; empty where it is."""
-    if shared().closed:
+    if server_queue().is_closed:
         return "The server is about to stop."
     return _state["pair"]
 
@@ -68,7 +68,7 @@ async def answer_metrics(request: Request) -> Response:
     direct = client is not None and is_loopback(client.host) and not {"x-forwarded-for", "forwarded"} & set(request.headers)
     if who == "off" or (who == "loopback" and not direct):
         return PlainTextResponse("Not Found", status_code=404)
-    metrics.WAITING.set(shared().waiting)
-    metrics.WORKING.set(shared().working)
-    metrics.WORKERS.set(placement.ready())
+    metrics.WAITING.set(server_queue().waiting)
+    metrics.WORKING.set(server_queue().working)
+    metrics.WORKERS.set(server_workers.count_ready_workers())
     return Response(generate_latest(metrics.REGISTRY), media_type="text/plain; version=0.0.4; charset=utf-8")

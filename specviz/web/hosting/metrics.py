@@ -33,4 +33,4 @@ def count_ended_work(ticket: Any) -> None:
     WORK.labels(ticket.page, ticket.state).inc()
     if ticket.waited is not None:
         WAIT.labels(ticket.page).observe(ticket.waited)
-        TOOK.labels(ticket.page).observe(ticket.worked)
+        TOOK.labels(ticket.page).observe(ticket.seconds_worked)

@@ -26,7 +26,7 @@ from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.options import check_address, load_options
 from specviz.web.hosting.socket_filter import SocketFilterMiddleware
 from specviz.web.hosting.uploads import SlowUploadMiddleware, UploadLimitMiddleware
-from specviz.web.jobs import placement
+from specviz.web.jobs import server_workers
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
 SWEEP = 600.0  # seconds between two looks for classrooms that are over
@@ -37,7 +37,7 @@ def prepare_server() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
     try:
         check_address(config.get_option("server.address"))
-        placement.check()
+        server_workers.check_cluster()
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     process.configure_process()
@@ -67,7 +67,7 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
     shutdown.install_sigterm_handler()
     with ExitStack() as opened:
         try:
-            opened.enter_context(placement.joined())
+            opened.enter_context(server_workers.open_workers())
         except SpecvizError as error:  # a cluster that cannot be joined; the server around this would print a traceback
             print(error, file=sys.stderr, flush=True)
             os._exit(2)

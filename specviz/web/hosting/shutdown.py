@@ -12,7 +12,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from specviz.web.jobs.queue import shared
+from specviz.web.jobs.server_queue import server_queue
 
 PATIENCE = 10.0  # seconds that work may take to end
 LAST_LOOK = (
@@ -31,7 +31,7 @@ def install_sigterm_handler() -> None:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if shared().closed:  # a second signal: at once
+        if server_queue().is_closed:  # a second signal: at once
             server.should_exit = True
             return
         threading.Thread(target=_drain_queue, args=(server,), name="drain", daemon=True).start()
@@ -40,8 +40,8 @@ def install_sigterm_handler() -> None:
 
 
 def _drain_queue(server: Any) -> None:
-    asked = shared().waiting + shared().working
-    left = shared().close(PATIENCE, SENTENCE)
+    asked = server_queue().waiting + server_queue().working
+    left = server_queue().close(PATIENCE, SENTENCE)
     if asked:
         time.sleep(LAST_LOOK)
     logging.getLogger(__name__).info("stopping; %d pieces of work were told to end", left)

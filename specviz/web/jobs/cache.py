@@ -1,4 +1,4 @@
-"""What visitors share: the recorded run, the weights, and answers that are the same for all who ask the same. No run is here."""
+"""What all visitors share: the recorded run, the weights, and results that depend on their arguments alone."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RECORDING = ASSETS / "traces" / "opening.json"
 
 
 @lru_cache(maxsize=1)
-def recording() -> Trace | None:
-    """The run that the page opens with; None where the file is missing or damaged."""
+def load_recording() -> Trace | None:
+    """Load the recorded run that pages open with; None if the file is missing or damaged."""
 
     def read(text: str) -> Trace:
         trace = Trace.from_json(text)
@@ -35,8 +35,8 @@ def recording() -> Trace | None:
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)
-def weights(pair: str, device: str, dtype: str) -> LoadedPair:
-    """Both models, read-only, one copy for all visitors. Raises ModelError with a sentence."""
+def load_weights(pair: str, device: str, dtype: str) -> LoadedPair:
+    """Load both models, one copy for all visitors, which is never changed. Raises ModelError."""
     from specviz.models.pairs.loading import load_pair
 
     found = load_pair(pair, device, dtype)
@@ -44,40 +44,40 @@ def weights(pair: str, device: str, dtype: str) -> LoadedPair:
     return found
 
 
-def tokenizer(pair: str) -> Any:
-    """The tokenizer of a pair that was loaded and is still in memory; None where it is not."""
+def find_tokenizer(pair: str) -> Any:
+    """The tokenizer of a pair that is in memory; None if it is not."""
     return _tokenizers.get(pair)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def identity(pair: str, device: str, dtype: str) -> dict[str, Any]:
-    """What an export says of a pair: names, sizes, and the hashes of weights and tokenizer."""
+def describe_pair(pair: str, device: str, dtype: str) -> dict[str, Any]:
+    """Names, sizes, and the hashes of weights and tokenizer of a pair, as exports state them."""
     from specviz.models.pairs.fingerprint import fingerprints
 
-    found = weights(pair, device, dtype)
+    found = load_weights(pair, device, dtype)
     return found.describe() | fingerprints(found)
 
 
-class Answers:
-    """What work found out that holds for everybody who asks the same: read-only records, the ``most`` that were used last.
+class ResultCache:
+    """Results by their arguments, the ``max_entries`` used last. They are shared, so nobody changes them.
 
-    Nobody waits here for somebody else's work: two who ask at the same moment both find out.
+    It holds no lock while a result is computed: two callers with the same key at the same moment both compute it.
     """
 
-    def __init__(self, most: int):
-        self.most = most
+    def __init__(self, max_entries: int):
+        self.max_entries = max_entries
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._results: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def of(self, question: Hashable, found: Callable[[], Any]) -> Any:
-        """The answer to a question, from ``found()`` where it is not known."""
+    def get_or_compute(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """The result for a key, from ``compute()`` if it is not stored."""
         with self._lock:
-            if question in self._known:
-                self._known.move_to_end(question)
-                return self._known[question]
-        answer = found()
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        result = compute()
         with self._lock:
-            self._known[question] = answer
-            while len(self._known) > self.most:
-                self._known.popitem(last=False)
-        return answer
+            self._results[key] = result
+            while len(self._results) > self.max_entries:
+                self._results.popitem(last=False)
+        return result

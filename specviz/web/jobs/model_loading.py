@@ -1,6 +1,6 @@
-"""Models loaded in a thread of their own: work that waits for them can say so, and can be stopped within a second.
+"""Loads models in threads of their own, so that a job that waits for them can report it, and can be cancelled within a second.
 
-A load goes on even when no work waits for it any more, for the next request. The same pair is never loaded twice at a time.
+A load goes on after all jobs that wait for it were cancelled, for the next one. No pair is loaded twice at a time.
 """
 
 from __future__ import annotations
@@ -11,60 +11,59 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
+from specviz.jobs.daemon_threads import run_in_thread
 from specviz.web.jobs import warmup
 
 if TYPE_CHECKING:
+    from specviz.jobs.queue import Ticket
     from specviz.models.pairs.loading import LoadedPair
-    from specviz.web.jobs.queue import Ticket
 
-PAUSE = 0.2  # seconds after which work that waits looks whether it was stopped
-QUICK = 0.02  # seconds after which a load is worth a word
+POLL = 0.2  # seconds between two ticks of a job that waits
+QUICK = 0.02  # seconds after which a load is shown
 
 Key = tuple[str, str, str]  # pair, device, dtype
 
-
 _lock = threading.Lock()
-_loads: dict[Key, Future] = {}  # those that go on
+_loads: dict[Key, Future] = {}  # those that have not ended
 
 
-def begun(key: Key, make: Callable[..., Any]) -> Future:
-    """The load of ``make(*key)`` that goes on, or a new one. It holds what ``make`` raises as well."""
+def start_loading(key: Key, load: Callable[..., Any]) -> Future:
+    """Start ``load(*key)`` in a thread, unless it runs already. The future also holds what it raises."""
+
+    def load_once() -> Any:
+        try:
+            return load(*key)
+        finally:
+            with _lock:
+                del _loads[key]
+
     with _lock:
-        if (load := _loads.get(key)) is None:
-            load = Future()
-            threading.Thread(target=_carry_out, args=(load, key, make), name="models", daemon=True).start()
-            _loads[key] = load  # after the start, which may fail; the thread takes it out under the same lock
-    return load
+        if key not in _loads:
+            _loads[key] = run_in_thread(load_once, name="models")
+        return _loads[key]
 
 
-def _carry_out(load: Future, key: Key, make: Callable[..., Any]) -> None:
-    try:
-        hand_over, found = load.set_result, make(*key)
-    except BaseException as error:  # whatever it is, the work that waits raises it
-        hand_over, found = load.set_exception, error
-    with _lock:
-        del _loads[key]
-    hand_over(found)
+def wait_for_libraries(ticket: Ticket) -> None:
+    """Wait until torch and transformers are imported, and set this thread's number of PyTorch threads.
 
-
-def libraries(ticket: Ticket) -> None:
-    """Wait for the libraries, and let passes of this thread use its share of the cores. Raises SpecvizError where they cannot be had, and what the ticket raises where it is stopped."""
+    Raises SpecvizError if they cannot be imported, and CancelledError.
+    """
     if not warmup.wait(0):
-        warmup.start()  # a page that opens with work may come before the frame has begun the import
+        warmup.start()  # a page that opens with a job may come before the frame has started the import
         ticket.tick(doing=warmup.DOING)
-    while not warmup.wait(PAUSE):
+    while not warmup.wait(POLL):
         ticket.tick()
-    if sentence := warmup.trouble():
+    if sentence := warmup.describe_failure():
         raise SpecvizError(sentence)
     warmup.share_cores()
 
 
-def waited(ticket: Ticket, key: Key, make: Callable[..., LoadedPair]) -> LoadedPair:
-    """The models, for a piece of work in the queue: libraries first, then weights. Raises as ``libraries`` and ``make`` do."""
-    libraries(ticket)
-    load = begun(key, make)
-    if not wait([load], QUICK).done:
+def wait_for_models(ticket: Ticket, key: Key, load: Callable[..., LoadedPair]) -> LoadedPair:
+    """Wait for the libraries, then for ``load(*key)``. Raises what ``load`` raises, and as ``wait_for_libraries``."""
+    wait_for_libraries(ticket)
+    future = start_loading(key, load)
+    if not wait([future], QUICK).done:
         ticket.tick(doing=f"Loading the pair {key[0]}")
-    while not wait([load], PAUSE).done:
+    while not wait([future], POLL).done:
         ticket.tick()
-    return load.result()
+    return future.result()

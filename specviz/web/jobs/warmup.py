@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 
-from specviz.web.jobs.queue import threads_of_a_place
+from specviz.web.jobs.server_queue import threads_per_job
 
 HEAVY = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
 DOING = "Loading torch and transformers, once for this server, usually under 20 s"
@@ -39,7 +39,7 @@ def wait(seconds: float) -> bool:
     return _done.wait(seconds)
 
 
-def trouble() -> str | None:
+def describe_failure() -> str | None:
     """Why the libraries could not be imported, as a sentence; None when they were, or while it is not known."""
     return _trouble
 
@@ -66,4 +66,4 @@ def share_cores() -> None:
     The number is also that of threads to come, but a new one learns it only in its first operation of PyTorch's own; one of oneDNN
     before that would use all cores.
     """
-    importlib.import_module("torch").set_num_threads(threads_of_a_place())
+    importlib.import_module("torch").set_num_threads(threads_per_job())

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, DraftingCounts, find_first_differences
+from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback
-from specviz.web.jobs import placement
-from specviz.web.jobs.cache import Answers
-from specviz.web.jobs.queue import Ticket
+from specviz.web.jobs import server_workers
+from specviz.web.jobs.cache import ResultCache
 from specviz.web.mistakes.state import Case, Trial
 from specviz.web.sampling import work
 from specviz.web.sampling.work import SHARD, Bench, as_key
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from specviz.evidence.bugs.side_by_side import Side
 
 SLOW_SHARD = 250  # samples through the engine between two pictures
-WRITTEN = Answers(64)
+WRITTEN = ResultCache(64)
 
 
 def prepared(trial: Trial, ticket: Ticket) -> Bench:
@@ -31,7 +31,7 @@ def prepared(trial: Trial, ticket: Ticket) -> Bench:
     if trial.bench is None:
         case = trial.question
         bench = Bench(case.settings, case.names, 2, ticket)
-        written = WRITTEN.of((as_key(case.settings), case.mistake), lambda: _beginning(case, bench, ticket))
+        written = WRITTEN.get_or_compute((as_key(case.settings), case.mistake), lambda: _beginning(case, bench, ticket))
         trial.put(ticket, bench=bench, result=written)
     ticket.tick(1.0)
     return trial.bench
@@ -49,7 +49,9 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> BugResult:
             ticket.tick((arm + share) / 2.0, "Writing texts with the same random numbers")
 
         asked = (_side(case, arm), bench.ids, TEXTS, LONG)
-        one = placement.do(side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side")
+        one = server_workers.run_in_worker(
+            side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side"
+        )
         texts.append(one.texts)
         speeds.append(DraftingCounts(name, TEXTS, one.checked, one.accepted, one.tokens, one.passes))
     return BugResult(
@@ -73,7 +75,9 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
 
     def of_arm(arm: int, size: int, on_progress: ProgressCallback) -> Samples:
         asked = (_side(case, arm), case.shared, bench.ids, bench.n, size)
-        return placement.do(side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples")
+        return server_workers.run_in_worker(
+            side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples"
+        )
 
     def more(result: BugResult, arms: Sequence[Samples]) -> dict[str, Any]:
         curve, same = result.curve, int((arms[0].tokens == arms[1].tokens).all(1).sum())

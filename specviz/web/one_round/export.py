@@ -48,14 +48,14 @@ def identify_models(trace: Trace) -> dict[str, Any]:
         return trace.models
     wait_for_libraries()
     settings = Settings.from_record(trace.settings)
-    return cache.identity(settings.pair, settings.device, settings.dtype) | trace.models
+    return cache.describe_pair(settings.pair, settings.device, settings.dtype) | trace.models
 
 
 def wait_for_libraries() -> None:
     """Wait until torch is there. Raises SpecvizError where it cannot be."""
     warmup.start()
     warmup.wait(180.0)
-    if sentence := warmup.trouble():
+    if sentence := warmup.describe_failure():
         raise SpecvizError(sentence)
 
 

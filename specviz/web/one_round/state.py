@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError, SpecvizError
+from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
@@ -20,7 +21,6 @@ from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.common.pairs import describe_missing_folder, resolve_pair
-from specviz.web.jobs.queue import Queue
 from specviz.web.one_round.payload import read_cursor, stage_payload, write_cursor
 
 AHEAD = 2  # rounds that a new run starts with
@@ -73,7 +73,7 @@ class OneRoundState(PageState):
     seen       the values of the fields that were last acted on; None until they are drawn; start: those they began with
     """
 
-    def __init__(self, recording: Trace | None, queue: Queue | None = None):
+    def __init__(self, recording: Trace | None, queue: FairQueue | None = None):
         super().__init__(None, queue)
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
@@ -119,7 +119,9 @@ class OneRoundState(PageState):
                 return
             self._worked = request
             try:
-                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, request), self.visitor, self.page, brief=True)
+                self.ticket = self.queue.submit(
+                    lambda ticket: work(self, ticket, request), self.visitor, self.page, is_brief=True
+                )
             except SpecvizError as error:
                 self.fail(str(error), None, request)
 

@@ -38,7 +38,7 @@ def page() -> None:
 
 
 def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
-    state = OneRoundState(cache.recording())
+    state = OneRoundState(cache.load_recording())
     state.open_link(query, load_options().own_pairs)
     return state
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from specviz.errors import SpecvizError, out_of_memory
+from specviz.errors import CancelledError, SpecvizError, out_of_memory
+from specviz.jobs.queue import MEMORY_FULL, Ticket
 from specviz.web.hosting import metrics
-from specviz.web.jobs import cache, model_loading, placement
-from specviz.web.jobs.queue import NO_MEMORY, Stopped, Ticket
+from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.one_round.payload import open_ended
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
@@ -19,19 +19,19 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
     while request is not None:
         try:
             request = run(state, ticket, request)
-        except Stopped:
+        except CancelledError:
             raise
         except SpecvizError as error:
             request = state.fail(str(error), getattr(error, "name", None), request)
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("a run failed")
             said = f"The run failed ({type(error).__name__}). The run before is still shown."
-            request = state.fail(NO_MEMORY if out_of_memory(error) else said, None, request)
+            request = state.fail(MEMORY_FULL if out_of_memory(error) else said, None, request)
 
 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
-    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     from specviz.web.one_round.worker import played  # torch comes with it
 
     while True:
@@ -40,7 +40,9 @@ def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
         else:
             ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
         asked = settings, min(request.rounds, len(earlier) + CHUNK), earlier
-        trace, payload = placement.do(played, pair, settings, asked, lambda share: ticket.tick(), "rounds", first=True)
+        trace, payload = server_workers.run_in_worker(
+            played, pair, settings, asked, lambda *_: ticket.tick(), "rounds", urgent=True
+        )
         if not (open_ended(trace) and len(earlier) < len(trace.rounds) < request.rounds):
             break
         earlier = trace.rounds

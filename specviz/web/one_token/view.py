@@ -25,7 +25,7 @@ def page() -> None:
     """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
     the number of the question that its answer belongs to."""
     pair_left_out = session.sync_pair_with_address("one_token")
-    run, recorded = st.session_state.get("one_round"), cache.recording()
+    run, recorded = st.session_state.get("one_round"), cache.load_recording()
     trace = recorded if run is None or run.shown.trace is None else run.shown.trace
     payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
     known = [one["id"] for one in payload["positions"]]

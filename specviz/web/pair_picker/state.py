@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
+from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.names import Places
 from specviz.web.common.page_state import PageState
-from specviz.web.jobs.queue import Queue
 
 if TYPE_CHECKING:
     from specviz.speed.preflight import Preflight
@@ -57,7 +57,7 @@ class PairPickerState(PageState):
     drawn    the pair in force when the panel was last drawn
     """
 
-    def __init__(self, question: PairRequest | None = None, queue: Queue | None = None):
+    def __init__(self, question: PairRequest | None = None, queue: FairQueue | None = None):
         super().__init__(question or PairRequest(), queue)
         self.start: PairRequest = self.question
         self.offered = self.drawn = ""

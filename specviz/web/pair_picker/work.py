@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specviz.errors import CancelledError
+from specviz.jobs.queue import Ticket
 from specviz.statistics.finding import size_in_words
 from specviz.web.jobs import model_loading
-from specviz.web.jobs.queue import Stopped, Ticket
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
 
 
@@ -22,31 +23,26 @@ class TicketProgress:
     def tick(self, share: float, doing: str) -> None:
         try:
             self.ticket.tick(share, doing)
-        except Stopped:
+        except CancelledError:
             self._stopped = True
 
     def cancelled(self) -> bool:
-        return self._stopped or self.ticket.unwanted
+        return self._stopped or self.ticket.is_unwanted
 
 
 def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
     """Find out whether the pair will run here. What stands in its way is part of what is found."""
-    model_loading.libraries(ticket)
-    from specviz.models.hub.client import DownloadStopped
+    model_loading.wait_for_libraries(ticket)
     from specviz.speed.preflight import check_pair as checked
 
-    ends = TicketProgress(ticket)
-    try:
-        found = checked(
-            wanted.target,
-            wanted.draft,
-            wanted.device,
-            wanted.dtype,
-            on_progress=lambda share, what: ticket.tick(share, f"Looking at {what}"),
-            cancelled=ends.cancelled,
-        )
-    except DownloadStopped:
-        raise Stopped from None
+    found = checked(
+        wanted.target,
+        wanted.draft,
+        wanted.device,
+        wanted.dtype,
+        on_progress=lambda share, what: ticket.tick(share, f"Looking at {what}"),
+        cancelled=TicketProgress(ticket).cancelled,
+    )
     state.put(ticket, found=found)
     ticket.tick(1.0)
 
@@ -54,8 +50,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> N
 def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
     """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
     download goes on from there."""
-    model_loading.libraries(ticket)
-    from specviz.models.hub.client import DownloadStopped
+    model_loading.wait_for_libraries(ticket)
     from specviz.models.hub.download import download
 
     found, ends = state.found, TicketProgress(ticket)
@@ -67,9 +62,9 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
             lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size_in_words(done)} of {size_in_words(total)}"),
             ends.cancelled,
         )
-    except DownloadStopped as stopped:
-        state.put(ticket, said=[str(stopped)])
-        raise Stopped from None
+    except CancelledError as cancelled:
+        state.put(ticket, said=[str(cancelled)])
+        raise
     here = {role: replace(one, here_bytes=one.total_bytes) for role, one in (("target", found.target), ("draft", found.draft))}
     state.put(ticket, found=replace(found, **here))
     ticket.tick(1.0)

@@ -9,9 +9,9 @@ from typing import Any
 from specviz.evidence.recorded_samples import RecordedSamples
 from specviz.evidence.results import SamplingResult
 from specviz.evidence.tally import SIZES
+from specviz.jobs.queue import FairQueue
 from specviz.records import ASSETS, of_file
 from specviz.web.common.page_state import PageState, Work
-from specviz.web.jobs.queue import Queue
 
 RECORDED = ASSETS / "traces" / "samples.json"
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
@@ -26,7 +26,7 @@ class SamplingState(PageState):
 
     empty = SamplingResult()
 
-    def __init__(self, question: Any, queue: Queue | None = None):
+    def __init__(self, question: Any, queue: FairQueue | None = None):
         super().__init__(question, queue)
         self.reset_findings()
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import SpecvizError
 from specviz.evidence.results import CELLS, LEAST, CellShares, build_cell_shares, label_cells
 from specviz.evidence.tally import Tally, possible
+from specviz.jobs.queue import Ticket
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting import limits, metrics
-from specviz.web.jobs import cache, model_loading, placement
-from specviz.web.jobs.queue import Ticket
+from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ExactCells:
     labels: tuple[str, ...]
 
 
-EXACT = cache.Answers(32)
+EXACT = cache.ResultCache(32)
 
 
 def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
@@ -56,13 +56,13 @@ def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCe
 
     def computed() -> ExactCells:
         asked = settings, CELLS, LEAST
-        shown, *of_looks = placement.do(
+        shown, *of_looks = server_workers.run_in_worker(
             sequential.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
         )
         cells = possible(shown)
         return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), label_cells(cells, pair.pieces))
 
-    return EXACT.of(as_key(replace(settings, seed=0)), computed)
+    return EXACT.get_or_compute(as_key(replace(settings, seed=0)), computed)
 
 
 def as_key(settings: Settings) -> str:
@@ -75,8 +75,8 @@ class Bench(Tally):
 
     def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
         key = settings.pair, settings.device, settings.dtype
-        self.pair = model_loading.waited(ticket, key, cache.weights)
-        self.models = cache.identity(*key)
+        self.pair = model_loading.wait_for_models(ticket, key, cache.load_weights)
+        self.models = cache.describe_pair(*key)
         self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
         exact = exact_cells(self.pair, settings, ticket)

@@ -11,9 +11,8 @@ import pytest
 import torch
 from huggingface_hub import constants, hf_hub_download
 
-from specviz.errors import DamagedModelError, ModelError
+from specviz.errors import CancelledError, DamagedModelError, ModelError
 from specviz.models.hub import client, download
-from specviz.models.hub.client import DownloadStopped
 from specviz.models.hub.download import download as fetch_all
 from specviz.models.hub.files import WEIGHTS, listing
 from specviz.models.pairs.loading import load_model, load_pair, load_tokenizer
@@ -101,7 +100,7 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
     found, seen = listing("owner/model"), []
     weights = found.weights[0].digest
     cancelled = lambda: bool(seen) and found.store.partial(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
-    with pytest.raises(DownloadStopped, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
+    with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
     whole, half = held(client.cache())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
@@ -189,7 +188,7 @@ def test_a_hub_that_goes_on_refusing_is_a_sentence_with_the_time_to_wait(hub, pa
 def test_a_wait_ends_when_it_is_cancelled(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "59")]
-    with pytest.raises(DownloadStopped):
+    with pytest.raises(CancelledError):
         listing("owner/model", cancelled=stops_after(2))
 
 

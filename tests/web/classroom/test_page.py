@@ -20,7 +20,7 @@ from specviz.web.classroom.export import offer
 from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
 from specviz.web.classroom.view import example
-from specviz.web.jobs import placement
+from specviz.web.jobs import server_workers
 from specviz.web.sampling.state import recorded_samples
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
@@ -221,15 +221,15 @@ def test_the_private_code_is_no_part_of_what_is_printed():
 def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_round_does_not(
     serve, rooms, room, phone, teacher, monkeypatch
 ):
-    """``first`` keeps a piece of work in the server's process where there is a cluster (web/work/placement)."""
+    """``urgent`` keeps a job in the server's process where there is a cluster (web/jobs/server_workers)."""
     serve(cluster="auto")
     stays: dict[str, set[bool]] = {}
 
-    def do(function, pair, settings, given, on_progress, words, first=False):
-        stays.setdefault(words, set()).add(first)
-        return function(pair, *given, on_progress)
+    def run_here(function, pair, settings, arguments, on_progress, description, urgent=False):
+        stays.setdefault(description, set()).add(urgent)
+        return function(pair, *arguments, on_progress)
 
-    monkeypatch.setattr(placement, "do", do)
+    monkeypatch.setattr(server_workers, "run_in_worker", run_here)
     student = phone()
     for number, kind in enumerate(("sample", "vote", "race", "predict"), start=1):
         teacher(do="begin", kind=kind, task=number)

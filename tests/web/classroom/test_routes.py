@@ -17,8 +17,8 @@ from specviz.web.classroom import routes
 from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
 from specviz.web.hosting import socket_filter
 from specviz.web.hosting.socket_filter import AT_ONCE
-from specviz.web.jobs import placement
-from specviz.web.jobs.queue import shared
+from specviz.web.jobs import server_workers
+from specviz.web.jobs.server_queue import server_queue
 from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")
@@ -283,7 +283,7 @@ def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone
     teacher(do="begin", kind="sample", task=1)
     student = phone()
     with monkeypatch.context() as busy:
-        busy.setattr(shared(), "most", 0)
+        busy.setattr(server_queue(), "most", 0)
         answer = student.draw(0, 1)
         assert "already waiting for this machine" in sentence(answer, 503) and answer.json()["again"] > 0
     assert student.draw(0, 1).json()["mine"]["n"] == 1
@@ -300,7 +300,7 @@ def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_n
         raise RuntimeError("the worker is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(placement, "do", dead)
+        broken.setattr(server_workers, "run_in_worker", dead)
         for student in (one, other):
             answer = race(student)
             assert sentence(answer, 503) == "The server could not do this now." and answer.json()["again"] > 0

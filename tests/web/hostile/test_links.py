@@ -7,9 +7,9 @@ import json
 import pytest
 
 from specviz.export.package import table
+from specviz.jobs.queue import FairQueue
 from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
-from specviz.web.jobs.queue import Queue
 from tests.web.hostile.corpus import LINKS, TEXTS
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
@@ -104,10 +104,10 @@ def test_a_link_to_a_hosted_page_chooses_no_device_number_type_folder_or_hub_nam
 def refused(page: str, number: int, monkeypatch) -> None:
     """Whatever would be loaded is not; each key that is left out has its sentence."""
     loaded: list[tuple] = []
-    plain = cache.weights
+    plain = cache.load_weights
     asked = {key: values[number % len(values)] for key, values in HOSTS.items()}
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "weights", lambda *key: loaded.append(key) or plain(*key))
+        patch.setattr(cache, "load_weights", lambda *key: loaded.append(key) or plain(*key))
         app = opened(page, prompt="Once", **asked)
     assert not app.exception
     components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
@@ -123,8 +123,8 @@ def refused(page: str, number: int, monkeypatch) -> None:
 @pytest.fixture
 def no_work(monkeypatch):
     """What fields ask for stands in the line and is not begun: here the page is what is tried."""
-    queue = Queue(places=0)
-    monkeypatch.setattr(page_state, "shared", lambda: queue)
+    queue = FairQueue(places=0)
+    monkeypatch.setattr(page_state, "server_queue", lambda: queue)
     monkeypatch.setattr(session, "PROMPT", 0.0)
 
 

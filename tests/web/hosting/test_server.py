@@ -29,6 +29,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from specviz.errors import SpecvizError
+from specviz.jobs.queue import FairQueue
 from specviz.web.classroom.student_page import script_digest
 from specviz.web.common.page_state import PageState
 from specviz.web.hosting import health, metrics, server, shutdown
@@ -36,7 +37,6 @@ from specviz.web.hosting.headers import POLICY, SecurityHeadersMiddleware, hash_
 from specviz.web.hosting.logs import JsonFormatter
 from specviz.web.hosting.options import ServerOptions
 from specviz.web.hosting.shutdown import SENTENCE
-from specviz.web.jobs.queue import Queue
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "a prompt that nobody else may read"
@@ -97,8 +97,8 @@ def asked(serve):
 
 def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monkeypatch):
     assert (asked("/healthz").status_code, asked("/healthz").text) == (200, "ok")
-    queue = Queue(1)
-    monkeypatch.setattr(health, "shared", lambda: queue)
+    queue = FairQueue(1)
+    monkeypatch.setattr(health, "server_queue", lambda: queue)
     monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The pair of models is being loaded."
     monkeypatch.setitem(health._state, "pair", "")
@@ -108,7 +108,7 @@ def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monk
 
 
 def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
-    monkeypatch.setattr(health.cache, "weights", lambda *key: 1 / 0)
+    monkeypatch.setattr(health.cache, "load_weights", lambda *key: 1 / 0)
     monkeypatch.setattr(health.warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(health.warmup, "start", lambda: None)
     monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
@@ -134,8 +134,7 @@ def test_metrics_are_for_whom_the_operator_says(asked, serve, who, address, head
 
 
 def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_there(asked):
-    queue = Queue(1)
-    queue.when_ended = metrics.count_ended_work
+    queue = FairQueue(1, on_end=metrics.count_ended_work)
 
     class Asked(PageState):
         page = "exactness"
@@ -196,7 +195,7 @@ def wait_for(condition, seconds: float = 30.0) -> None:
 
 
 def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others():
-    queue, free = Queue(2), threading.Event()
+    queue, free = FairQueue(2), threading.Event()
 
     def nearly(ticket):
         while not free.wait(0.005):
@@ -220,13 +219,13 @@ def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others()
 
 @pytest.mark.parametrize(("works", "pauses"), [(True, [shutdown.LAST_LOOK]), (False, [])])
 def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_are_closed(monkeypatch, works, pauses):
-    queue, stops, found = Queue(1), SimpleNamespace(should_exit=False), []
+    queue, stops, found = FairQueue(1), SimpleNamespace(should_exit=False), []
     if works:
         queue.submit(lambda ticket: threading.Event().wait(0.1))
-    monkeypatch.setattr(shutdown, "shared", lambda: queue)
+    monkeypatch.setattr(shutdown, "server_queue", lambda: queue)
     monkeypatch.setattr(shutdown.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
     shutdown._drain_queue(stops)
-    assert found == pauses and stops.should_exit and queue.closed
+    assert found == pauses and stops.should_exit and queue.is_closed
 
 
 def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_by_itself_with_0(tmp_path):
@@ -303,8 +302,8 @@ def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, 
             pytest.fail("it started")
 
     serve()
-    monkeypatch.setattr(server.placement, "joined", refused)
-    monkeypatch.setattr(server.drain, "at_sigterm", lambda: None)
+    monkeypatch.setattr(server.server_workers, "open_workers", refused)
+    monkeypatch.setattr(server.shutdown, "install_sigterm_handler", lambda: None)
     monkeypatch.setattr(server.os, "_exit", ended)
     with pytest.raises(Ended, match="2"):
         asyncio.run(start())

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import ClusterError, SettingsError
-from specviz.jobs import joining
+from specviz.jobs import ray
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def answering():
 
 @pytest.fixture(autouse=True)
 def no_token(monkeypatch, tmp_path):
-    for name in (joining.MODE, joining.TOKEN, joining.TOKEN_FILE):
+    for name in (ray.MODE, ray.TOKEN, ray.TOKEN_FILE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -32,21 +32,21 @@ def no_token(monkeypatch, tmp_path):
 )
 def test_what_is_no_address_is_refused_with_what_is_allowed(where):
     with pytest.raises(SettingsError, match=r"cluster must be auto, .* or HOST:PORT"):
-        joining.check_cluster(where)
+        ray.check_cluster(where)
 
 
 def test_a_dead_address_is_said_at_once(answering):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ClusterError, match=rf"Nothing answers at 127\.0\.0\.1:{port} .*Is the Ray cluster running"):
-        joining.check_cluster(f"127.0.0.1:{port}")
+        ray.check_cluster(f"127.0.0.1:{port}")
 
 
 def test_an_address_outside_this_machine_needs_a_token(monkeypatch, tmp_path):
     """192.0.2.1 is for documentation: nothing is ever there, and without a token nothing is sent there."""
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it was probed"))
     with pytest.raises(ClusterError, match="there is no token"):
-        joining.check_cluster("192.0.2.1:6379")
+        ray.check_cluster("192.0.2.1:6379")
 
 
 @pytest.mark.parametrize("how", ["environment", "file", "usual file"])
@@ -54,32 +54,32 @@ def test_with_a_token_it_is_probed(monkeypatch, tmp_path, how):
     (tmp_path / ".ray").mkdir()
     file = tmp_path / (".ray/auth_token" if how == "usual file" else "token")
     if how == "environment":
-        monkeypatch.setenv(joining.TOKEN, "a" * 64)
+        monkeypatch.setenv(ray.TOKEN, "a" * 64)
     else:
         file.write_text("a" * 64)
     if how == "file":
-        monkeypatch.setenv(joining.TOKEN_FILE, str(file))
+        monkeypatch.setenv(ray.TOKEN_FILE, str(file))
 
     def refused(*_, **__):
         raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(socket, "create_connection", refused)
     with pytest.raises(ClusterError, match=r"Nothing answers at 192\.0\.2\.1:6379 \(Connection refused\)"):
-        joining.check_cluster("192.0.2.1:6379")
+        ray.check_cluster("192.0.2.1:6379")
 
 
 def test_a_name_with_one_address_outside_is_outside(monkeypatch):
     both = [(0, 0, 0, "", ("127.0.0.1", 0)), (0, 0, 0, "", ("192.0.2.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: both)
     with pytest.raises(ClusterError, match="is not on this machine"):
-        joining.check_cluster("both:6379")
+        ray.check_cluster("both:6379")
 
 
 def test_without_ray_the_sentence_says_how_to_install_it(monkeypatch, answering):
-    monkeypatch.setattr(joining, "find_spec", lambda name: None)
+    monkeypatch.setattr(ray, "find_spec", lambda name: None)
     for where in ("auto", f"127.0.0.1:{answering}", f"[::ffff:127.0.0.1]:{answering}"):
         with pytest.raises(ClusterError, match=r"pip install 'specviz\[cluster\]'"):
-            joining.check_cluster(where)
+            ray.check_cluster(where)
 
 
 def test_the_command_refuses_before_any_weights_are_read(capsys):
@@ -104,7 +104,7 @@ def test_the_command_refuses_before_any_weights_are_read(capsys):
 
 def test_ray_is_imported_only_once_a_cluster_is_asked_for():
     """It takes seconds, and few have it: no file imports it when it is itself imported."""
-    for path in Path(joining.__file__).parent.glob("*.py"):
+    for path in Path(ray.__file__).parent.glob("*.py"):
         tree = ast.parse(path.read_text())
         inside = {id(node) for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) for node in ast.walk(one)}
         named = [node for node in ast.walk(tree) if isinstance(node, ast.Import) and node.names[0].name in ("ray", "psutil")]
@@ -113,12 +113,12 @@ def test_ray_is_imported_only_once_a_cluster_is_asked_for():
 
 def test_a_process_that_listens_where_others_reach_it_is_refused(answering):
     pytest.importorskip("psutil", reason="psutil is not installed: pip install 'specviz[cluster]'")
-    joining.refuse_listeners()  # loopback only, as answering is
+    ray.refuse_new_listeners()  # loopback only, as answering is
     with (
         socket.create_server(("0.0.0.0", 0)) as server,
         pytest.raises(ClusterError, match=rf"0\.0\.0\.0:{server.getsockname()[1]}"),
     ):
-        joining.refuse_listeners()
+        ray.refuse_new_listeners()
 
 
 def test_where_listeners_cannot_be_seen_it_is_refused_too(monkeypatch):
@@ -129,4 +129,4 @@ def test_where_listeners_cannot_be_seen_it_is_refused_too(monkeypatch):
 
     monkeypatch.setattr(psutil.Process, "net_connections", denied)
     with pytest.raises(ClusterError, match="it cannot be seen where its processes listen"):
-        joining.refuse_listeners()
+        ray.refuse_new_listeners()

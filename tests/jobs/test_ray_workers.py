@@ -1,4 +1,4 @@
-"""Seats on a pretended Ray: who gets a seat, which errors mean that a worker died, and how a piece is left."""
+"""Workers on a pretended Ray: how many there are, which errors mean that a worker died, and how a job is cancelled."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from specviz.errors import ClusterError
+from specviz.errors import CancelledError, ClusterError
 from specviz.jobs import workers
-from specviz.jobs.actors import ASIDE, RayWorker, create_ray_workers
-from specviz.jobs.task_runner import Stopped, TaskRunner
+from specviz.jobs.ray import CONTROL_GROUP, RayWorker, create_ray_workers
+from specviz.jobs.task_runner import TaskRunner
 from specviz.jobs.workers import WorkerDiedError, WorkerPool
 
 
@@ -75,30 +75,30 @@ class Actor:
 
 
 class Halving:
-    def begin(self):
-        def halve(piece, on_progress):
+    def prepare(self):
+        def halve(item, on_progress):
             on_progress(0.5)
-            return piece // 2
+            return item // 2
 
         return halve
 
 
 class Refused:
-    def begin(self):
+    def prepare(self):
         raise ClusterError("it has another pair")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(workers, "MOMENT", 0.01)
+    monkeypatch.setattr(workers, "WORKER_POLL", 0.01)
     monkeypatch.setattr("specviz.jobs.task_runner.gc.freeze", lambda: None)
     monkeypatch.setattr("specviz.jobs.task_runner.torch.set_num_threads", lambda number: None)
 
 
-@pytest.mark.parametrize(("device", "width", "needs"), [("cpu", 3, {"num_cpus": 1}), ("cuda", 2, {"num_cpus": 0, "num_gpus": 1})])
-def test_each_cpu_has_a_seat_or_each_gpu_for_a_pair_on_one(device, width, needs):
+@pytest.mark.parametrize(("device", "count", "needs"), [("cpu", 3, {"num_cpus": 1}), ("cuda", 2, {"num_cpus": 0, "num_gpus": 1})])
+def test_each_cpu_has_a_worker_or_each_gpu_for_a_pair_on_one(device, count, needs):
     ray = PretendedRay(CPU=3.0, GPU=2.0)
-    assert len(create_ray_workers(ray, device)) == width
+    assert len(create_ray_workers(ray, device)) == count
     assert needs.items() <= ray.asked.items() and ray.asked["max_restarts"] == ray.asked["max_task_retries"] == 0
 
 
@@ -107,38 +107,38 @@ def test_a_cluster_without_what_the_pair_needs_is_a_sentence():
         create_ray_workers(PretendedRay(CPU=3.0), "cuda")
 
 
-def test_a_crew_of_actors_does_pieces_and_passes_on_what_has_a_sentence():
+def test_a_pool_of_actors_runs_jobs_and_passes_on_their_errors():
     ray = PretendedRay(CPU=2.0)
-    with closing(WorkerPool(create_ray_workers(ray, "cpu"))) as crew:
-        assert dict(crew.done(Halving(), range(9))) == {n: n // 2 for n in range(9)}
+    with closing(WorkerPool(create_ray_workers(ray, "cpu"))) as pool:
+        assert dict(pool.run_all(Halving(), range(9))) == {n: n // 2 for n in range(9)}
         with pytest.raises(ClusterError, match="A worker stopped: it has another pair"):
-            crew.do(Refused(), 1)
+            pool.run(Refused(), 1)
         with pytest.raises(TypeError):
-            crew.do(Halving(), "text")
-    assert len(ray.killed) == len(crew.threads) == 2, "actors end with the crew"
+            pool.run(Halving(), "text")
+    assert len(ray.killed) == len(pool.threads) == 2, "actors end with the pool"
 
 
 def test_any_other_error_of_ray_means_that_the_worker_is_lost():
     ray = PretendedRay(CPU=1.0)
-    (seat,) = create_ray_workers(ray, "cpu")
-    seat.start()
-    assert seat.answer() > 0
-    seat.give(Halving(), 8)
+    (worker,) = create_ray_workers(ray, "cpu")
+    worker.start()
+    assert worker.receive() > 0
+    worker.send(Halving(), 8)
     ray.dead = True
-    assert seat.share() == 0.0
+    assert worker.read_share() == 0.0
     with pytest.raises(WorkerDiedError):
-        seat.answer()
+        worker.receive()
 
 
-def test_a_piece_is_left_by_its_number_beside_the_work_and_the_next_is_done():
+def test_a_job_is_cancelled_by_its_number_while_it_runs_and_the_next_one_runs():
     ray = PretendedRay(CPU=1.0)
-    seat: RayWorker = create_ray_workers(ray, "cpu")[0]
-    seat.start()
-    seat.answer()
-    seat.give(Halving(), 8)
-    seat.stop()
-    with pytest.raises(Stopped):
-        seat.answer()
-    seat.give(Halving(), 10)
-    assert seat.answer() == 5 and seat.share() == 0.5
-    assert set(seat.actor.groups) == {ASIDE}
+    worker: RayWorker = create_ray_workers(ray, "cpu")[0]
+    worker.start()
+    worker.receive()
+    worker.send(Halving(), 8)
+    worker.cancel()
+    with pytest.raises(CancelledError):
+        worker.receive()
+    worker.send(Halving(), 10)
+    assert worker.receive() == 5 and worker.read_share() == 0.5
+    assert set(worker.actor.groups) == {CONTROL_GROUP}

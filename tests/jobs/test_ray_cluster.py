@@ -24,9 +24,8 @@ from specviz.evidence import decoders, shards
 from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import SamplingSpec, ShardRange
-from specviz.jobs import joining
-from specviz.jobs.crews import open_pool
-from specviz.jobs.remote import RemoteCaller
+from specviz.jobs import ray as cluster_module
+from specviz.jobs.remote import RemoteCaller, open_pool
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
 from specviz.speed.study import StudySize, run_study
@@ -34,7 +33,7 @@ from specviz.speed.study import StudySize, run_study
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # Ray's own
-    pytest.mark.skipif(joining.find_spec("ray") is None, reason="Ray is not installed: pip install 'specviz[cluster]'"),
+    pytest.mark.skipif(cluster_module.find_spec("ray") is None, reason="Ray is not installed: pip install 'specviz[cluster]'"),
 ]
 SAMPLES, SHARD = 1_000_000, 20_000
 
@@ -45,7 +44,7 @@ def address():
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patched.setenv(joining.MODE, "disabled")  # loopback only
+        patched.setenv(cluster_module.MODE, "disabled")  # loopback only
         import ray
         from ray.cluster_utils import Cluster
 
@@ -60,11 +59,9 @@ def address():
             cluster.shutdown()
 
 
-def drawn(pair, settings, elsewhere=None, on_progress=lambda share: None):
+def drawn(pair, settings, executor=None, on_progress=lambda share: None):
     ids, saved = pair.encode(settings.prompt), SavedSamples.open(None, {})
-    return shards.draw_all(
-        saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, on_progress, elsewhere
-    ).tokens
+    return shards.draw_all(saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, on_progress, executor).tokens
 
 
 def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
@@ -137,30 +134,30 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
     monkeypatch.setitem(shards.SHARD, decoders.SHARED, SHARD)
     settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     killed = []
-    with open_pool(address, "cpu") as elsewhere:
-        assert elsewhere.width == 2
+    with open_pool(address, "cpu") as executor:
+        assert executor.size == 2
 
         def kill(share):
             if share > 0.2 and not killed:
-                killed.append(elsewhere.processes[0])
+                killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = drawn(pair, settings, elsewhere, kill)
-        assert killed and killed[0] not in elsewhere.processes
+        found = drawn(pair, settings, executor, kill)
+        assert killed and killed[0] not in executor.pids
     assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
 
 
 def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
     settings = Settings(pair=pair.name, prompt="Once upon a time. Once upon", device="cpu")
     only, killed = ("draft", "several", "ngram"), []
-    with open_pool(address, "cpu") as elsewhere:
+    with open_pool(address, "cpu") as executor:
 
         def kill(share, name):
             if not killed:
-                killed.append(elsewhere.processes[0])
+                killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = examine(pair, settings, 0.4, only, kill, elsewhere)
+        found = examine(pair, settings, 0.4, only, kill, executor)
     assert killed and found == examine(pair, settings, 0.4, only)
 
 
@@ -169,14 +166,14 @@ def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path)
     size = StudySize(openings=2, opening=8, length=4, gamma=2)
     asked = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
     killed = []
-    with open_pool(address, "cpu") as elsewhere:
+    with open_pool(address, "cpu") as executor:
 
         def kill(share):
             if not killed:
-                killed.append(elsewhere.processes[0])
+                killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = run_study(*asked, on_progress=kill, resume=tmp_path / "cells", elsewhere=elsewhere)
+        found = run_study(*asked, on_progress=kill, resume=tmp_path / "cells", executor=executor)
     assert killed and found.cells == run_study(*asked).cells
 
 
@@ -188,19 +185,19 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
     settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     ids = tuple(pair.encode(settings.prompt))
     works = [SamplingSpec(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
-    with open_pool(address, "cpu") as elsewhere:
-        calls = RemoteCaller(elsewhere, lambda settings: pair)
-        calls.start(shards.draw_shard, settings, (works[0], ShardRange(0, 10)))
-        assert calls.ready
+    with open_pool(address, "cpu") as executor:
+        caller = RemoteCaller(executor, lambda settings: pair)
+        caller.warm_up(shards.draw_shard, settings, (works[0], ShardRange(0, 10)))
+        assert caller.is_ready
         with ThreadPoolExecutor(3) as threads:
             found = list(
-                threads.map(lambda work: calls.do(shards.draw_shard, settings, (work, ShardRange(100, 5_000))).tokens, works)
+                threads.map(lambda work: caller.call(shards.draw_shard, settings, (work, ShardRange(100, 5_000))).tokens, works)
             )
         for work, tokens in zip(works, found, strict=True):
             alone = decoders.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
 
-        before, told = set(elsewhere.processes), []
+        before, told = set(executor.pids), []
 
         def leave(share):
             told.append(share)
@@ -209,9 +206,9 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
 
         long = SamplingSpec("speculative", decoders.ENGINE, settings, ids)
         with pytest.raises(Left):
-            calls.do(shards.draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
+            caller.call(shards.draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
         assert told[-1] < 0.5
         again = list(
-            elsewhere.done(shards.SamplingTask(calls.known[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
+            executor.run_all(shards.SamplingTask(caller.pair_refs[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
         )
-        assert len(again[0][1]) == 50 and set(elsewhere.processes) == before
+        assert len(again[0][1]) == 50 and set(executor.pids) == before

@@ -1,4 +1,4 @@
-"""``decode`` and ``bench`` with ``--cluster``: the whole work is one piece, and what comes back is printed as always."""
+"""``decode`` and ``bench`` with ``--cluster``: the whole work is one job, and what comes back is printed as always."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from contextlib import closing, contextmanager
 import pytest
 
 from specviz.__main__ import main
-from specviz.jobs import crews, joining
+from specviz.jobs import ray, remote
 from specviz.jobs.workers import WorkerPool
-from tests.jobs.seats import Plan, PretendSeat
+from tests.jobs.fake_workers import FakeWorker, FaultPlan
 
 
 @pytest.fixture
 def plan(monkeypatch):
     """Pretended workers instead of a cluster."""
-    plan = Plan()
+    plan = FaultPlan()
 
     @contextmanager
     def pretended(where, device, processes=1):
-        with closing(WorkerPool([PretendSeat(plan)])) as crew:
-            yield crew if where == "auto" else None
+        with closing(WorkerPool([FakeWorker(plan)])) as pool:
+            yield pool if where == "auto" else None
 
-    monkeypatch.setattr(crews, "open_pool", pretended)
-    monkeypatch.setattr(joining, "check_cluster", lambda where: None)
+    monkeypatch.setattr(remote, "open_pool", pretended)
+    monkeypatch.setattr(ray, "check_cluster", lambda where: None)
     return plan
 
 
@@ -37,7 +37,7 @@ def test_a_text_decoded_there_is_the_text_decoded_here(pair_folders, plan, capsy
     assert capsys.readouterr().out == here and len(plan.done) == 1
 
 
-def test_a_bench_is_one_piece_and_its_record_names_the_machine(pair_folders, plan, capsys):
+def test_a_bench_is_one_job_and_its_record_names_the_machine(pair_folders, plan, capsys):
     asked = ["bench", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--runs", "1", "--max-new-tokens", "8"]
     assert main([*asked, "--format", "json", "--cluster", "auto"]) in (0, 3)
     assert json.loads(capsys.readouterr().out)["machine"]["processor"] and len(plan.done) == 1

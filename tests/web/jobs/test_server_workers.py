@@ -14,22 +14,22 @@ from specviz.evidence.shards import SamplingSpec, ShardRange, draw_shard
 from specviz.jobs.processes import ProcessWorker
 from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
-from specviz.web.jobs import cache, placement
+from specviz.web.jobs import cache, server_workers
 from tests.fresh import ROOT
 
 SETTINGS = Settings(prompt="a", max_new_tokens=2, gamma=2)
 
 
-class Elsewhere:
-    """As cluster.calls.Calls, on workers that hold a pair of the same weights."""
+class FakeCaller:
+    """As RemoteCaller, on workers that hold a pair of the same weights."""
 
-    def __init__(self, pair, ready=True):
-        self.pair, self.ready, self.asked = pair, ready, []
+    def __init__(self, pair, is_ready=True):
+        self.pair, self.is_ready, self.asked = pair, is_ready, []
 
-    def do(self, function, settings, given, on_progress, words, first):
-        self.asked.append((function, settings, given, words, first))
+    def call(self, function, settings, arguments, on_progress, description, urgent):
+        self.asked.append((function, settings, arguments, description, urgent))
         on_progress(0.5)
-        return function(self.pair, *given, lambda share: None)
+        return function(self.pair, *arguments, lambda share: None)
 
 
 def asked(pair) -> tuple:
@@ -38,82 +38,85 @@ def asked(pair) -> tuple:
 
 def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
     shares: list[float] = []
-    here = placement.do(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples")
-    elsewhere = Elsewhere(pair)
-    monkeypatch.setattr(placement, "_calls", elsewhere)
+    here = server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples")
+    caller = FakeCaller(pair)
+    monkeypatch.setattr(server_workers, "_caller", caller)
     shares.clear()
-    there = placement.do(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples", first=True)
-    assert elsewhere.asked == [(draw_shard, SETTINGS, asked(pair), "samples", True)]
+    there = server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples", urgent=True)
+    assert caller.asked == [(draw_shard, SETTINGS, asked(pair), "samples", True)]
     assert (here.tokens == there.tokens).all() and here.first == there.first == 30 and shares == [0.5]
 
 
 def test_without_a_worker_that_is_ready_this_process_does_the_work(monkeypatch, pair):
-    gone = Elsewhere(pair, ready=False)
-    monkeypatch.setattr(placement, "_calls", gone)
-    assert len(placement.do(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40 and gone.asked == []
+    gone = FakeCaller(pair, is_ready=False)
+    monkeypatch.setattr(server_workers, "_caller", gone)
+    assert (
+        len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
+        and gone.asked == []
+    )
 
 
 def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(serve):
     serve(cluster="127.0.0.1")
     with pytest.raises(SpecvizError, match=r"cluster must be auto, .*got '127\.0\.0\.1'"):
-        placement.check()
+        server_workers.check_cluster()
 
 
 def test_a_server_at_home_has_no_workers(serve, monkeypatch):
     serve()
-    monkeypatch.setattr("specviz.jobs.joining.check_cluster", lambda where: pytest.fail("asked"))
-    placement.check()
-    with placement.joined():
-        placement.start_workers(SETTINGS)
-        assert placement._calls is None
+    monkeypatch.setattr("specviz.jobs.ray.check_cluster", lambda where: pytest.fail("asked"))
+    server_workers.check_cluster()
+    with server_workers.open_workers():
+        server_workers.start_workers(SETTINGS)
+        assert server_workers._caller is None
 
 
 def test_workers_that_cannot_start_are_told_in_the_log_and_this_process_does_the_work(serve, monkeypatch, caplog, pair):
     """As where /dev/shm cannot be written."""
     serve(worker_processes=True)
-    monkeypatch.setattr(cache, "weights", lambda *_: pair)
+    monkeypatch.setattr(cache, "load_weights", lambda *_: pair)
     monkeypatch.setattr(PairRef, "of", lambda *_: None)
 
-    def refused(seat):
+    def refused(worker):
         raise PermissionError(13, "Permission denied", "/dev/shm/pym")
 
     monkeypatch.setattr(ProcessWorker, "start", refused)
-    with placement.joined():
-        placement.start_workers(SETTINGS)
-        assert placement.ready() == 0
-        assert len(placement.do(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
+    with server_workers.open_workers():
+        server_workers.start_workers(SETTINGS)
+        assert server_workers.count_ready_workers() == 0
+        assert len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
     assert "this process does their work" in caplog.text and "Permission denied" in caplog.text
 
 
 @pytest.mark.slow
 def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monkeypatch):
-    """Real processes and the shipped pair, as a hosted server starts them. A worker that is killed has its piece done again."""
+    """Real processes and the shipped pair, as a hosted server starts them. A worker that is killed has its job run again."""
     serve(worker_processes=True)
-    pair = cache.weights("storybook", "auto", "auto")
+    pair = cache.load_weights("storybook", "auto", "auto")
     settings = Settings(prompt="Once upon a time", max_new_tokens=2, gamma=3)
     given = (("speculative", settings), ("target", settings)), pair.encode(settings.prompt), 0, 300
     here = decoders.draw_each(pair, *given)
-    with placement.joined():
-        placement.start_workers(settings)
-        crew = placement._calls.crew
-        assert placement._calls.ready and len(set(crew.processes)) == crew.width
-        there = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
+    with server_workers.open_workers():
+        server_workers.start_workers(settings)
+        pool = server_workers._caller.pool
+        assert server_workers._caller.is_ready and len(set(pool.pids)) == pool.size
+        there = server_workers.run_in_worker(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
             SamplingSpec("speculative", decoders.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
             ShardRange(0, 4),
         )
         with pytest.raises(SettingsError, match="text must be one of"):
-            placement.do(draw_shard, pair, settings, bad, lambda share: None, "samples")
-        for seat in crew.seats:
-            seat.worker.kill()
-        again = placement.do(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
+            server_workers.run_in_worker(draw_shard, pair, settings, bad, lambda share: None, "samples")
+        for worker in pool.workers:
+            worker.process.kill()
+        again = server_workers.run_in_worker(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, again, strict=True))
-        workers = [seat.worker for seat in crew.seats]
+        processes = [worker.process for worker in pool.workers]
     until = time.monotonic() + 20
-    while any(one.is_alive() for one in workers) and time.monotonic() < until:
+    while any(process.is_alive() for process in processes) and time.monotonic() < until:
         time.sleep(0.1)
-    assert not any(one.is_alive() for one in workers) and placement._calls is None
+    assert not any(process.is_alive() for process in processes) and server_workers._caller is None
 
 
 @pytest.mark.slow

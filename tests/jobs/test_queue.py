@@ -11,8 +11,8 @@ import time
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.web.jobs import queue as module
-from specviz.web.jobs.queue import Queue
+from specviz.jobs import queue as module
+from specviz.jobs.queue import FairQueue
 
 CLIENTS = 20
 
@@ -44,22 +44,22 @@ def ticking(ticks: int, present: list | None = None, most: list | None = None):
 
 
 def test_brief_work_has_places_of_its_own_where_a_queue_has_them():
-    queue, go = Queue(places=1, extra=1), threading.Event()
+    queue, go = FairQueue(places=1, extra=1), threading.Event()
 
     def waits(ticket):
         while not go.is_set():
             time.sleep(0.002)
 
     long, other = queue.submit(waits), queue.submit(waits)
-    brief = queue.submit(waits, brief=True)
-    more = queue.submit(waits, brief=True)
+    brief = queue.submit(waits, is_brief=True)
+    more = queue.submit(waits, is_brief=True)
     assert [one.state for one in (long, other, brief, more)] == ["working", "waiting", "working", "waiting"]
     go.set()
-    wait_for(lambda: not any(one.open for one in (long, other, brief, more)))
+    wait_for(lambda: not any(one.is_open for one in (long, other, brief, more)))
 
 
 def test_twenty_clients_share_two_places_and_all_come_to_their_end():
-    queue, present, most, tickets = Queue(turn=0.05), [], [], []
+    queue, present, most, tickets = FairQueue(time_slice=0.05), [], [], []
     together = threading.Barrier(CLIENTS)
 
     def client():
@@ -69,22 +69,22 @@ def test_twenty_clients_share_two_places_and_all_come_to_their_end():
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
     [one.start() for one in clients]
     [one.join(30) for one in clients]
-    wait_for(lambda: not any(ticket.open for ticket in tickets), 60)
+    wait_for(lambda: not any(ticket.is_open for ticket in tickets), 60)
     assert [(ticket.state, ticket.result, ticket.share) for ticket in tickets] == [("done", 20, 1.0)] * CLIENTS
     assert max(most) == 2
 
 
 def test_each_of_twenty_sees_a_place_of_its_own_in_the_line():
-    queue = Queue()
+    queue = FairQueue()
     tickets = [queue.submit(ticking(1000)) for _ in range(CLIENTS)]
     wait_for(lambda: sum(ticket.state == "working" for ticket in tickets) == 2)
-    assert [ticket.ahead for ticket in tickets[2:]] == list(range(CLIENTS - 2))
+    assert [ticket.jobs_ahead for ticket in tickets[2:]] == list(range(CLIENTS - 2))
     [ticket.cancel() for ticket in tickets]
-    wait_for(lambda: not any(ticket.open for ticket in tickets))
+    wait_for(lambda: not any(ticket.is_open for ticket in tickets))
 
 
 def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
-    queue = Queue(turn=1e9)
+    queue = FairQueue(time_slice=1e9)
     tickets = [queue.submit(ticking(100_000)) for _ in range(CLIENTS)]
     wait_for(lambda: tickets[1].state == "working")
     tickets[0].cancel()
@@ -92,21 +92,21 @@ def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
     assert (tickets[0].state, tickets[0].share < 1.0) == ("stopped", True)
     tickets[10].cancel()  # still in the line
     assert wait_for(lambda: tickets[10].state == "stopped") < 1.0
-    assert tickets[11].ahead == 7  # 3 to 9 before it
+    assert tickets[11].jobs_ahead == 7  # 3 to 9 before it
     [ticket.cancel() for ticket in tickets]
-    assert wait_for(lambda: not any(ticket.open for ticket in tickets)) < 1.0
+    assert wait_for(lambda: not any(ticket.is_open for ticket in tickets)) < 1.0
 
 
 def test_short_work_does_not_wait_for_long_work():
-    """Two hold the machine for 'an hour'; the third needs 50 ms and gets them after a turn."""
-    queue = Queue(turn=0.1)
+    """Two hold the machine for 'an hour'; the third needs 50 ms and gets them after a time slice."""
+    queue = FairQueue(time_slice=0.1)
     long = [queue.submit(ticking(360_000)) for _ in range(2)]
     wait_for(lambda: all(ticket.state == "working" for ticket in long))
     short = queue.submit(ticking(5))
     assert wait_for(lambda: short.state == "done") < 20.0
-    assert all(ticket.open for ticket in long)
+    assert all(ticket.is_open for ticket in long)
     [ticket.cancel() for ticket in long]
-    wait_for(lambda: not any(ticket.open for ticket in long))
+    wait_for(lambda: not any(ticket.is_open for ticket in long))
 
 
 @pytest.mark.parametrize(
@@ -114,40 +114,40 @@ def test_short_work_does_not_wait_for_long_work():
     ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The computation failed (ZeroDivisionError).")),
 )
 def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
-    queue = Queue(places=1)
+    queue = FairQueue(places=1)
 
     def work(ticket):
         raise error
 
     broken, after = queue.submit(work), queue.submit(ticking(1))
-    wait_for(lambda: not after.open)
+    wait_for(lambda: not after.is_open)
     assert (broken.state, after.state) == ("failed", "done")
     assert broken.sentence.startswith(sentence)
 
 
 def test_a_full_line_is_refused_with_a_sentence():
-    queue = Queue(most=3)
+    queue = FairQueue(max_open=3)
     tickets = [queue.submit(ticking(1000)) for _ in range(3)]
     with pytest.raises(SpecvizError, match="3 requests are already waiting"):
         queue.submit(ticking(1))
     [ticket.cancel() for ticket in tickets]
-    wait_for(lambda: not any(ticket.open for ticket in tickets))
+    wait_for(lambda: not any(ticket.is_open for ticket in tickets))
     assert wait_for(lambda: queue.submit(ticking(1)).result == 1 or True) < 5
 
 
 def test_work_of_a_closed_page_ends_by_itself(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.2)
-    queue = Queue()
+    monkeypatch.setattr(module, "ABANDONED_AFTER", 0.2)
+    queue = FairQueue()
     left, stays = queue.submit(ticking(100_000)), queue.submit(ticking(100_000))
     for _ in range(40):
-        stays.look()
+        stays.keep_alive()
         time.sleep(0.02)
     assert (left.state, stays.state) == ("stopped", "working")
     stays.cancel()
 
 
 def test_time_left_follows_the_share_that_is_done():
-    queue = Queue()
+    queue = FairQueue()
     ticket = queue.submit(ticking(200))
     assert ticket.seconds_left is None
     wait_for(lambda: ticket.share >= 0.5)
@@ -156,7 +156,7 @@ def test_time_left_follows_the_share_that_is_done():
 
 
 def test_time_left_is_what_a_probe_expects_before_anything_is_done():
-    queue, told = Queue(), threading.Event()
+    queue, told = FairQueue(), threading.Event()
 
     def work(ticket):
         ticket.expect(1000.0)
@@ -172,7 +172,7 @@ def test_time_left_is_what_a_probe_expects_before_anything_is_done():
 
 def test_a_visitor_with_many_pieces_of_work_gets_no_more_than_one_with_one():
     """One asks for eight pieces, then another for one: it comes after the pieces that are worked on, not after all eight."""
-    queue, order = Queue(places=1, turn=1e9), []
+    queue, order = FairQueue(places=1, time_slice=1e9), []
 
     def work(name):
         return lambda ticket: (order.append(name), time.sleep(0.02))
@@ -180,43 +180,43 @@ def test_a_visitor_with_many_pieces_of_work_gets_no_more_than_one_with_one():
     held = queue.submit(ticking(20), "somebody")
     many = [queue.submit(work("many"), "many") for _ in range(8)]
     one = queue.submit(work("one"), "one")
-    assert (one.ahead, many[1].ahead) == (1, 2)
-    wait_for(lambda: not any(ticket.open for ticket in [held, one, *many]))
+    assert (one.jobs_ahead, many[1].jobs_ahead) == (1, 2)
+    wait_for(lambda: not any(ticket.is_open for ticket in [held, one, *many]))
     assert order.index("one") == 1 and len(order) == 9
 
 
 def test_short_work_goes_before_long_work_that_came_earlier_and_long_work_lets_it_in_at_a_tick():
-    queue = Queue(places=1, turn=1e9, short=0.05)
+    queue = FairQueue(places=1, time_slice=1e9, short=0.05)
     long = queue.submit(ticking(100_000), "a")
-    wait_for(lambda: long.worked > 0.1)
+    wait_for(lambda: long.seconds_worked > 0.1)
     other = queue.submit(ticking(100_000), "b")
-    wait_for(lambda: other.worked > 0.06)  # short at first, so it was let in; longer work by now
+    wait_for(lambda: other.seconds_worked > 0.06)  # short at first, so it was let in; longer work by now
     brief = queue.submit(ticking(2), "c")
     assert wait_for(lambda: brief.state == "done") < 1.0, "with turns that never end, only giving way lets it in"
-    assert long.open and other.open
+    assert long.is_open and other.is_open
     long.cancel(), other.cancel()
 
 
 @pytest.mark.parametrize("overdue", [0.3, 0.01], ids=["the line is quick", "all that waits is overdue"])
 @pytest.mark.parametrize("places", [1, 2])
 def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever(places, overdue):
-    queue = Queue(places, turn=0.2, short=0.05, overdue=overdue)
+    queue = FairQueue(places, time_slice=0.2, short=0.05, overdue=overdue)
     long = queue.submit(ticking(40), "long")
     tickets = [queue.submit(ticking(4), n) for n in range(3)]
     until = time.monotonic() + 20
-    while long.open and time.monotonic() < until:
-        tickets = [one for one in tickets if one.open]
+    while long.is_open and time.monotonic() < until:
+        tickets = [one for one in tickets if one.is_open]
         while len(tickets) < 3 * places:
             tickets.append(queue.submit(ticking(4), object()))
         time.sleep(0.005)
     assert long.state == "done"
 
 
-@pytest.mark.parametrize("places, turn", [(2, 1e9), (1, 0.1)])
-def test_work_that_waited_long_leaves_room_for_short_work(places, turn):
-    queue = Queue(places, turn=turn, short=0.05, overdue=0.01)
+@pytest.mark.parametrize("places, time_slice", [(2, 1e9), (1, 0.1)])
+def test_work_that_waited_long_leaves_room_for_short_work(places, time_slice):
+    queue = FairQueue(places, time_slice=time_slice, short=0.05, overdue=0.01)
     long = [queue.submit(ticking(100_000), n) for n in range(6)]
-    wait_for(lambda: sum(one.worked > 0.06 for one in long) >= places)
+    wait_for(lambda: sum(one.seconds_worked > 0.06 for one in long) >= places)
     for number in range(3):
         brief = queue.submit(ticking(2), f"brief {number}")
         assert wait_for(lambda brief=brief: brief.state == "done") < 2.0, "all that waits is overdue, yet short work comes next"
@@ -224,17 +224,17 @@ def test_work_that_waited_long_leaves_room_for_short_work(places, turn):
 
 
 def test_few_pieces_of_work_have_begun_at_a_time_and_brief_work_is_not_held_back(monkeypatch):
-    monkeypatch.setattr(module, "MOST_BEGUN", 3)
-    queue, most = Queue(places=1, turn=0.02, short=0.0), []
+    monkeypatch.setattr(module, "MAX_STARTED", 3)
+    queue, most = FairQueue(places=1, time_slice=0.02, short=0.0), []
     tickets = [queue.submit(ticking(30), n) for n in range(6)]
-    wait_for(lambda: sum(one.begun for one in tickets) == 3)
-    brief = queue.submit(ticking(2), "brief", brief=True)
+    wait_for(lambda: sum(one.has_started for one in tickets) == 3)
+    brief = queue.submit(ticking(2), "brief", is_brief=True)
     held = queue.submit(ticking(2), "not known to be brief")
     wait_for(lambda: brief.state == "done")
-    assert not held.begun
+    assert not held.has_started
 
     def all_done() -> bool:
-        most.append(sum(one.begun and one.open for one in tickets))
+        most.append(sum(one.has_started and one.is_open for one in tickets))
         return all(one.state == "done" for one in tickets)
 
     wait_for(all_done)
@@ -242,17 +242,17 @@ def test_few_pieces_of_work_have_begun_at_a_time_and_brief_work_is_not_held_back
 
 
 def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work():
-    queue = Queue(places=1, turn=1e9, short=1e9, overdue=0.0)
+    queue = FairQueue(places=1, time_slice=1e9, short=1e9, overdue=0.0)
     tickets = [queue.submit(ticking(100_000), n) for n in range(3)]
-    wait_for(lambda: any(one.worked > 0.02 for one in tickets))
-    brief = queue.submit(ticking(2), "brief", brief=True)
+    wait_for(lambda: any(one.seconds_worked > 0.02 for one in tickets))
+    brief = queue.submit(ticking(2), "brief", is_brief=True)
     assert wait_for(lambda: brief.state == "done") < 2.0, "none of the others ever has to give way to anything else"
     [ticket.cancel() for ticket in tickets]
 
 
 def test_one_visitor_cannot_fill_the_line(monkeypatch):
-    monkeypatch.setattr(module, "MOST_OF_ONE", 3)
-    queue = Queue()
+    monkeypatch.setattr(module, "MAX_PER_VISITOR", 3)
+    queue = FairQueue()
     tickets = [queue.submit(ticking(1000), "one") for _ in range(3)]
     with pytest.raises(SpecvizError, match="3 of your requests are already waiting"):
         queue.submit(ticking(1), "one")
@@ -261,7 +261,7 @@ def test_one_visitor_cannot_fill_the_line(monkeypatch):
 
 
 def test_what_waits_has_no_thread_until_it_is_called():
-    queue = Queue(places=1, turn=1e9, short=1e9)
+    queue = FairQueue(places=1, time_slice=1e9, short=1e9)
     before = threading.active_count()
     tickets = [queue.submit(ticking(100_000), n) for n in range(20)]
     assert threading.active_count() <= before + 1
@@ -270,7 +270,7 @@ def test_what_waits_has_no_thread_until_it_is_called():
 
 
 def test_a_visitor_with_one_place_of_their_own_leaves_the_others_free():
-    queue = Queue(2, each=1)
+    queue = FairQueue(2, each=1)
     held = threading.Event()
 
     def hold(ticket):
@@ -287,7 +287,7 @@ def test_a_visitor_with_one_place_of_their_own_leaves_the_others_free():
 
 
 def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
-    queue = Queue(2, turn=0.0, each=1)
+    queue = FairQueue(2, time_slice=0.0, each=1)
     held, ticks = threading.Event(), []
 
     def hold(ticket):
@@ -302,7 +302,7 @@ def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
 
 
 def test_a_queue_that_closes_tells_work_that_takes_long_as_soon_as_that_is_known():
-    queue, known = Queue(), threading.Event()
+    queue, known = FairQueue(), threading.Event()
 
     def work(ticket):
         while not known.is_set():
@@ -314,7 +314,7 @@ def test_a_queue_that_closes_tells_work_that_takes_long_as_soon_as_that_is_known
             time.sleep(0.002)
 
     ticket = queue.submit(work)
-    wait_for(lambda: ticket.begun)
+    wait_for(lambda: ticket.has_started)
     threading.Timer(0.2, known.set).start()
     began = time.monotonic()
     assert queue.close(60.0, "about to stop") == 1 and time.monotonic() - began < 30.0

@@ -1,0 +1,24 @@
+"""The queue of this server, and the threads that each of its jobs may use."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from specviz.jobs.queue import FairQueue
+from specviz.web.hosting import metrics
+from specviz.web.hosting.options import load_options
+
+EXTRA_PLACES = 2  # places for brief jobs where worker processes compute
+
+
+@lru_cache(maxsize=1)
+def server_queue() -> FairQueue:
+    """The queue of this server, made at the first call."""
+    extra = EXTRA_PLACES if load_options().worker_processes else 0
+    return FairQueue(load_options().places, each=load_options().places_per_visitor, extra=extra, on_end=metrics.count_ended_work)
+
+
+def threads_per_job() -> int:
+    """PyTorch threads of each job: with two places on two cores, more would only take turns (docs/architecture.md)."""
+    return max(1, (os.cpu_count() or 1) // server_queue().places)
