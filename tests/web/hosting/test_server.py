@@ -175,7 +175,7 @@ def test_a_log_line_is_one_json_object_also_with_a_traceback():
 def test_every_logger_writes_json_also_one_that_streamlit_makes_later_and_none_the_letters_of_a_text():
     script = (
         "import logging; from streamlit import logger; early = logger.get_logger('streamlit.early');"
-        "from specviz.web.hosting import logs; logs.as_json(); logger.update_formatter();"
+        "from specviz.web.hosting import logs; logs.log_as_json(); logger.update_formatter();"
         "logging.getLogger('fontTools.subset').info('the letters of a visitor');"
         "[one.warning('x') for one in (early, logger.get_logger('streamlit.late'), logging.getLogger('specviz.own'))]"
     )
