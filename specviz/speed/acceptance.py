@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -50,13 +51,15 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.pair import EncoderDecoderPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.copied import CopiedTokens
+from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.proposers.request import open_proposer
-from specviz.randomness import PhiloxRandomness
+from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
+from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
 
@@ -270,13 +273,11 @@ def decode_texts(
     for begin in range(0, count, TEXTS_PER_BATCH):
         end = min(begin + TEXTS_PER_BATCH, count)
         rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
-        (target, proposer), rule, randomness = (
-            open_proposer(pair, settings),
-            build_rule(settings),
-            PhiloxRandomness(settings.seed),
-        )
+        target, proposer = open_proposer(pair, settings)
+        rule: Rule = build_rule(settings)
+        randomness: Randomness = PhiloxRandomness(settings.seed)
         if not is_speculative:
-            proposer, rule, randomness = NoDraft(), TokenRule(), TargetOnlyRandomness(randomness)
+            proposer, rule, randomness = NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(settings.seed))
         while rows:
             left = []
             for row, one in zip(rows, step(rows, target, proposer, rule, randomness), strict=True):
@@ -308,11 +309,10 @@ def measure_acceptance(
     target, proposer = open_proposer(pair, replace(settings, gamma=gamma))
     if isinstance(proposer, CopiedTokens):
         return _match_copies(proposer, texts, gamma)
+    draft = cast(DraftModel, proposer).draft  # so has every proposer that a plan accepts
     if settings.rule == "block":
-        return AcceptanceProbabilities.from_block_rule(measure_log_ratios(target, proposer.draft, texts, on_progress), gamma)
-    return AcceptanceProbabilities.from_chain(
-        measure_token_acceptance(target, proposer.draft, texts, is_target_text, on_progress), gamma
-    )
+        return AcceptanceProbabilities.from_block_rule(measure_log_ratios(target, draft, texts, on_progress), gamma)
+    return AcceptanceProbabilities.from_chain(measure_token_acceptance(target, draft, texts, is_target_text, on_progress), gamma)
 
 
 def measure_token_acceptance(

@@ -175,7 +175,7 @@ def _average_part(rounds: list[Round], part: str) -> Estimate:
 
 def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
     torch.manual_seed(settings.seed)
-    sampling = {"do_sample": settings.temperature > 0}
+    sampling: dict[str, Any] = {"do_sample": settings.temperature > 0}
     if settings.temperature > 0:
         sampling |= {"temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
     model = pair.target

@@ -162,7 +162,7 @@ def alternate_streams(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key,
     """
     streams, spent = dict(streams), dict.fromkeys(streams, 0.0)
     while streams:
-        key = min(streams, key=spent.get)
+        key = min(streams, key=lambda name: spent[name])
         began = time.perf_counter()
         try:
             made = next(streams[key])

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -31,7 +32,7 @@ from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.request import open_proposer
-from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix, Randomness
 from specviz.settings import Settings
 from specviz.speed.acceptance import Ids, Texts
 from specviz.speed.clock import Clock, Contestant, Key, Lap
@@ -160,9 +161,13 @@ def time_shapes(
         source = CachedModel(_build_random_model(*shape, vocabulary), Settings())
         for n in blocks:
             chain = build_known_chain(range(n - 1))
-            contestants[shape, n] = lambda lap, source=source, chain=chain: source.logits(rows, chain)
+            contestants[shape, n] = partial(_read_chain, source, rows, chain)
     clock = Clock(contestants, warm_runs=2).run_until(repeats)  # the first run fills the caches
     return {shape: {n: clock.median((shape, n)) for n in blocks} for shape in shapes}
+
+
+def _read_chain(source: CachedModel, rows: Sequence[Prefix], chain: DraftTree, lap: Lap) -> None:
+    source.logits(rows, chain)
 
 
 def _build_random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
@@ -277,13 +282,13 @@ def build_cached_rows(count: int) -> list[Prefix]:
     return [Prefix(tuple(range(1, CACHED_TOKENS + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
-def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, object]]:
+def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, Any]]:
     """Trees by name, from the draft, and from Medusa heads where the pair has some; of draws, and at temperature 0 of top tokens."""
     proposers = {"draft's tree": {"proposer": "tree"}, "heads' tree": {"proposer": "medusa"}}
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for temperature in (0.0, 1.0):
         for name, changes in proposers.items():
-            chosen = changes | {"temperature": temperature, "tree_budget": NODE_BUDGETS[0]}
+            chosen: dict[str, Any] = {**changes, "temperature": temperature, "tree_budget": NODE_BUDGETS[0]}
             try:
                 open_proposer(pair, Settings(pair=pair.name, **chosen))
             except ModelError:  # no heads for this pair
@@ -324,7 +329,7 @@ class RoundProbes:
         self.kinds = range(TARGET_ONLY, most + 1)
         self.randomness = PhiloxRandomness(settings.seed)
         self.clock: Clock[int] = Clock(
-            {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
+            {n: partial(self._run_stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._locate_run(run),)
         )
 
     def run_until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> RoundProbes:
@@ -345,19 +350,19 @@ class RoundProbes:
         by_run = tuple(zip(*rounds[1:], strict=True))
         return RoundCostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
 
-    def _place(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
+    def _locate_run(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
         """The text of a run, and the share of it that lies before its place."""
         number = run - 1 + WARM_RUNS
         return self.texts[number % len(self.texts)], (0.5 + number * PLACE_STEP) % 1.0
 
-    def _stretch(self, n: int, lap: Lap) -> None:
+    def _run_stretch(self, n: int, lap: Lap) -> None:
         """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
         (prompt, tokens), share = lap.item
         draft_tokens = max(n, 0)
         remaining = max(len(tokens), draft_tokens + 1)
         place = int(share * (remaining - draft_tokens))
         begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
-        target, proposer, randomness = self._opened(n, tokens)
+        target, proposer, randomness = self._open_decoder(n, tokens)
         rule = TokenRule() if n == TARGET_ONLY else build_rule(self.settings)
         step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
         lap.split("first")
@@ -372,7 +377,7 @@ class RoundProbes:
         lap.split("rounds")
         lap.keep({part: statistics.mean(one[part] for one in rounds[WARM_ROUNDS:]) for part in TIMING_PARTS})
 
-    def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
+    def _open_decoder(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, Randomness]:
         """Caches of their own for a stretch, and its random numbers."""
         if n == TARGET_ONLY:
             return self.pair.source(self.pair.target, self.settings), NoDraft(), TargetOnlyRandomness(self.randomness)

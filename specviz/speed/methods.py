@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.remembered import RememberingPair
-from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
+from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -64,7 +65,7 @@ def compare_methods(
     expect: Expect = ignore_progress,
     show: Callable[[MethodComparison], None] = ignore_progress,
 ) -> MethodComparison:
-    """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
+    """Run every method. settings: the prompt, the distribution and the length of all; DRAFTING_METHODS say what each method changes.
 
     runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
     expect  told after a probe of each method how long the rest will take
@@ -86,11 +87,10 @@ def compare_methods(
         where["models"] = describe_pair(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
     remembering = RememberingPair(pair, len(ids) + 1)
     for number, (key, own) in enumerate(under.items()):
-
-        def told(done: float, number: int = number, key: str = key) -> None:
-            tell[SAMPLING]((number + done) / len(under), f"First tokens: {DRAFTING_METHODS[key].name}")
-
-        rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, told))
+        part = scale_progress(
+            tell[SAMPLING], number / len(under), (number + 1) / len(under), f"First tokens: {DRAFTING_METHODS[key].name}"
+        )
+        rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, part))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
     clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
     for number in range(1, runs + 1):
@@ -137,7 +137,7 @@ def _write_text(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
         lap.keep(one)
 
 
-def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, object]:
+def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, Any]:
     """Fields of a MethodRow: tokens, passes, draft tokens, and how many were checked and accepted, by depth."""
     tested: dict[int, int] = {}
     accepted: dict[int, int] = {}
@@ -178,7 +178,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
 def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
     """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
-    target, proposer = open_proposer(pair, own)
+    target, proposer = open_proposer(cast(LoadedPair, pair), own)
     row = Prefix(ids, 0, SAMPLE_TOKENS)
     probs = target.distributions([row], empty_tree(1))[0, 0]
     top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
@@ -217,12 +217,12 @@ def _compute_cell_masses(probs: torch.Tensor, top: list[int]) -> tuple[float, ..
 
 def _compute_typical_fields(
     pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
     rule = build_rule(settings)
     if not isinstance(rule, TypicalRule):
         return {}
-    target, proposer = open_proposer(pair, settings)
+    target, proposer = open_proposer(cast(LoadedPair, pair), settings)
     tree = proposer.propose([row], PhiloxRandomness(settings.seed))
     shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left

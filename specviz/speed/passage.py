@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from specviz.decoding.run import written
 from specviz.models.pairs.loading import LoadedPair
-from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
+from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.speed.clock import alternate_streams
@@ -76,12 +77,12 @@ def write_passage(
     expect(sum(weights.values()))
     tell = split_progress(lambda share, doing="": on_rounds(share, doing, made[0]), weights)
 
-    def run(told: Callable[[float], None]) -> None:
+    def run(on_share: ProgressCallback) -> None:
         done = 0
         for one in stream_rounds(pair, settings):
             made[-1].append(one)
             done += len(one.round.committed)
-            told(min(1.0, done / (2 * settings.max_new_tokens)))
+            on_share(min(1.0, done / (2 * settings.max_new_tokens)))
 
     run(tell[first])
     passage = build_passage(pair, settings, made[0])
@@ -92,7 +93,7 @@ def write_passage(
     for number in range(1, runs):
         show(add_rates(passage, made))
         made.append([])
-        run(lambda share, number=number: tell[again]((number - 1 + share) / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+        run(scale_progress(tell[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
     return add_rates(passage, made)
 
 
@@ -112,6 +113,7 @@ def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage
         for lane, found in lanes.items()
     }
     passage = replace(passage, **{lane: replace(getattr(passage, lane), rates=rates[lane]) for lane in LANES})
+    assert passage.middle is not None, "a run has ended"
     middle = {lane: found[passage.middle] for lane, found in lanes.items()}
     if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
         clocks = {lane: tuple(one.at for one in middle[lane]) for lane in LANES}
@@ -122,7 +124,7 @@ def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage
 def build_passage(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
     """The passage after these rounds."""
     ids = pair.encode(settings.prompt)
-    lanes = {}
+    lanes: dict[str, Any] = {}
     for lane in LANES:
         mine = [one for one in rounds if one.lane == lane]
         lanes[lane] = Lane(written(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))

@@ -92,8 +92,10 @@ def make_plan(
         prompts = encode_prompts(pair, text, settings.max_new_tokens)
         size = sum(map(len, prompts))
     longest = replace(settings, gamma=gammas[-1])
-    paces = [measure_pace(make(pair, longest, prompts[0])) for make in (decode_target_only, decode_speculatively)]
-    weights = estimate_stage_seconds(*paces, settings.max_new_tokens, len(prompts), gammas, effort)
+    target_pace, drafted_pace = (
+        measure_pace(decode(pair, longest, prompts[0])) for decode in (decode_target_only, decode_speculatively)
+    )
+    weights = estimate_stage_seconds(target_pace, drafted_pace, settings.max_new_tokens, len(prompts), gammas, effort)
     weights |= {} if own else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
@@ -209,13 +211,17 @@ def _measure_plan(
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
     probes = RoundProbes(pair, plan.settings, ours, gammas[-1])
     parts = split_into_runs(picked, effort.runs)
+
+    def take_probes(share: float) -> None:
+        probes.run_until(round(effort.probes * share))
+
     clock = time_gammas(
         pair,
         plan.settings,
         (0, *gammas),
         parts,
         tell[TIMING],
-        between=lambda share: probes.run_until(round(effort.probes * share)),
+        between=take_probes,
     )
     plan = _add_costs(plan, forecast, probes.curve())
     tokens = sum(map(len, parts)) * plan.length
@@ -223,12 +229,13 @@ def _measure_plan(
     def rates(gamma: int) -> tuple[float, ...]:
         return tuple(len(part) * plan.length / spent for part, spent in zip(parts, clock.seconds(gamma), strict=True))
 
+    predicted = {row.gamma: row for row in plan.rows}
     found = [
         replace(
             row,
             rate=rates(row.gamma),
             factor=clock.ratio(0, row.gamma),
-            noise=sum(clock.kept(row.gamma)) / (tokens / plan.row(row.gamma).tokens.value) - 1.0,
+            noise=sum(clock.kept(row.gamma)) / (tokens / predicted[row.gamma].tokens.value) - 1.0,
         )
         for row in found
     ]
@@ -246,7 +253,7 @@ def time_gammas(
     gammas: Sequence[int],
     parts: Sequence[Sequence[Ids]],
     on_progress: ProgressCallback = ignore_progress,
-    between: Callable[[float], object] = lambda share: None,
+    between: Callable[[float], None] = ignore_progress,
 ) -> Clock[int]:
     """The clock of every gamma, 0 being the target alone, over the texts of each run; it keeps the number of rounds of each text.
 

@@ -24,7 +24,7 @@ from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, p
 from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
-from specviz.progress import ProgressCallback
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import plain_fields
 from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
 from specviz.statistics.finding import size_in_words
@@ -145,17 +145,13 @@ class _ModelFiles:
     tokenizer: PreTrainedTokenizerBase | None = None
 
 
-def ignore(share: float, what: str) -> None:
-    """The default of ``on_progress``."""
-
-
 def check_pair(
     target: str,
     draft: str,
     device: str = "auto",
     dtype: str = "auto",
     probe: bool = True,
-    on_progress: ProgressCallback = ignore,
+    on_progress: ProgressCallback = ignore_progress,
     cancelled: Callable[[], bool] = never,
 ) -> Preflight:
     """Find out whether a pair will run here.
@@ -189,9 +185,8 @@ def check_pair(
     if not probe or one.config is None or other.config is None or _is_probe_useless(made):
         return made
     on_progress(0.6, "the time of a pass")
-    expected, said = _measure_times(
-        one.config, other.config, where, kind, lambda share: on_progress(0.6 + 0.4 * share, "the time of a pass")
-    )
+    tell = scale_progress(on_progress, 0.6, 1.0, "the time of a pass")
+    expected, said = _measure_times(one.config, other.config, where, kind, tell)
     return replace(made, expected=expected, notes=(*notes, *said))
 
 

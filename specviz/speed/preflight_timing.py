@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
@@ -25,7 +26,7 @@ from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.estimate import MIN_RUNS, Estimate
 from specviz.speed.text_passes import build_known_chain
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import DraftTree, empty_tree
 
 GAMMA = 4  # draft tokens of the verifying pass and of a drafting
 CACHED_TOKENS = 64  # tokens before the pass
@@ -82,11 +83,11 @@ def measure_pass_times(
     ]
     for name, tree in (("one", empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
         for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
-            contestants[name, layers] = lambda lap, source=source, tree=tree: source.distributions(rows, tree)
+            contestants[name, layers] = partial(_read_tree, source, rows, tree)
     for layers in depths["draft"]:
         source = _open_model(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
         proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
-        contestants["draft", layers] = lambda lap, proposer=proposer, randomness=randomness: proposer.propose(rows, randomness)
+        contestants["draft", layers] = partial(_draft, proposer, rows, randomness)
     clock = Clock(contestants, synchronize=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
     clock.run_until(1, lambda share, run, key: on_progress(0.3 * share))
     spent = sum(sum(clock.seconds(key)) for key in contestants)
@@ -94,17 +95,24 @@ def measure_pass_times(
         max(MIN_RUNS, min(MAX_RUNS, int(MAX_SECONDS / spent))), lambda share, run, key: on_progress(0.3 + 0.7 * share)
     )
     parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
-    return ExpectedPassTimes(
-        *(
-            Estimate.from_runs(
-                _extrapolate_layers(
-                    {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
-                ),
-                "s",
-            )
-            for name, config, pieces in parts
+    one, block, step = (
+        Estimate.from_runs(
+            _extrapolate_layers(
+                {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
+            ),
+            "s",
         )
+        for name, config, pieces in parts
     )
+    return ExpectedPassTimes(one, block, step)
+
+
+def _read_tree(source: CachedModel, rows: Sequence[Prefix], tree: DraftTree, lap: Lap) -> None:
+    source.distributions(rows, tree)
+
+
+def _draft(proposer: DraftModel, rows: Sequence[Prefix], randomness: PhiloxRandomness, lap: Lap) -> None:
+    proposer.propose(rows, randomness)
 
 
 def _extrapolate_layers(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:

@@ -7,6 +7,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -58,11 +59,11 @@ def _measure_prompt(pair: LoadedPair, name: str, draws: int, settings: Settings,
     ids = pair.encode(settings.prompt)
 
     def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
-        return lambda lap: decoded(Shard(*_open_decoder(pair, settings), settings, ids, count=count), batch)
+        return lambda lap: decoded(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=count), batch)
 
     def on_shared(lap: Lap) -> None:
         log(f"{name}: {draws:,} draws on shared distributions")
-        shared_distributions(Shard(*_open_decoder(pair, settings), settings, ids, count=draws))
+        shared_distributions(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=draws))
 
     short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SAMPLES_PER_RUN.items()})
     short.run_until((runs + 1) // 2)
@@ -75,7 +76,7 @@ def _measure_prompt(pair: LoadedPair, name: str, draws: int, settings: Settings,
     return SamplingRates(name, _compute_entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
 
 
-def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple:
+def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple[Any, DraftModel, TokenRule, PhiloxRandomness]:
     target, draft = pair.open(settings)
     return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxRandomness(settings.seed)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -22,7 +22,9 @@ from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback, ignore_progress
+from specviz.proposers.base import Proposer
 from specviz.proposers.copied import CopiedTokens
+from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.source_texts import read_source_text
 from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, read_text, versions, write
@@ -124,8 +126,10 @@ def run_study(
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
-    distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
-    work = [(kind, *probs) for kind in kinds for probs in distributions]
+    distributions: list[tuple[float, float | None]] = [(temperature, None) for temperature in temperatures] + [
+        (1.0, top_p) for top_p in top_ps
+    ]
+    work = [(kind, temperature, top_p) for kind in kinds for temperature, top_p in distributions]
     saved = StudyCheckpoint.open(resume, _build_request(size, seed, work, drafts, pairs, folder))
     asked = [CellKey(*one, draft) for one in work for draft in drafts]
     left = [place for place in asked if place not in saved.cells]
@@ -145,7 +149,12 @@ def run_study(
 
 
 def _build_request(
-    size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, LoadedPair], folder: Path
+    size: StudySize,
+    seed: int,
+    work: Sequence[tuple[str, float, float | None]],
+    drafts: Sequence[str],
+    pairs: Mapping[str, LoadedPair],
+    folder: Path,
 ) -> dict[str, Any]:
     """What determines the cells, with the versions that another machine may have in another state."""
     kinds = dict.fromkeys(kind for kind, _, _ in work)
@@ -253,11 +262,11 @@ def compute_statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tu
 
 
 def _compute_draft_distributions(
-    proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor
+    proposer: Proposer, prompt: Ids, tokens: list[int], where: slice, p: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
     if not isinstance(proposer, CopiedTokens):
-        (_, q), *_ = iterate_distributions(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
+        (_, q), *_ = iterate_distributions(cast(DraftModel, proposer).draft, (*prompt, *tokens[: where.start]), tokens[where])
         return q, torch.ones(len(q), dtype=torch.bool)
     copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
     made = torch.tensor([bool(one) for one in copied])

@@ -85,8 +85,8 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):  # noqa: F811
     """What slows the machine down for a minute then affects both the prediction and the measurement."""
     seen = []
-    place, text = costs.RoundProbes._place, plan._count_rounds  # asked for once a run
-    monkeypatch.setattr(costs.RoundProbes, "_place", lambda self, run: seen.append("probe") or place(self, run))
+    place, text = costs.RoundProbes._locate_run, plan._count_rounds  # asked for once a run
+    monkeypatch.setattr(costs.RoundProbes, "_locate_run", lambda self, run: seen.append("probe") or place(self, run))
     monkeypatch.setattr(plan, "_count_rounds", lambda *a: seen.append("text") or text(*a))
     main([*asked[0], "--check", "--runs", "2"])
     *texts, rest = re.split("(?:probe)+", "".join(seen).replace("text", "t"))

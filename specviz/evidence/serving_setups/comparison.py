@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, fresh_draft
 from specviz.evidence.serving_setups.near_ties import measure_near_ties
 from specviz.evidence.serving_setups.records import LOSSY, REFERENCE, SETUPS, NearTies, SetupCheck, SetupComparison, SetupRow
-from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, TextExcerpt, open_setup, refuse_uncompared
+from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, Source, TextExcerpt, open_setup, refuse_uncompared
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
@@ -92,7 +93,7 @@ def compare_setups(
     tell = split_progress(on_progress, weights)
 
     def found(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
-        size = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
+        size: dict[str, Any] = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
         return SetupComparison(settings, tuple(rows.values()), ties, text=name, runs=runs, spread=spread, **size, **where)
 
     read, done = measure_distances(pair, ways, settings, places, tell[READING]), {}
@@ -174,7 +175,7 @@ def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
 
 def measure_distances(
     pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, on_progress: ProgressCallback
-) -> dict[str, dict[str, Estimate]]:
+) -> dict[str, dict[str, Any]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
     returns  ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes
@@ -197,7 +198,7 @@ def measure_distances(
     }
 
 
-def _compute_distributions(source, place: TextExcerpt) -> Tensor:
+def _compute_distributions(source: Source, place: TextExcerpt) -> Tensor:
     """(L, V): the distribution before each token of a continuation, token by token."""
     opening, text = place
     return Alone(source).distributions(opening + text[:-1], len(text))[0]
@@ -223,7 +224,7 @@ def check_setup(
 
 def time_setups(
     pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, on_progress: ProgressCallback
-) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
+) -> Iterator[tuple[int, dict[str, dict[str, Any]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
     yields  after each run its number, fields of each row, and the middle half of the reference's seconds as a share of their median
@@ -260,7 +261,7 @@ def _decode_rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, draf
         yield from target_only(target, randomness, settings, prompt)
 
 
-def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, object]:
+def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, Any]:
     made, alone = clock.kept((key, SPECULATIVE)), (key, TARGET_ONLY) if (key, TARGET_ONLY) in clock.contestants else None
     decided = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
     reference = (REFERENCE, TARGET_ONLY)

@@ -76,14 +76,11 @@ class MarginRecorder:
 
     source: Source
     margins: dict[Ids, float] = field(default_factory=dict)
+    vocabulary: int = field(init=False)
+    context: int | None = field(init=False)
 
-    @property
-    def vocabulary(self) -> int:
-        return self.source.vocabulary
-
-    @property
-    def context(self) -> int | None:
-        return self.source.context
+    def __post_init__(self) -> None:
+        self.vocabulary, self.context = self.source.vocabulary, self.source.context
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         logits = self.source.logits(rows, tree)

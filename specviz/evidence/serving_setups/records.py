@@ -125,6 +125,10 @@ class NearTieSummary:
         return tuple(one for one in self.pairings if one.place is not None)
 
     @property
+    def _margins_at_difference(self) -> tuple[tuple[float, float], ...]:
+        return tuple(one.margins for one in self.pairings if one.margins is not None)
+
+    @property
     def margins_before_difference(self) -> tuple[float, ...]:
         """Margins up to where the texts part: the places at which they might have parted."""
         return tuple(margin for one in self.pairings for margin in one.first.margins[: one.shared + (one.place is not None)])
@@ -137,12 +141,12 @@ class NearTieSummary:
     @property
     def median_margin_at_difference(self) -> float | None:
         """Median margin where the texts part."""
-        return median(one.margins[0] for one in self.differing) if self.differing else None
+        return median(margins[0] for margins in self._margins_at_difference) if self.differing else None
 
     @property
     def largest_margin_at_difference(self) -> float | None:
         """The largest margin where texts part."""
-        return max((one.margins[0] for one in self.differing), default=None)
+        return max((margins[0] for margins in self._margins_at_difference), default=None)
 
     @property
     def share_as_close(self) -> float | None:
@@ -178,7 +182,7 @@ class Setup:
     of: str
 
 
-_SETUP_ROWS: tuple[tuple[str, ...], ...] = (
+_SETUP_ROWS: tuple[Any, ...] = (
     (REFERENCE, "float32", EXACT, "The published weights: the reference here."),
     ("bf16", "bfloat16", ROUNDING, "A pass over several tokens rounds a little differently from a pass over one."),
     ("int8", "int8, a scale for each token", EXACT, "The quantized target is another model. Draft tokens keep that model’s distribution."),
@@ -189,7 +193,13 @@ _SETUP_ROWS: tuple[tuple[str, ...], ...] = (
     ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "Every token of the prefix is penalized, draft tokens before it included."),
     ("penalty-once", "penalty set once a round", LOSSY, "Mistake: repetitions among the draft tokens of a round are not penalized.", "penalty"),
 )  # fmt: skip
-SETUPS = {row[0]: Setup(*row) if len(row) == 5 else Setup(*row, row[0]) for row in _SETUP_ROWS}
+
+
+def _build_setup(key: str, name: str, kind: str, description: str, of: str = "") -> Setup:
+    return Setup(key, name, kind, description, of or key)
+
+
+SETUPS = {row[0]: _build_setup(*row) for row in _SETUP_ROWS}
 
 
 @dataclass(frozen=True, slots=True)

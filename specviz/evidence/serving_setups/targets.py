@@ -48,7 +48,7 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
         return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
 
     def behind(processor: Callable, kind: type[Processed] = Processed) -> ServedTarget:
-        return ServedTarget(lambda settings: kind(network(pair.target).open(settings), processor))
+        return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
 
     match key:
         case "fp32":

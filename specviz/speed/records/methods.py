@@ -17,7 +17,7 @@ from specviz.speed.estimate import Estimate
 from specviz.trace import Trace
 
 SCHEMA = Schema("methods", 2, "The record of drafting methods")
-DISTRIBUTIONS = {  # the distributions that the page offers
+DISTRIBUTIONS: dict[str, dict[str, Any]] = {  # the distributions that the page offers
     "0": {"temperature": 0.0, "top_p": None},
     "1": {"temperature": 1.0, "top_p": None},
     "top-p .9": {"temperature": 1.0, "top_p": 0.9},

@@ -84,6 +84,12 @@ class PlanRow:
     operations: float | None = None
     gain: Estimate | None = None
 
+    @property
+    def speedup(self) -> Estimate:
+        """The factor, of a plan with costs."""
+        assert self.factor is not None, "a plan with costs has a factor for every gamma"
+        return self.factor
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
@@ -144,7 +150,7 @@ class SpeedPlan:
     @property
     def _busy(self) -> str:
         """Why the costs allow no verdict, as a sentence; empty if they do."""
-        return explain_spread(self.costs.spread, "one probe’s runs")
+        return "" if self.costs is None else explain_spread(self.costs.spread, "one probe’s runs")
 
     @property
     def is_conclusive(self) -> bool:
@@ -164,23 +170,23 @@ class SpeedPlan:
         if self.best is None or self._busy:
             return "no verdict"
         row = self.row(int(self.best.value))
-        return "speculate" if row is not None and row.factor.low > 1.0 else "do not speculate"
+        return "speculate" if row is not None and row.speedup.low > 1.0 else "do not speculate"
 
     @property
     def in_words(self) -> str:
         """The verdict as a sentence."""
-        if self.costs is None:
+        if self.costs is None or self.best is None:
             return "No verdict on speed: no costs were measured."
         if self._busy:
             return f"No verdict: {self._busy}"
         row = self.row(int(self.best.value))
         if row is None:
-            top = max(self.rows, key=lambda one: one.factor.value)
-            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.factor.said()}."
-        if row.factor.low <= 1.0:
-            return f"Do not speculate: the predicted speed-up of {row.factor.said()} is not distinguishable from no gain."
+            top = max(self.rows, key=lambda one: one.speedup.value)
+            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.said()}."
+        if row.speedup.low <= 1.0:
+            return f"Do not speculate: the predicted speed-up of {row.speedup.said()} is not distinguishable from no gain."
         span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
-        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.factor.said()}."
+        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.said()}."
 
     @property
     def of_prompts(self) -> bool:
@@ -202,7 +208,7 @@ class SpeedPlan:
         """
         if self.best is None or self.alone is None or len(self.alone) < 2:
             return None
-        rates = {0: self.alone} | {row.gamma: row.rate for row in self.checked}
+        rates = {0: self.alone} | {row.gamma: row.rate for row in self.checked if row.rate is not None}
         if (chosen := int(self.best.value)) not in rates:
             return None
         ratios = []
@@ -232,12 +238,12 @@ class SpeedPlan:
 PLANS_SCHEMA = Schema("plans", 3, "The record of plans")
 PLAN_TEXT = "bedtime"  # kind of text that they are made on
 PLAN_GAMMAS = tuple(range(1, 9))
-PLAN_DRAFTS = {  # name -> the settings that choose it, and what it is
+PLAN_DRAFTS: dict[str, tuple[dict[str, Any], str]] = {  # name -> the settings that choose it, and what it is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft distilled from the target"),
     "storybook-plain": ({"pair": "storybook-plain", "proposer": "draft"}, "a draft trained on text alone"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
-OWN_PAIR_DRAFTS = {  # of a pair of one's own, for which there are no recorded plans
+OWN_PAIR_DRAFTS: dict[str, tuple[dict[str, Any], str]] = {  # of a pair of one's own, for which there are no recorded plans
     "draft": ({"proposer": "draft"}, "the pair's draft"),
     "ngram": ({"proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
