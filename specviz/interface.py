@@ -161,7 +161,7 @@ class Verification:
         Raises SettingsError for a folder that holds anything but an earlier export.
         """
         place = Path(folder)
-        exports.write(place, build_report_package(self.record).files())
+        exports.write_folder(place, build_report_package(self.record).files())
         return place
 
 

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.errors import CancelledError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
-from specviz.web.exactness.state import Exam, Question
+from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.jobs import cache
 from tests.fresh import run_fresh
 
@@ -79,7 +79,7 @@ def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
 def settle(app: AppTest, page: str) -> AppTest:
     """Until no work is left."""
     for _ in range(900):
-        if not app.session_state[page].busy:
+        if not app.session_state[page].is_busy:
             return app.run()
         time.sleep(0.1)
     raise AssertionError("the work did not end")
@@ -102,6 +102,6 @@ def look_at(app: AppTest, target: object, draft: object, rounded: bool = False, 
     return settle(app, "models")
 
 
-def exact_exam(length: int = 2, source: str = "speculative", **options) -> Exam:
+def exact_exam(length: int = 2, source: str = "speculative", **options) -> ExactnessState:
     """A question of Is it exact?, nothing drawn for it yet."""
-    return Exam(Question(replace(BASE, max_new_tokens=length, **options), source))
+    return ExactnessState(ExactnessQuestion(replace(BASE, max_new_tokens=length, **options), source))

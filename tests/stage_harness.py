@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.components import component
+from specviz.figures.components import load_component
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.web.one_round.payload import stage_payload
 from specviz.web.one_round.words import stops
@@ -54,7 +54,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
 
 def component_page(name: str, data: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page with one component and nothing of Streamlit's: script, style sheet and data are what the component gets."""
-    packed = json.dumps(component(name) | {"data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
+    packed = json.dumps(load_component(name) | {"data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
     variables = "".join(f"--st-{key}:{value};" for key, value in COLORS[scheme].items())
     font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
     face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"

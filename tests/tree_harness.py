@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.web.drafting_methods.state import recorded
-from specviz.web.drafting_methods.tree import tree_payload
+from specviz.web.drafting_methods.state import load_recorded_comparisons
+from specviz.web.drafting_methods.tree import build_tree
 from tests.browser import CHROMIUM, FLAGS
 from tests.stage_harness import COLORS, SIZES, component_page
 
@@ -27,7 +27,7 @@ def main(folder: str, only: str = "") -> None:
     out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for row in recorded()["1"].rows:
+        for row in load_recorded_comparisons()["1"].rows:
             for size, (width, height) in SIZES.items():
                 for scheme in COLORS:
                     for when in ("middle", "end"):
@@ -36,7 +36,7 @@ def main(folder: str, only: str = "") -> None:
                             continue
                         page = browser.new_page(viewport={"width": width, "height": height})
                         page.on("pageerror", lambda error: print(error))
-                        page.set_content(page_html(tree_payload(row.trace), scheme, pad=16 if width < 700 else 80))
+                        page.set_content(page_html(build_tree(row.trace), scheme, pad=16 if width < 700 else 80))
                         page.wait_for_function("window.ready")
                         page.keyboard.press("End")
                         if when == "middle":

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from specviz.figures.narration import apart, number
+from specviz.figures.narration import format_apart, format_probability
 from specviz.web.one_round.payload import read_cursor, write_cursor
 from specviz.web.one_token.payload import GRID, PRESETS, shared_out
 from specviz.web.one_token.state import read_state, write_distribution
@@ -76,8 +76,8 @@ def table() -> dict[str, Any]:
     ties = [(1.0,) * 6, (1.0,) * 7, (2.0, 1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 1.0)]  # remainders alike: the first get one more
     parts = ties + [tuple(drawn.expovariate(1.0) ** 2 for _ in range(5 + i % 4)) for i in range(40)]
     return {
-        "numbers": [[x, digits, number(x, digits)] for x in xs for digits in (2, 3, 4)],
-        "apart": [[u, edge, apart(u, edge)[0]] for u, edge in pairs],
+        "numbers": [[x, digits, format_probability(x, digits)] for x in xs for digits in (2, 3, 4)],
+        "apart": [[u, edge, format_apart(u, edge)[0]] for u, edge in pairs],
         "shares": [[list(one), list(shared_out(one)), write_distribution(shared_out(one))] for one in parts],
         "cursors": [[{"round": r, "motion": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
         "read cursors": [[text, read_cursor(text)] for text in CURSORS],

@@ -95,12 +95,12 @@ def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
     from specviz.audit.target import add_server_records
     from specviz.evidence.sample_files.reading import read
-    from specviz.export.folder import writable, write
+    from specviz.export.folder import check_writable, write_folder
     from specviz.export.report import build_report_package
 
     settings = settings_of(options)
     folder = options.out or Path(folder_of(options.url))
-    writable(folder / "certificate" if folder.is_dir() else folder)
+    check_writable(folder / "certificate" if folder.is_dir() else folder)
     pair = load(settings) if local(options) else None
     arms = arms_of(options, settings, pair)
     try:
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
         against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = add_server_records(report, records)
-    write(folder / "certificate", build_report_package(report).files())
+    write_folder(folder / "certificate", build_report_package(report).files())
     show(report, options, verdict.format_verdict)
     told(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]

@@ -114,10 +114,10 @@ def run(options: argparse.Namespace) -> int:
         refuse_unknown(settings)
         record, saved = sampled_and_tested(load(settings), settings, options)
     if options.out:
-        from specviz.export.folder import write
+        from specviz.export.folder import write_folder
         from specviz.export.report import build_report_package
 
-        write(options.out, build_report_package(record).files())
+        write_folder(options.out, build_report_package(record).files())
     if saved is not None:
         saved.forget()
     show(record, options, as_text)
@@ -146,9 +146,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
     check_cluster(options)
     if options.out:
-        from specviz.export.folder import writable
+        from specviz.export.folder import check_writable
 
-        writable(options.out)
+        check_writable(options.out)
     return settings_from(options, max_new_tokens=options.max_new_tokens, **proposer_fields(options))
 
 

@@ -18,16 +18,16 @@ KINDS = {SCHEMA: "an earlier export", SITE: "an earlier site"}
 ALLOWED = "a folder that is new, empty, or holds {}"
 
 
-def writable(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Check before hours of sampling that ``write`` can succeed. Raises SettingsError."""
-    _replaceable(folder, SCHEMA)
+    _check_replaceable(folder, SCHEMA)
     try:
         Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.absolute().parent)).rmdir()
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
 
 
-def write(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> None:
+def write_folder(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> None:
     """Write all files or none: made beside the folder and put in its place by one renaming.
 
     found   name of a file -> its bytes; a manifest with their names is among them
@@ -35,7 +35,7 @@ def write(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> Non
 
     Raises SettingsError for a folder that holds anything but an earlier one, and where the disk is full or not writable.
     """
-    _replaceable(folder, schema)
+    _check_replaceable(folder, schema)
     folder = folder.absolute()
     beside = old = None
     try:
@@ -51,14 +51,14 @@ def write(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> Non
         if old is not None and not folder.exists():
             with suppress(OSError):
                 os.replace(old, folder)
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
     finally:
         for left in (beside, old):
             if left is not None and left != folder:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _replaceable(folder: Path, schema: str) -> None:
+def _check_replaceable(folder: Path, schema: str) -> None:
     """Raises SettingsError unless the folder is new, empty or holds nothing but an earlier one of this kind."""
     allowed = ALLOWED.format(KINDS[schema])
     try:
@@ -69,7 +69,7 @@ def _replaceable(folder: Path, schema: str) -> None:
         inside = {path.name for path in folder.iterdir()}
         earlier = read_json(folder / MANIFEST, "The manifest") if MANIFEST in inside else {}
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
     except TraceError:
         earlier = {}
     ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == schema else set()
@@ -77,5 +77,5 @@ def _replaceable(folder: Path, schema: str) -> None:
         raise SettingsError("out", str(folder), f"{allowed}, and '{others[0]}' is no part of one")
 
 
-def _unwritable(folder: Path, error: OSError) -> SettingsError:
+def _unwritable_error(folder: Path, error: OSError) -> SettingsError:
     return SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})")

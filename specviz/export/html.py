@@ -17,7 +17,7 @@ STYLE = (
 )
 
 
-def html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -> str:
+def build_html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -> str:
     """Plotly figures by name, plotly's script in the page once. Titles and captions are escaped: markup in them is shown as text."""
     for figure in (
         figures.values()
@@ -32,7 +32,7 @@ def html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -
     words = "\n".join(f"<p>{escape(caption)}</p>" for caption in captions)
     body = "\n".join(f'<div class="figure">{part}</div>' for part in parts)
     head = (
-        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy(body)}">'
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{build_policy(body)}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     )
     return (
@@ -41,7 +41,7 @@ def html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -
     )
 
 
-def policy(body: str) -> str:
+def build_policy(body: str) -> str:
     """A Content-Security-Policy for a page with this body: its own scripts by their hashes, its own styles, pictures that they draw."""
     scripts = re.findall(r"<script\b[^>]*>(.*?)</script>", body, re.DOTALL)
     hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(): None for script in scripts}

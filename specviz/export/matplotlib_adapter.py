@@ -72,7 +72,7 @@ SHARED = {"type", "name", "x", "y", "xaxis", "yaxis", "showlegend", "legendgroup
 _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the whole process
 
 
-def draw(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -> Figure:
+def draw_figure(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -> Figure:
     """A Plotly figure for paper.
 
     figure  plotly.graph_objects.Figure with a height in pixels
@@ -82,8 +82,8 @@ def draw(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -
     Raises NotImplementedError for anything that our figures do not use.
     """
     traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
-    with printing():
-        return _Drawing(traces, layout, title, width, more).figure
+    with use_print_settings():
+        return _PrintFigure(traces, layout, title, width, more).figure
 
 
 def draw_slide(figure: Any, title: str = "") -> Figure:
@@ -91,54 +91,54 @@ def draw_slide(figure: Any, title: str = "") -> Figure:
 
     It is drawn small, and grows with the screen: letters of 8 points on a slide 5.6 inches wide are 38 pixels high on 1920.
     """
-    drawn = draw(figure, title, SLIDE)
+    drawn = draw_figure(figure, title, SLIDE)
     if drawn.get_figheight() > SLIDE / SHAPE:
-        drawn = draw(figure, title, SHAPE * drawn.get_figheight())
+        drawn = draw_figure(figure, title, SHAPE * drawn.get_figheight())
     width, high = drawn.get_size_inches()
-    return draw(figure, title, width, width / SHAPE - high)
+    return draw_figure(figure, title, width, width / SHAPE - high)
 
 
-def saved(drawn: Figure, kind: str, dpi: float = DPI) -> bytes:
+def save_figure(drawn: Figure, kind: str, dpi: float = DPI) -> bytes:
     """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions. dpi: of a PNG."""
     target = io.BytesIO()
-    with printing():
+    with use_print_settings():
         drawn.savefig(target, format=kind, dpi=dpi, metadata=UNDATED[kind])
     return target.getvalue()
 
 
-def as_one_pdf(pages: Sequence[Figure]) -> bytes:
+def save_pdf(pages: Sequence[Figure]) -> bytes:
     """A PDF with a page for each drawn figure, each as large as it is; the same figures give the same bytes on the same versions."""
     target = io.BytesIO()
-    with printing(), PdfPages(target, metadata=UNDATED["pdf"]) as file:
+    with use_print_settings(), PdfPages(target, metadata=UNDATED["pdf"]) as file:
         for page in pages:
             file.savefig(page)
     return target.getvalue()
 
 
-def printable(label: str, most: int = LABEL) -> str:
+def make_printable(label: str, most: int = LABEL) -> str:
     """The label in characters that the print font has, others as their code; at most ``most`` characters long."""
-    text = "".join(c if c == "\n" or ord(c) in _characters() else f"‹U+{ord(c):04X}›" for c in label)
+    text = "".join(c if c == "\n" or ord(c) in _read_print_characters() else f"‹U+{ord(c):04X}›" for c in label)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @contextmanager
-def printing() -> Iterator[None]:
+def use_print_settings() -> Iterator[None]:
     """Our settings of matplotlib and no others, in one thread at a time."""
     with _ONE_AT_A_TIME, matplotlib.rc_context(SETTINGS):
         yield
 
 
-class _Drawing:
+class _PrintFigure:
     """One figure while it is drawn: axes by the names of both axes in the layout, and what the legend lists."""
 
     def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float, more: float):
-        _only([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
+        _check_attributes([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
               {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
                "shapes", "annotations", "uniformtext"}, "layout")  # fmt: skip
         self.layout, self.width = layout, width
         self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + more))
         FigureCanvasAgg(self.figure)  # measures texts
-        self.axes = self._grid(sorted({_pair(trace) for trace in traces}))
+        self.axes = self._grid(sorted({_name_axes(trace) for trace in traces}))
         self.handles: dict[str, Any] = {}
         self.stacked: dict[tuple[str, str], np.ndarray] = {}
         self.barred: list[Any] = []
@@ -147,15 +147,15 @@ class _Drawing:
         self.markers: list[tuple[Any, Line2D]] = []
         listed = layout.get("showlegend", len(traces) > 1 or any(trace.get("showlegend") for trace in traces))
         for number, trace in enumerate(traces):
-            make = _known(TRACES, trace.get("type", "scatter"), "a trace of type")
-            handle = make(self, self.axes[_pair(trace)], trace, 2.0 + 0.01 * number)
+            make = _look_up(TRACES, trace.get("type", "scatter"), "a trace of type")
+            handle = make(self, self.axes[_name_axes(trace)], trace, 2.0 + 0.01 * number)
             if listed and handle is not None and trace.get("showlegend", True) and trace.get("name"):
-                self.handles.setdefault(printable(_plain(trace["name"])), handle)
+                self.handles.setdefault(make_printable(_strip_html(trace["name"])), handle)
         for shape in layout.get("shapes", ()):
-            self._shape(shape)
+            self._add_shape(shape)
         for pair, where in self.axes.items():
             for which, name in zip("xy", pair, strict=True):
-                self._scaled(where, which, self._axis(name))
+                self._scale_axis(where, which, self._get_axis(name))
         for note in layout.get("annotations", ()):
             self._note(note)
         for where, line in self.markers:  # a marker on the edge is drawn whole, one beyond it not at all
@@ -163,19 +163,19 @@ class _Drawing:
             x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
             if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).all():
                 line.set_clip_on(False)
-        self._headed(printable(_plain((layout.get("title") or {}).get("text") or "") or title, LINES))
-        self._placed()
+        self._add_head(make_printable(_strip_html((layout.get("title") or {}).get("text") or "") or title, LINES))
+        self._place_axes()
 
-    def _axis(self, name: str) -> Mapping[str, Any]:
+    def _get_axis(self, name: str) -> Mapping[str, Any]:
         """An axis of the layout by its short name, as x2."""
         return self.layout.get(f"{name[0]}axis{name[1:]}", {})
 
-    def _domains(self, pair: tuple[str, str]) -> tuple[tuple[float, float], ...]:
-        return tuple(tuple(self._axis(name).get("domain", (0.0, 1.0))) for name in pair)
+    def _get_domains(self, pair: tuple[str, str]) -> tuple[tuple[float, float], ...]:
+        return tuple(tuple(self._get_axis(name).get("domain", (0.0, 1.0))) for name in pair)
 
     def _grid(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
         """Axes for each pair of axis names, placed as the domains say: columns from the left, rows from the top."""
-        spans = {pair: self._domains(pair) for pair in pairs}
+        spans = {pair: self._get_domains(pair) for pair in pairs}
         across = sorted({x for x, _ in spans.values()})
         down = sorted({y for _, y in spans.values()}, reverse=True)
         ratios = {"width_ratios": [b - a for a, b in across], "height_ratios": [b - a for a, b in down]}
@@ -183,65 +183,67 @@ class _Drawing:
         return {pair: self.figure.add_subplot(grid[down.index(y), across.index(x)]) for pair, (x, y) in spans.items()}
 
     def scatter(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
-        _only(trace, SHARED | {"mode", "line", "fill", "fillcolor", "error_x", "error_y"}, "scatter")
-        x, y, mode = _numbers(trace["x"]), _numbers(trace["y"]), trace.get("mode")
+        _check_attributes(trace, SHARED | {"mode", "line", "fill", "fillcolor", "error_x", "error_y"}, "scatter")
+        x, y, mode = _to_array(trace["x"]), _to_array(trace["y"]), trace.get("mode")
         if mode not in ("lines", "markers", "lines+markers"):
-            raise _unknown(f"scatter of mode {mode!r}")
+            raise _unknown_error(f"scatter of mode {mode!r}")
         line, marker, alpha = trace.get("line", {}), trace.get("marker", {}), trace.get("opacity")
-        _only(line, {"color", "dash", "width"}, "scatter.line")
+        _check_attributes(line, {"color", "dash", "width"}, "scatter.line")
         if fill := trace.get("fill"):
             if fill == "toself":
                 where.add_collection(
-                    PolyCollection([np.column_stack([x, y])], facecolor=_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
+                    PolyCollection(
+                        [np.column_stack([x, y])], facecolor=_convert_color(trace["fillcolor"]), linewidth=0.0, zorder=order
+                    )
                 )
                 where.autoscale_view()
             elif fill == "tozeroy":
-                axis = self._axis(_pair(trace)[1])
+                axis = self._get_axis(_name_axes(trace)[1])
                 foot = 10.0 ** axis["range"][0] if axis.get("type") == "log" else 0.0  # a logarithmic axis has no zero
-                where.fill_between(x, foot, y, facecolor=_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
+                where.fill_between(x, foot, y, facecolor=_convert_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
             else:
-                raise _unknown(f"scatter.fill {fill!r}")
+                raise _unknown_error(f"scatter.fill {fill!r}")
             if not line.get("width", 2):
-                return Patch(facecolor=_color(trace["fillcolor"]))
+                return Patch(facecolor=_convert_color(trace["fillcolor"]))
         look: dict[str, Any] = {"linestyle": "none", "zorder": order, "alpha": alpha}
         if "lines" in mode:
             look |= {
-                "linestyle": _known(DASHES, line.get("dash", "solid"), "line.dash"),
+                "linestyle": _look_up(DASHES, line.get("dash", "solid"), "line.dash"),
                 "linewidth": POINTS * line.get("width", 2),
-                "color": _color(line["color"]),
+                "color": _convert_color(line["color"]),
             }
         if "markers" in mode:
-            look |= _marker(marker, line.get("color"), alpha)
+            look |= _build_marker(marker, line.get("color"), alpha)
         (drawn,) = where.plot(x, y, **look)
         if "markers" in mode:
             self.markers.append((where, drawn))
         color = marker.get("color") or line.get("color") or INK
         for name in [key for key in ("error_x", "error_y") if key in trace]:
             error = trace[name]
-            _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
+            _check_attributes(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
             if error.get("type") != "data":
-                raise _unknown(f"{name}.type {error.get('type')!r}")
-            less, more = (_numbers(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
+                raise _unknown_error(f"{name}.type {error.get('type')!r}")
+            less, more = (_to_array(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
             thick = POINTS * error.get("thickness", 2)
-            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_color(error.get("color", color)),
+            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_convert_color(error.get("color", color)),
                            elinewidth=thick, capsize=POINTS * error.get("width", 4), capthick=thick, zorder=order - 0.005)  # fmt: skip
         return drawn
 
     def bar(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
-        _only(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis", "insidetextanchor",
+        _check_attributes(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis", "insidetextanchor",
                                "textangle"}, "bar")  # fmt: skip
         across, mode, marker = trace.get("orientation") == "h", self.layout.get("barmode", "group"), trace["marker"]
-        lengths, places = _numbers(trace["x" if across else "y"]), self._places(where, trace["y" if across else "x"])
+        lengths, places = _to_array(trace["x" if across else "y"]), self._places(where, trace["y" if across else "x"])
         if mode not in ("overlay", "stack") and where in self.barred:
-            raise _unknown(f"bars side by side under layout.barmode {mode!r}: give them offsets, and overlay them")
+            raise _unknown_error(f"bars side by side under layout.barmode {mode!r}: give them offsets, and overlay them")
         self.barred.append(where)
         thick, start = trace["width"], trace.get("base")
-        start = np.zeros(len(lengths)) if start is None else _numbers(start)
+        start = np.zeros(len(lengths)) if start is None else _to_array(start)
         if mode == "stack":
-            start = self.stacked.get(_pair(trace), start)
-            self.stacked[_pair(trace)] = start + lengths
+            start = self.stacked.get(_name_axes(trace), start)
+            self.stacked[_name_axes(trace)] = start + lengths
         middle = places + (0.0 if trace.get("offset") is None else trace["offset"] + thick / 2)
-        looks = _bar_looks(marker, len(lengths), trace.get("opacity"))
+        looks = _style_bars(marker, len(lengths), trace.get("opacity"))
         make = where.barh if across else where.bar
         sizes = {"height": thick, "left": start} if across else {"width": thick, "bottom": start}
         drawn = make(middle, lengths, **sizes, zorder=order)
@@ -254,8 +256,8 @@ class _Drawing:
                 and trace.get("textangle") == 0
             )
             if not inside and (trace.get("textposition") != "outside" or across):
-                raise _unknown("bar.text anywhere but outside at the top, or level in the middle of the bar")
-            texts, ink = list(map(_plain, trace["text"])), _color(trace.get("textfont", {}).get("color", INK))
+                raise _unknown_error("bar.text anywhere but outside at the top, or level in the middle of the bar")
+            texts, ink = list(map(_strip_html, trace["text"])), _convert_color(trace.get("textfont", {}).get("color", INK))
             put = {"label_type": "center", "clip_on": True} if inside else {"padding": 2}
             for text in where.bar_label(drawn, texts, color=ink, **put):
                 text.set_parse_math(False)
@@ -264,53 +266,55 @@ class _Drawing:
     def _places(self, where: Any, found: Sequence[Any]) -> np.ndarray:
         """Numbers as they are; names in the order in which they come, each a place on the axis with its name under it."""
         if not any(isinstance(one, str) for one in found):
-            return _numbers(found)
+            return _to_array(found)
         names = list(dict.fromkeys(found))
-        where.set_xticks(range(len(names)), [printable(_plain(name)) for name in names], parse_math=False)
+        where.set_xticks(range(len(names)), [make_printable(_strip_html(name)) for name in names], parse_math=False)
         self.named.append(where)
         where.set_xlim(-0.5, len(names) - 0.5)
         return np.array([names.index(one) for one in found], float)
 
     def heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
-        _only(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
+        _check_attributes(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
         if trace.get("showscale", True):
-            raise _unknown("heatmap.showscale: a bar of colors beside the picture")
-        shades = LinearSegmentedColormap.from_list("shades", [(place, _color(color)) for place, color in trace["colorscale"]])
-        x, y = _numbers(trace["x"]), _numbers(trace["y"])
+            raise _unknown_error("heatmap.showscale: a bar of colors beside the picture")
+        shades = LinearSegmentedColormap.from_list(
+            "shades", [(place, _convert_color(color)) for place, color in trace["colorscale"]]
+        )
+        x, y = _to_array(trace["x"]), _to_array(trace["y"])
         half = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
         where.imshow(np.asarray(trace["z"], float), origin="lower", extent=(x[0] - half[0], x[-1] + half[0], y[0] - half[1], y[-1] + half[1]),
                      aspect="auto", cmap=shades, vmin=trace["zmin"], vmax=trace["zmax"], zorder=order,
                      interpolation="bilinear" if trace.get("zsmooth") else "nearest")  # fmt: skip
 
-    def _shape(self, shape: Mapping[str, Any]) -> None:
+    def _add_shape(self, shape: Mapping[str, Any]) -> None:
         """A line or a band across the whole picture, to its left and right or to its top and bottom."""
-        _only(shape, {"type", "x0", "x1", "y0", "y1", "xref", "yref", "line", "fillcolor", "layer"}, "shape")
+        _check_attributes(shape, {"type", "x0", "x1", "y0", "y1", "xref", "yref", "line", "fillcolor", "layer"}, "shape")
         upright = shape["yref"].endswith(" domain")
         if upright == shape["xref"].endswith(" domain") or (kind := shape["type"]) not in ("line", "rect"):
-            raise _unknown(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
+            raise _unknown_error(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
         where = self._at(shape["xref"], shape["yref"])
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
             span = where.axvspan if upright else where.axhspan
-            span(*ends, facecolor=_color(shape["fillcolor"]), linewidth=0.0, zorder=order)
+            span(*ends, facecolor=_convert_color(shape["fillcolor"]), linewidth=0.0, zorder=order)
         else:
             line = shape["line"]
-            _only(line, {"color", "dash", "width"}, "shape.line")
-            (where.axvline if upright else where.axhline)(ends[0], color=_color(line["color"]), linewidth=POINTS * line["width"],
-                                                          linestyle=_known(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
+            _check_attributes(line, {"color", "dash", "width"}, "shape.line")
+            (where.axvline if upright else where.axhline)(ends[0], color=_convert_color(line["color"]), linewidth=POINTS * line["width"],
+                                                          linestyle=_look_up(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
 
     def _at(self, x: str, y: str) -> Any:
         x, y = x.removesuffix(" domain"), y.removesuffix(" domain")
         return next(where for pair, where in self.axes.items() if x in (pair[0], "paper") and y in (pair[1], "paper"))
 
-    def _scaled(self, where: Any, which: str, axis: Mapping[str, Any]) -> None:
+    def _scale_axis(self, where: Any, which: str, axis: Mapping[str, Any]) -> None:
         """Range, ticks, grid and title of one axis."""
-        _only(axis, {"range", "type", "title", "tickvals", "ticktext", "tickformat", "nticks", "dtick", "tickangle", "ticks", "tickfont", "gridcolor",
+        _check_attributes(axis, {"range", "type", "title", "tickvals", "ticktext", "tickformat", "nticks", "dtick", "tickangle", "ticks", "tickfont", "gridcolor",
                      "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain"}, f"{which}axis")  # fmt: skip
         found, log = getattr(where, f"{which}axis"), axis.get("type") == "log"
         if axis.get("type", "linear") not in ("log", "linear"):
-            raise _unknown(f"an axis of type {axis['type']!r}")
+            raise _unknown_error(f"an axis of type {axis['type']!r}")
         named = which == "x" and where in self.named  # its ticks are names of bars
         if log:
             getattr(where, f"set_{which}scale")("log")
@@ -321,12 +325,12 @@ class _Drawing:
             limits(0.0, None)
         if not named:
             low, high = getattr(where, f"get_{which}lim")()
-            text = _format(axis, log)
+            text = _build_tick_format(axis, log)
             found.set_major_formatter(ticker.FuncFormatter(lambda value, _: text(value)))
             if axis.get("tickvals") is not None:
                 values = list(axis["tickvals"])
                 most = min(LABEL, int(ROW * self.width)) if which == "y" else LABEL
-                texts = [printable(_plain(one), most) for one in axis.get("ticktext") or map(text, values)]
+                texts = [make_printable(_strip_html(one), most) for one in axis.get("ticktext") or map(text, values)]
                 found.set_ticks(values, texts, parse_math=False)
                 if axis.get("ticks") == "" or (which == "y" and axis.get("ticktext")):  # rows are named, not measured
                     found.set_tick_params(length=0)
@@ -346,37 +350,37 @@ class _Drawing:
             where.grid(visible=True, axis=which)
         where.set_axisbelow(True)
         title = axis.get("title") or {}
-        found.set_label_text(printable(_plain(title.get("text") or ""), LINES), parse_math=False)
+        found.set_label_text(make_printable(_strip_html(title.get("text") or ""), LINES), parse_math=False)
 
     def _note(self, note: Mapping[str, Any]) -> None:
         """Words at a place: beside a subplot as its title, in the picture, or at the end of a line that points at a place."""
-        _only(note, {"x", "y", "xref", "yref", "text", "showarrow", "xanchor", "yanchor", "xshift", "yshift", "font", "bgcolor", "opacity", "borderpad",
+        _check_attributes(note, {"x", "y", "xref", "yref", "text", "showarrow", "xanchor", "yanchor", "xshift", "yshift", "font", "bgcolor", "opacity", "borderpad",
                      "ax", "ay", "axref", "ayref", "arrowcolor", "arrowwidth", "arrowhead", "standoff", "align"}, "annotation")  # fmt: skip
         x, y, xref, yref = note["x"], note["y"], note.get("xref", "x"), note.get("yref", "y")
-        text, font = printable(_plain(note["text"]), LINES), note.get("font", {})
-        color = _color(font.get("color", INK))
+        text, font = make_printable(_strip_html(note["text"]), LINES), note.get("font", {})
+        color = _convert_color(font.get("color", INK))
         if xref == yref == "paper":
             for pair, one in self.axes.items():
-                (left, right), (_, top) = self._domains(pair)
+                (left, right), (_, top) = self._get_domains(pair)
                 if abs(x - (left + right) / 2) < 1e-6 and abs(y - top) < 1e-6:
                     self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=INK, parse_math=False)))
                     return
-            raise _unknown(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
+            raise _unknown_error(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
         where, places, systems = self._at(xref, yref), [], []
         for value, ref in ((x, xref), (y, yref)):
             inside = ref != "paper" and not ref.endswith(" domain")
             systems.append("data" if inside else "axes fraction")
-            places.append(10.0**value if inside and self._axis(ref).get("type") == "log" else value)
+            places.append(10.0**value if inside and self._get_axis(ref).get("type") == "log" else value)
         look: dict[str, Any] = {"color": color, "fontsize": POINTS * font.get("size", 12), "annotation_clip": False, "zorder": 4.0,
                                 "ha": {"left": "left", "right": "right"}.get(note.get("xanchor"), "center"),
                                 "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor"), "center")}  # fmt: skip
         if note.get("bgcolor"):
-            back = {"facecolor": _color(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
+            back = {"facecolor": _convert_color(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
             look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
         if note.get("showarrow", True):
             if (note.get("axref"), note.get("ayref"), note.get("arrowhead")) != ("x", "y", 0):
-                raise _unknown("an annotation's arrow that has a head, or that does not begin at a place of the axes")
-            arrow = {"arrowstyle": "-", "color": _color(note["arrowcolor"]), "linewidth": POINTS * note["arrowwidth"],
+                raise _unknown_error("an annotation's arrow that has a head, or that does not begin at a place of the axes")
+            arrow = {"arrowstyle": "-", "color": _convert_color(note["arrowcolor"]), "linewidth": POINTS * note["arrowwidth"],
                      "shrinkA": 0.0, "shrinkB": POINTS * note.get("standoff", 0)}  # fmt: skip
             drawn = where.annotate(text, places, (note["ax"], note["ay"]), tuple(systems), "data", arrow, **look)
         else:
@@ -384,13 +388,13 @@ class _Drawing:
             drawn = where.annotate(text, places, shift, tuple(systems), "offset points", **look)
         drawn.set_parse_math(False)
 
-    def _headed(self, title: str) -> None:
+    def _add_head(self, title: str) -> None:
         """Title and legend above the axes, in a strip that is as high as they need; the figure grows by it."""
         width, height = self.figure.get_size_inches()
         pad, title_height, legend_height, names = 0.06, 0.0, 0.0, list(self.handles)
         if title:
             head = self.figure.text(pad / width, 1.0, title, fontsize=9, va="top", ha="left", color="black", parse_math=False)
-            _wrap(head, (width - 2 * pad) * self.figure.dpi)
+            _wrap_text(head, (width - 2 * pad) * self.figure.dpi)
             title_height = head.get_window_extent().height / self.figure.dpi + 0.06
         columns = len(names)
         while columns:  # as many names in a row as fit
@@ -416,7 +420,7 @@ class _Drawing:
             legend.set_bbox_to_anchor((pad / width, 1 - (pad + title_height) / whole), self.figure.transFigure)
         self.figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1 - strip / whole), w_pad=0.06, h_pad=0.04)
 
-    def _placed(self) -> None:
+    def _place_axes(self) -> None:
         """Lay the figure out, break titles that are longer than their axes into lines, and keep the positions of the axes.
 
         Every file is then drawn with the same positions. They are rounded, since the last digits of the solver vary between processes.
@@ -425,11 +429,11 @@ class _Drawing:
         right, wrapped = self.figure.bbox.x1, False
         for where in self.axes.values():
             box = where.get_window_extent()
-            wrapped |= _wrap(where.xaxis.label, min(right - box.x0, 2 * (right - (box.x0 + box.x1) / 2)) - 4)
+            wrapped |= _wrap_text(where.xaxis.label, min(right - box.x0, 2 * (right - (box.x0 + box.x1) / 2)) - 4)
             high = self.figure.bbox.height / len(self.axes) if len(self.axes) > 1 else box.height + 20
-            wrapped |= _wrap(where.yaxis.label, high)
+            wrapped |= _wrap_text(where.yaxis.label, high)
         for where, title in self.titles:
-            wrapped |= _wrap(title, right - where.get_window_extent().x0 - 4)
+            wrapped |= _wrap_text(title, right - where.get_window_extent().x0 - 4)
         if wrapped:
             self.figure.get_layout_engine().execute(self.figure)
         self.figure.set_layout_engine("none")
@@ -437,14 +441,14 @@ class _Drawing:
             where.set_position(np.round(where.get_position().bounds, 9))
 
 
-TRACES: Mapping[str, Callable[[_Drawing, Any, Mapping[str, Any], float], Any]] = {
-    "scatter": _Drawing.scatter,
-    "bar": _Drawing.bar,
-    "heatmap": _Drawing.heatmap,
+TRACES: Mapping[str, Callable[[_PrintFigure, Any, Mapping[str, Any], float], Any]] = {
+    "scatter": _PrintFigure.scatter,
+    "bar": _PrintFigure.bar,
+    "heatmap": _PrintFigure.heatmap,
 }
 
 
-def _wrap(text: Any, most: float) -> bool:
+def _wrap_text(text: Any, most: float) -> bool:
     """Set a text in as many lines, four at most, as bring it down to ``most`` dots. Whether it needs more than one."""
     words, lines = text.get_text(), 1
     while words and lines < 4:
@@ -456,75 +460,77 @@ def _wrap(text: Any, most: float) -> bool:
     return lines > 1
 
 
-def _marker(marker: Mapping[str, Any], line_color: str | None, alpha: float | None) -> dict[str, Any]:
-    _only(marker, {"color", "size", "symbol", "line", "opacity"}, "scatter.marker")
+def _build_marker(marker: Mapping[str, Any], line_color: str | None, alpha: float | None) -> dict[str, Any]:
+    _check_attributes(marker, {"color", "size", "symbol", "line", "opacity"}, "scatter.marker")
     symbol, edge = marker.get("symbol", "circle"), marker.get("line", {})
-    _only(edge, {"color", "width"}, "scatter.marker.line")
-    shape, open_ = _known(SYMBOLS, symbol.removesuffix("-open"), "marker.symbol"), symbol.endswith("-open")
-    fill = _color(marker.get("color", line_color or INK))
+    _check_attributes(edge, {"color", "width"}, "scatter.marker.line")
+    shape, open_ = _look_up(SYMBOLS, symbol.removesuffix("-open"), "marker.symbol"), symbol.endswith("-open")
+    fill = _convert_color(marker.get("color", line_color or INK))
     wide = POINTS * edge.get("width", 1.6 if open_ else 0)
-    rim = _color(edge["color"]) if edge.get("color") and not open_ else fill
+    rim = _convert_color(edge["color"]) if edge.get("color") and not open_ else fill
     return {"marker": shape, "markersize": POINTS * marker.get("size", 6), "alpha": marker.get("opacity", alpha),
             "markerfacecolor": "none" if open_ else fill, "markeredgecolor": rim, "markeredgewidth": wide}  # fmt: skip
 
 
-def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> list[dict[str, Any]]:
+def _style_bars(marker: Mapping[str, Any], many: int, alpha: float | None) -> list[dict[str, Any]]:
     """Face, edge, hatch and its color of each bar."""
-    _only(marker, {"color", "opacity", "pattern", "line"}, "bar.marker")
+    _check_attributes(marker, {"color", "opacity", "pattern", "line"}, "bar.marker")
     edge = marker.get("line", {})
-    _only(edge, {"color", "width"}, "bar.marker.line")
+    _check_attributes(edge, {"color", "width"}, "bar.marker.line")
     pattern = marker.get("pattern", {})
-    _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
+    _check_attributes(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
     given = (marker["color"], pattern.get("shape", ""), edge.get("color", ""))
     colors, shapes, rims = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
-        raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what color the bar has")
+        raise _unknown_error(
+            f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what color the bar has"
+        )
     looks = []
     for color, shape, rim in zip(colors, shapes, rims, strict=True):
-        look = {"facecolor": _color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
-        if hatch := _known(HATCHES, shape, "marker.pattern.shape"):
+        look = {"facecolor": _convert_color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
+        if hatch := _look_up(HATCHES, shape, "marker.pattern.shape"):
             if edge:
-                raise _unknown("a bar with both a pattern and an edge")
-            look |= {"hatch": hatch, "edgecolor": _color(pattern.get("fgcolor", "white"))}
+                raise _unknown_error("a bar with both a pattern and an edge")
+            look |= {"hatch": hatch, "edgecolor": _convert_color(pattern.get("fgcolor", "white"))}
         elif edge:
-            look |= {"edgecolor": _color(rim), "linewidth": POINTS * edge.get("width", 1)}
+            look |= {"edgecolor": _convert_color(rim), "linewidth": POINTS * edge.get("width", 1)}
         looks.append(look)
     return looks
 
 
-def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
+def _build_tick_format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
     """Tick values as Plotly writes them."""
     form = axis.get("tickformat")
     if form == ",~s":
         return ticker.EngFormatter(sep="")
     if form is not None:
         if not re.fullmatch(r"\.(\d|[1-9]~)[%f]", form):
-            raise _unknown(f"tickformat {form!r}")
+            raise _unknown_error(f"tickformat {form!r}")
         if "~" in form:
             return lambda value: re.sub(r"\.?0+(?=%|$)", "", format(value, form.replace("~", "")))
         return lambda value: format(value, form)
     if log:
         least = -1 if axis.get("exponentformat") == "power" else -4
-        return lambda value: _power(value, least)
+        return lambda value: _format_power(value, least)
     return lambda value: f"{value:g}"
 
 
-def _power(value: float, least: int) -> str:
+def _format_power(value: float, least: int) -> str:
     """A power of ten: 10⁻⁸; those from 10 to the ``least`` to 10,000 in digits."""
     power = round(log10(value))
     return f"{value:g}" if least <= power <= 4 else "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _numbers(found: Any) -> np.ndarray:
+def _to_array(found: Any) -> np.ndarray:
     return np.array([nan if one is None else one for one in found], float)
 
 
-def _pair(trace: Mapping[str, Any]) -> tuple[str, str]:
+def _name_axes(trace: Mapping[str, Any]) -> tuple[str, str]:
     """Short names of the axes of a trace."""
     return trace.get("xaxis", "x"), trace.get("yaxis", "y")
 
 
-def _color(text: str) -> Any:
+def _convert_color(text: str) -> Any:
     """A color of Plotly as matplotlib takes it."""
     if found := re.fullmatch(r"rgba\(([^)]*)\)", text.replace(" ", "")):
         red, green, blue, alpha = map(float, found[1].split(","))
@@ -532,32 +538,32 @@ def _color(text: str) -> Any:
     return text
 
 
-def _plain(text: str) -> str:
+def _strip_html(text: str) -> str:
     """Plotly's HTML as text: line breaks stay, emphasis is left out."""
     text = re.sub(r"</?b>", "", str(text).replace("<br>", "\n"))
     if found := re.search(r"<[^>]*>", text):
-        raise _unknown(f"{found[0]} in a text")
+        raise _unknown_error(f"{found[0]} in a text")
     return unescape(text)
 
 
-def _only(given: Any, known: set[str], where: str) -> None:
+def _check_attributes(given: Any, known: set[str], where: str) -> None:
     """Raises NotImplementedError for the first attribute that is not known."""
     if others := sorted(set(given) - known):
-        raise _unknown(f"{where}.{others[0]}")
+        raise _unknown_error(f"{where}.{others[0]}")
 
 
-def _known(values: Mapping[str, Any], name: str, what: str) -> Any:
+def _look_up(values: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in values:
-        raise _unknown(f"{what} {name!r}")
+        raise _unknown_error(f"{what} {name!r}")
     return values[name]
 
 
-def _unknown(what: str) -> NotImplementedError:
+def _unknown_error(what: str) -> NotImplementedError:
     return NotImplementedError(
         f"Print does not know {what}: add it to specviz/export/matplotlib_adapter.py, or draw the figure without."
     )
 
 
 @cache
-def _characters() -> frozenset[int]:
+def _read_print_characters() -> frozenset[int]:
     return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())

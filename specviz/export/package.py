@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
-from specviz.export.html import html_page
+from specviz.export.html import build_html_page
 from specviz.speed.estimate import Estimate
 
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf", "-slide.svg", "-slide.png", "-slide.pdf")  # of every figure
@@ -43,13 +43,15 @@ class Picture:
         """Of its files' names, after the figure's own."""
         return PRINTS if self.slides else tuple(one for one in PRINTS if "-slide" not in one)
 
-    def paper(self, form: str = "") -> Any:
+    def draw_for_print(self, form: str = "") -> Any:
         """matplotlib's figure of the same: as wide as a page, "column" of two, or a "slide" of 16:9 with large type."""
         from specviz.export import matplotlib_adapter  # imported only when a figure is asked for
 
         if form == "slide":
             return matplotlib_adapter.draw_slide(self.page(), self.title)
-        return matplotlib_adapter.draw(self.page(), self.title, matplotlib_adapter.COLUMN if form else matplotlib_adapter.PAGE)
+        return matplotlib_adapter.draw_figure(
+            self.page(), self.title, matplotlib_adapter.COLUMN if form else matplotlib_adapter.PAGE
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +92,31 @@ class Package:
         if name == f"{self.stem}.zip":
             return self.files()[name]
         if name in self.data:
-            return as_json(self.data[name])
+            return dump_json(self.data[name])
         if name in self.tables:
-            return table(*self.tables[name]())
+            return dump_csv(*self.tables[name]())
         if name == CAPTIONS:
             return ("\n\n".join(self.captions) + "\n").encode()
         if name == PAGE:
-            return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
+            return build_html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
         if name in self.others:
             return self.others[name]()
         from specviz.export import matplotlib_adapter
 
         whole, _, kind = name.rpartition(".")
         stem, _, form = (whole, "", "") if whole in self.pictures else whole.rpartition("-")
-        drawn = (paper or Picture.paper)(self.pictures[stem], form)
+        drawn = (paper or Picture.draw_for_print)(self.pictures[stem], form)
         dpi = SCREEN / drawn.get_figwidth() if form == "slide" else matplotlib_adapter.DPI
-        return matplotlib_adapter.saved(drawn, kind, dpi)
+        return matplotlib_adapter.save_figure(drawn, kind, dpi)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
-        paper = cache(Picture.paper)  # each form is drawn once, whatever the number of its files
+        paper = cache(Picture.draw_for_print)  # each form is drawn once, whatever the number of its files
         found = {name: once.file(name, paper) for name in self.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
-        found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
-        return found | {f"{self.stem}.zip": zipped(found, self.stem)}
+        found[MANIFEST] = dump_json({"schema": SCHEMA, **self.facts, "files": hashes})
+        return found | {f"{self.stem}.zip": zip_files(found, self.stem)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,38 +138,38 @@ class ExportOffer:
         return cls(package.stem, package.names, lambda: package, note)
 
 
-def as_json(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     """Indented JSON in ASCII, with a line break at its end. Raises ValueError for a number that is not finite."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
+def dump_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
     """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it. No field of text is a formula to them."""
     target = io.StringIO(newline="")
     writer = csv.writer(target)
     writer.writerow(columns)
     writer.writerows(
-        [quoted(field) if isinstance(field, str) and field.startswith(FORMULA) else field for field in row] for row in rows
+        [quote_text(field) if isinstance(field, str) and field.startswith(FORMULA) else field for field in row] for row in rows
     )
     return b"\xef\xbb\xbf" + target.getvalue().encode()
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Text for a table's field, in quotes of its own: no spreadsheet takes it for a formula."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def interval_columns(*names: str) -> tuple[str, ...]:
+def name_interval_columns(*names: str) -> tuple[str, ...]:
     """The three columns of each measured number: its value, and the low and high end of its interval."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
-def interval(found: Estimate | None) -> tuple[float | None, ...]:
+def list_interval(found: Estimate | None) -> tuple[float | None, ...]:
     """The three fields of ``interval_columns``, empty where nothing was measured."""
     return (found.value, found.low, found.high) if found else (None, None, None)
 
 
-def zipped(found: Mapping[str, bytes], stem: str) -> bytes:
+def zip_files(found: Mapping[str, bytes], stem: str) -> bytes:
     """One zip of all files in a folder ``stem``; its bytes follow from theirs."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
-from specviz.export.package import Package, Picture, quoted
+from specviz.export.package import Package, Picture, quote_text
 from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings, update_names
@@ -34,45 +34,45 @@ def build_report_package(record: Mapping[str, Any]) -> Package:
         slug = re.sub(r"[^a-z0-9]+", "-", one["mode"].lower()).strip("-")[:40]
         name = f"{number}-{slug or 'draws'}"
         if one["cells"]:
-            pictures[f"histogram-{name}"] = Picture(partial(figures.histogram, one, pieces))
-        pictures[f"tests-{name}"] = Picture(partial(figures.tests, one))
+            pictures[f"histogram-{name}"] = Picture(partial(figures.plot_histogram, one, pieces))
+        pictures[f"tests-{name}"] = Picture(partial(figures.plot_tests, one))
     tests = [[one["mode"], *(test[key] for key in TESTS[1:])] for one in answers for test in one["tests"]]
     return Package(
         stem="evidence",
         title="Is it exact?",
         data={"report.json": record},
-        tables={"cells.csv": lambda: (CELLS, _cells(answers, pieces)), "tests.csv": lambda: (TESTS, tests)},
+        tables={"cells.csv": lambda: (CELLS, _cell_rows(answers, pieces)), "tests.csv": lambda: (TESTS, tests)},
         pictures=pictures,
-        captions=tuple(_caption(record, one) for one in answers),
-        facts=_facts(record),
+        captions=tuple(_build_caption(record, one) for one in answers),
+        facts=_build_facts(record),
     )
 
 
-def _cells(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
+def _cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
     """Every cell with its exact mass, count, and the 99% band of its share."""
     for one in answers:
         total = sum(cell["mass"] for cell in one["cells"])
         masses = [cell["mass"] / total for cell in one["cells"]]
         bands = cell_band(masses, one["n"], figures.LEVEL).T.tolist() if masses else []
         for cell, mass, band in zip(one["cells"], masses, bands, strict=True):
-            begins, text = " ".join(map(str, cell["begins"])), quoted(figures.named(cell, pieces))
+            begins, text = " ".join(map(str, cell["begins"])), quote_text(figures.name_cell(cell, pieces))
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], *band]
 
 
-def _caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+def _build_caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """Of one answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
     first, tests = one["tests"][0], len(one["tests"])
     tv = first["detectable_tv"]
     seen = "" if tv is None else f", detects a total variation of {tv:.2g} with power {POWER:.0%}"
     return (
-        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quoted(record['settings'].get('prompt', ''))}, "
+        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quote_text(record['settings'].get('prompt', ''))}, "
         f"{first['name']} {p_in_words(first['p_value'])}{seen} "
         f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
         f"{recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )
 
 
-def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+def _build_facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """Of the manifest: what was asked and found, what made it, and how to make it again."""
     return {
         **{key: record[key] for key in ("verdict", "sentence", "settings", "seed")},
@@ -83,13 +83,13 @@ def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "models": record["models"],
         "versions": record["versions"],
-        "permalink": permalink(record),
-        "commands": commands(record),
+        "permalink": build_permalink(record),
+        "commands": build_commands(record),
         "digest": record["digest"],
     }
 
 
-def permalink(record: Mapping[str, Any]) -> str:
+def build_permalink(record: Mapping[str, Any]) -> str:
     """The page and query that open the app on the same question; empty where the samples are not ours, or no page asks it."""
     if record.get("files"):
         return ""
@@ -109,24 +109,24 @@ def permalink(record: Mapping[str, Any]) -> str:
     )
 
 
-def commands(record: Mapping[str, Any]) -> list[str]:
+def build_commands(record: Mapping[str, Any]) -> list[str]:
     """The command that draws and tests the same again, for each answer; then the one that checks this very report."""
     answers, lines = record["answers"], []
     if audit := record.get("audit"):
         lines = [audit["command"]]
     elif files := [one["name"] for one in record.get("files", ())]:
         options = [word for pair in zip(("--sample-file", "--against"), files, strict=False) for word in pair]
-        lines = [_verify(record, answers[0], options)]
+        lines = [_build_verify_command(record, answers[0], options)]
     else:
         for one in answers:
             if one["mode"] in MODES:
                 options = ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}", "--samples", one["plan"]["n"],
                            "--mode", MODES[one["mode"]], "--seconds", 86400]  # fmt: skip
-                lines.append(_verify(record, one, options))
+                lines.append(_build_verify_command(record, one, options))
     return [*lines, "python -m specviz check report.json"]
 
 
-def _verify(record: Mapping[str, Any], one: Mapping[str, Any], options: list[Any]) -> str:
+def _build_verify_command(record: Mapping[str, Any], one: Mapping[str, Any], options: list[Any]) -> str:
     settings, models = update_names(record["settings"]), record["models"]
     words = ["python", "-m", "specviz", "verify", *options, "--min-tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:

@@ -5,33 +5,33 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from specviz.evidence.results import BEYOND, BINS, CellShares, SeedPValues
-from specviz.figures.charts import safe, short
+from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS, PERCENT
 
 PITCH = 26  # of rows, in pixels: a mark of the exact distribution ends before the next one begins
 CLEAR = "rgba(0, 0, 0, 0)"  # of bars that are outlines
 
 
-def axis_end(*arms: CellShares) -> float:
+def compute_axis_end(*arms: CellShares) -> float:
     """Right end of the axis that several histograms share: wide enough for the distribution, its marks and every bar."""
     values = [max(1.35 * one.probs[place], 1.05 * one.shares[place]) for one in arms for place in one.bars]
     return min(1.05, max(values, default=1.0))
 
 
-def rows_end(*arms: CellShares) -> float:
+def compute_rows_end(*arms: CellShares) -> float:
     """The same for the rows of pictures."""
     bars = [bar for one in (arm.rows for arm in arms) for bar in zip(one.probs, one.shares, one.high, strict=True)]
     return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.3 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
 
 
-def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
+def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
     """Bars of the samples, over them the band of sampling noise and the marks of the exact distribution. ``kind``: light or dark page.
 
     hollow  bars are drawn as outlines: those of a wrong decoder
     """
     shown, blue, gray, ink = one.rows, getattr(MEANINGS["target"], kind), GRAY[kind], INK[kind]
     places = list(range(len(shown.probs)))[::-1]  # on the axis: the first row is at the top
-    hover = [_hover(shown, row) for row in range(len(shown.probs))]
+    hover = [_write_hover(shown, row) for row in range(len(shown.probs))]
     figure = go.Figure()
     named = 0.7 * bool(one.n)  # rows, for the names of the two columns of numbers
     if one.n:
@@ -53,8 +53,8 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
         legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
     if one.n:
-        _numbers(figure, one, places, kind)
-    ticks = [safe(short(label)) for label in shown.labels]
+        _add_numbers(figure, one, places, kind)
+    ticks = [escape_label(shorten_label(label)) for label in shown.labels]
     figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + named], showgrid=False, zeroline=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=PERCENT, gridcolor=GRID, zeroline=False, fixedrange=True,
@@ -62,7 +62,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light", hollow: bool = F
     return figure
 
 
-def _numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -> None:
+def _add_numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -> None:
     """At the right the share of the samples and the exact probability of each row: a difference that is too small for the bars is seen in them."""
     for name, values, shift, color in (("samples", one.rows.shares, 50, INK[kind]), ("exact", one.rows.probs, 98, GRAY[kind])):
         style = {
@@ -75,16 +75,16 @@ def _numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -
         }
         figure.add_annotation(text=name, y=max(4, len(places)) - 0.1, yanchor="middle", **style)
         for value, place in zip(values, places, strict=True):
-            figure.add_annotation(text=percent(value), y=place, yanchor="middle", **style)
+            figure.add_annotation(text=format_percent(value), y=place, yanchor="middle", **style)
     figure.update_layout(margin_r=104)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share with three digits at most: 34.2%, 0.52%."""
     return f"{100.0 * share:.1f}%" if share >= 0.01 else f"{100.0 * share:.2f}%"
 
 
-def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
+def plot_p_values(one: SeedPValues, kind: str = "light") -> go.Figure:
     """Ten bars, the height that each should have, and behind each the band of sampling noise."""
     middle, blue, gray = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind), GRAY[kind]
     figure = go.Figure()
@@ -102,6 +102,6 @@ def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
     return figure
 
 
-def _hover(one: CellShares, place: int) -> str:
-    said = f"{safe(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
+def _write_hover(one: CellShares, place: int) -> str:
+    said = f"{escape_label(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
     return said + (f"<br>{one.counts[place]:,} of {one.n:,} samples, {one.shares[place]:.3%}" if one.n else "")

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.theme import GRID, LEGEND, MEANINGS
 
 
-def frame(figure: go.Figure, height: int, x: str, y: str | None = None, **layout: Any) -> None:
+def frame_chart(figure: go.Figure, height: int, x: str, y: str | None = None, **layout: Any) -> None:
     """Set height in px, titles of both axes, a faint grid and the legend above; nothing zooms or pans."""
     margin = {"l": 8, "r": 12, "t": 46, "b": 46}
     figure.update_layout(height=height, margin=margin, dragmode=False, hovermode="closest", legend=LEGEND, **layout)
@@ -18,16 +18,16 @@ def frame(figure: go.Figure, height: int, x: str, y: str | None = None, **layout
     figure.update_yaxes(title=y, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
 
 
-def hatched(kind: str) -> dict[str, Any]:
+def build_hatching(kind: str) -> dict[str, Any]:
     """Build the marker of bars that show rejections, or another distribution than the target's."""
     pattern = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
     return {"color": getattr(MEANINGS["rejected"], kind), "pattern": pattern}
 
 
-def safe(text: str) -> str:
+def escape_label(text: str) -> str:
     """Escape text for Plotly, whose labels take a little HTML, and dollars for formulas."""
     return escape(text, quote=False).replace("$", "&#36;")
 
 
-def short(text: str, most: int = 26) -> str:
+def shorten_label(text: str, most: int = 26) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

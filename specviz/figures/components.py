@@ -39,7 +39,7 @@ export default main.default;
 """
 
 
-def modules(entry: str) -> dict[str, str]:
+def read_modules(entry: str) -> dict[str, str]:
     """Sources of ``entry`` (such as "one_round/main.js") and of all it imports, each after what it imports; addresses from COMPONENTS.
 
     Raises ValueError where modules import each other in a circle, or one is imported that is not a file of the components.
@@ -65,17 +65,17 @@ def modules(entry: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
-def linked(entry: str) -> str:
+def link_modules(entry: str) -> str:
     """One ES module that loads ``entry`` with all it imports, and exports its default."""
-    return LOADER % (json.dumps(list(modules(entry).items()), ensure_ascii=False), entry)
+    return LOADER % (json.dumps(list(read_modules(entry).items()), ensure_ascii=False), entry)
 
 
 @lru_cache(maxsize=16)
-def styles(*names: str) -> str:
+def read_styles(*names: str) -> str:
     """Style sheets of assets/styles/, one after the other."""
     return "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
-def component(name: str) -> dict[str, str]:
+def load_component(name: str) -> dict[str, str]:
     """Script and style of a component, by its folder in assets/components/."""
-    return {"js": linked(f"{name}/main.js"), "css": styles("theme", "components", *SHEETS[name])}
+    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", "components", *SHEETS[name])}

@@ -25,7 +25,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class RoundStep:
     """One step of the stage.
 
     kind      draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop, tally
@@ -40,7 +40,7 @@ class Motion:
     label: str = ""
 
 
-def number(x: float, digits: int = 2) -> str:
+def format_probability(x: float, digits: int = 2) -> str:
     """A probability for a reader: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. At least two digits count, so that p/q can be checked."""
     if x <= 0.0 or x >= 1.0:
         return f"{x:.0f}"
@@ -56,49 +56,49 @@ def number(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}"
 
 
-def remaining(probs: Distribution) -> float:
+def compute_residual_mass(probs: Distribution) -> float:
     """What is left of the target's distribution without the overlap, in [0, 1]: how often a draft token there is rejected."""
     return sum(probs.residual) + probs.rest["residual"]
 
 
-def apart(u: float, threshold: float) -> tuple[str, str]:
+def format_apart(u: float, threshold: float) -> tuple[str, str]:
     """A random number and what it is compared with, with as many digits as it takes to tell them apart."""
     for digits in (2, 3, 4, 6, 9):
-        pair = number(u, digits), number(threshold, digits)
+        pair = format_probability(u, digits), format_probability(threshold, digits)
         if pair[0] != pair[1] or u == threshold:
             return pair
     return pair
 
 
-def quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
+def format_quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
     """p, q and the acceptance probability p/q, with as many digits as it takes that whoever divides the first two gets the third."""
-    wanted = number(rate)
+    wanted = format_probability(rate)
     if 0.0 < rate < 1.0 and isclose(p / q, rate):
         for digits in (2, 3, 4):
-            written = number(p, digits), number(q, digits)
+            written = format_probability(p, digits), format_probability(q, digits)
             if (
                 all(one.replace(".", "").isdecimal() for one in written)
-                and number(float(written[0]) / float(written[1])) == wanted
+                and format_probability(float(written[0]) / float(written[1])) == wanted
             ):
                 return *written, wanted
-    return number(p), number(q), wanted
+    return format_probability(p), format_probability(q), wanted
 
 
-def _multiplies(decision: Decision) -> bool:
+def _is_product_visible(decision: Decision) -> bool:
     """Whether the numbers as they are written show that q times p/q is p."""
     if not 0.0 < decision.threshold < 1.0:
         return False
-    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    p, q, rate = format_quotient(decision.p, decision.q, decision.threshold)
     written = all(one.replace(".", "").isdecimal() for one in (p, q, rate))
     return written and f"{float(q) * float(rate):.{len(p.partition('.')[2])}f}" == p
 
 
-def ordinal(index: int) -> str:
+def name_ordinal(index: int) -> str:
     """0 -> "first"."""
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
 
 
-def checked(round_: Round) -> list[int]:
+def list_checked(round_: Round) -> list[int]:
     """Draft tokens that were checked, in order: none after a token that ended the text or gave it its full length."""
     found = [i for i, decision in enumerate(round_.proposals) if decision.accepted is not None]
     if round_.ending.kind in ("eos", "length"):
@@ -107,19 +107,19 @@ def checked(round_: Round) -> list[int]:
     return found
 
 
-def rejected_at(round_: Round) -> int | None:
+def find_replaced(round_: Round) -> int | None:
     """The draft token that the replacement replaces; None where the round did not end with one."""
     if round_.ending.kind != "residual":
         return None
     return max(i for i, decision in enumerate(round_.proposals) if decision.accepted is False)
 
 
-def motions(trace: Trace, round_: Round) -> list[Motion]:
+def build_steps(trace: Trace, round_: Round) -> list[RoundStep]:
     """The motions of one round, in order. At least two: the pass and the tally."""
-    return list(_Teller(trace, round_).tell())
+    return list(_RoundNarrator(trace, round_).tell())
 
 
-class _Teller:
+class _RoundNarrator:
     def __init__(self, trace: Trace, round_: Round):
         self.trace, self.round = trace, round_
         self.many = len(round_.proposals)
@@ -127,21 +127,21 @@ class _Teller:
     def name(self, token: int) -> str:
         return name(piece(self.trace.pieces, token), token)
 
-    def tell(self) -> Iterator[Motion]:
+    def tell(self) -> Iterator[RoundStep]:
         for i, decision in enumerate(self.round.proposals):
-            yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
-        yield Motion("pass", None, self.one_pass(), "pass")
-        chosen = checked(self.round)
-        told = next((i for i in chosen if _multiplies(self.round.proposals[i])), None)  # once a round is enough
+            yield RoundStep("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
+        yield RoundStep("pass", None, self.one_pass(), "pass")
+        chosen = list_checked(self.round)
+        told = next((i for i in chosen if _is_product_visible(self.round.proposals[i])), None)  # once a round is enough
         for place, i in enumerate(chosen):
-            yield Motion("look", i, self.look(self.round.proposals[i], i == told), f"check {i + 1}")
-            yield Motion("uniform", i, self.uniform(self.round.proposals[i], place == 0))
+            yield RoundStep("look", i, self.look(self.round.proposals[i], i == told), f"check {i + 1}")
+            yield RoundStep("uniform", i, self.uniform(self.round.proposals[i], place == 0))
         yield from self.ending()
-        yield Motion("tally", None, self.tally(), "result")
+        yield RoundStep("tally", None, self.tally(), "result")
 
     def draft_token(self, i: int, decision: Decision) -> str:
-        start = f"The {ordinal(i)} draft token" if self.many > 1 else "The only draft token"
-        said = f"{start} is {self.name(decision.token)}: the draft model gives it probability {number(decision.q)}."
+        start = f"The {name_ordinal(i)} draft token" if self.many > 1 else "The only draft token"
+        said = f"{start} is {self.name(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
         if decision.u_draft is None:
             return said
         if i == 0:
@@ -168,7 +168,7 @@ class _Teller:
 
     def look(self, decision: Decision, reason: bool) -> str:
         """reason: whether it says why p/q is the right probability."""
-        word, (p, q, rate) = self.name(decision.token), quotient(decision.p, decision.q, decision.threshold)
+        word, (p, q, rate) = self.name(decision.token), format_quotient(decision.p, decision.q, decision.threshold)
         word = word[0].upper() + word[1:]
         if decision.threshold >= 1.0:
             more = "just as much" if decision.p == decision.q else f"{p}, no less"
@@ -182,7 +182,7 @@ class _Teller:
         return said
 
     def uniform(self, decision: Decision, first: bool) -> str:
-        u, threshold = apart(decision.u, decision.threshold)
+        u, threshold = format_apart(decision.u, decision.threshold)
         word = self.name(decision.token)
         drawn = f"The random number u{', uniform between 0 and 1,' if first else ''} is {u}"
         if not 0.0 < decision.threshold < 1.0:
@@ -191,31 +191,31 @@ class _Teller:
             return f"{drawn}, below {threshold}: {word} is accepted."
         return f"{drawn}, not below {threshold}: {word} is rejected."
 
-    def ending(self) -> Iterator[Motion]:
-        kind, rejected = self.round.ending.kind, rejected_at(self.round)
+    def ending(self) -> Iterator[RoundStep]:
+        kind, rejected = self.round.ending.kind, find_replaced(self.round)
         if kind == "residual":
             probs = self.round.distributions[rejected] if self.round.distributions else None
             if probs is not None and probs.residual is not None:
-                yield Motion("lift", rejected, self.lift(probs), "residual")
-                yield Motion("residual", rejected, self.residual(probs))
-            yield Motion("draw", rejected, self.draw(rejected), "" if probs else "draw")
+                yield RoundStep("lift", rejected, self.lift(probs), "residual")
+                yield RoundStep("residual", rejected, self.residual(probs))
+            yield RoundStep("draw", rejected, self.draw(rejected), "" if probs else "draw")
         elif kind == "bonus":
-            yield Motion("bonus", None, self.bonus(), "bonus" if self.many else "draw")
+            yield RoundStep("bonus", None, self.bonus(), "bonus" if self.many else "draw")
         else:
-            yield Motion("stop", None, self.stop(), "end")
+            yield RoundStep("stop", None, self.stop(), "end")
 
     def lift(self, probs: Distribution) -> str:
         return (
-            f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. Green, {number(remaining(probs))}, is what the target "
+            f"Take away the overlap, which both distributions share: {format_probability(probs.beta)} in all. Green, {format_probability(compute_residual_mass(probs))}, is what the target "
             "gives more; pale orange, as much, is what the draft gives more, and is rejected."
         )
 
     def residual(self, probs: Distribution) -> str:
-        left, token = remaining(probs), self.round.ending.token
+        left, token = compute_residual_mass(probs), self.round.ending.token
         share = probs.residual[probs.tokens.index(token)] / left
         return (
-            f"The green part, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. A draft token "
-            f"here is rejected with probability {number(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
+            f"The green part, {format_probability(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {format_probability(share)}. A draft token "
+            f"here is rejected with probability {format_probability(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
         )
 
     def draw(self, rejected: int) -> str:
@@ -223,11 +223,11 @@ class _Teller:
         unchecked = sum(decision.accepted is None for decision in self.round.proposals)
         what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
         behind = f" The {what} after it {are} not checked: {was} suggested to follow {self.name(bad.token)}." if unchecked else ""
-        draw = f"One draw from the residual, with random number {number(ending.u)}, gives {self.name(ending.token)}"
+        draw = f"One draw from the residual, with random number {format_probability(ending.u)}, gives {self.name(ending.token)}"
         return f"{draw}: it replaces {self.name(bad.token)}.{behind}"
 
     def bonus(self) -> str:
-        word, u = self.name(self.round.ending.token), number(self.round.ending.u)
+        word, u = self.name(self.round.ending.token), format_probability(self.round.ending.u)
         draw = f"One draw from the target’s distribution, with random number {u}, gives {word}"
         if self.many == 0:
             return f"{draw}."

@@ -37,7 +37,7 @@ ALL = (
 TITLES = {page.path: page.title for page in ALL}
 
 
-def following(path: str, among: tuple[Page, ...] = ALL) -> Page:
+def next_page(path: str, among: tuple[Page, ...] = ALL) -> Page:
     """The page after that of ``path`` among these; after the last one the first. Raises ValueError for a path that is not there."""
     paths = [page.path for page in among]
     return among[(paths.index(path) + 1) % len(among)]

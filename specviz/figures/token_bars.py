@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.charts import safe
+from specviz.figures.charts import escape_label
 from specviz.figures.theme import GRID, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}
@@ -44,7 +44,10 @@ class Panel:
 def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
     """One panel under the other, on one page; colors, hatches and names say which bar is whose."""
     figure = make_subplots(
-        rows=len(shown), cols=1, subplot_titles=[safe(one.title) for one in shown], vertical_spacing=0.55 / max(2, 2 * len(shown))
+        rows=len(shown),
+        cols=1,
+        subplot_titles=[escape_label(one.title) for one in shown],
+        vertical_spacing=0.55 / max(2, 2 * len(shown)),
     )
     named: set[str] = set()
     for row, one in enumerate(shown, start=1):
@@ -58,13 +61,13 @@ def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
             offset = -thick / 2 if one.stacked else 0.4 - thick * (number + 1)  # beside each other the first is on top
             figure.add_bar(x=list(values), y=places, orientation="h", name=NAMES[key], marker=marker, width=thick, offset=offset,
                            showlegend=key not in named, legendgroup=key, row=row, col=1,
-                           customdata=[safe(label) for label in one.labels],
+                           customdata=[escape_label(label) for label in one.labels],
                            hovertemplate=f"%{{customdata}}: {NAMES[key]} %{{x:.6g}}<extra></extra>")  # fmt: skip
             named.add(key)
         if one.marks:
             line = {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}, "color": INK[kind]}
             figure.add_scatter(x=list(one.marks), y=places, mode="markers", marker=line, name="target p (mark)", row=row, col=1)
-        ticks = [safe(label) for label in one.labels]
+        ticks = [escape_label(label) for label in one.labels]
         figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.7, len(places) - 0.3], automargin=True, row=row, col=1)
         figure.update_xaxes(range=[0, one.end], gridcolor=GRID, title="probability", row=row, col=1)
     mode = "stack" if all(one.stacked for one in shown) else "overlay"

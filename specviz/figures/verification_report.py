@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.charts import safe, short
+from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import glyphs
 from specviz.statistics.total_variation import cell_band
@@ -20,18 +20,18 @@ LEVEL = 0.99  # of the band of each cell
 LEAST_P = 1e-6  # smaller p-values are drawn here; tests.csv holds them
 
 
-def histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figure:
+def plot_histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figure:
     """Share of an answer's samples in its heaviest cells, beside the exact distribution and its band.
 
     pieces  token id as text -> its bytes as hex
     """
     masses = np.array([cell["mass"] for cell in one["cells"]])
     order = np.argsort(-masses, kind="stable")[:MOST]
-    labels = [named(one["cells"][place], pieces) for place in order]
+    labels = [name_cell(one["cells"][place], pieces) for place in order]
     probs, share = masses / masses.sum(), np.array([cell["count"] for cell in one["cells"]]) / one["n"]
     probs, low, high, share = (column[order] for column in (probs, *cell_band(probs, one["n"], LEVEL), share))
     edge = min(*probs, *share[share > 0.0], 1.0 / one["n"]) / 2.0  # left end of the logarithmic axis, where a share of 0 stands
-    rows, color = _rows(labels), MEANINGS["target"].light
+    rows, color = _place_rows(labels), MEANINGS["target"].light
     band = {"array": high - probs, "arrayminus": probs - np.maximum(low, edge), "color": color}
     figure = go.Figure(
         [
@@ -46,14 +46,14 @@ def histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figure:
     figure.update_xaxes(title=title, type="log", range=ends, dtick=1, exponentformat="power")
     few = len(labels) < len(masses)
     shown = f"the {len(labels)} likeliest of {len(masses)} cells" if few else "all cells"
-    return _framed(figure, labels, f"{one['mode']}: {shown}")
+    return _finish_figure(figure, labels, f"{one['mode']}: {shown}")
 
 
-def tests(one: Mapping[str, Any]) -> go.Figure:
+def plot_tests(one: Mapping[str, Any]) -> go.Figure:
     """An answer's p-values after correction on a logarithmic axis, and the level that rejects."""
-    alpha, labels = one["plan"]["alpha"], [_test(test) for test in one["tests"]]
+    alpha, labels = one["plan"]["alpha"], [_name_test(test) for test in one["tests"]]
     values = [max(LEAST_P, test["adjusted_p"]) for test in one["tests"]]
-    rows, figure = _rows(labels), go.Figure()
+    rows, figure = _place_rows(labels), go.Figure()
     for rejected, symbol, name, words in ((False, "circle", "target", "not rejected"), (True, "x", "rejected", "rejected")):
         chosen = [place for place, test in enumerate(one["tests"]) if (test["adjusted_p"] <= alpha) == rejected]
         if chosen:
@@ -66,36 +66,36 @@ def tests(one: Mapping[str, Any]) -> go.Figure:
     figure.update_xaxes(
         title="p-value, corrected for the number of tests", type="log", range=ends, dtick=1, exponentformat="power"
     )
-    return _framed(figure, labels, f"{one['mode']}: {one['n']:,} samples")
+    return _finish_figure(figure, labels, f"{one['mode']}: {one['n']:,} samples")
 
 
-def _rows(labels: list[str]) -> list[float]:
+def _place_rows(labels: list[str]) -> list[float]:
     return [float(len(labels) - 1 - place) for place in range(len(labels))]
 
 
-def _framed(figure: go.Figure, labels: list[str], title: str) -> go.Figure:
-    ticks = [safe(short(text, 64)) for text in labels]
-    figure.update_yaxes(tickvals=_rows(labels), ticktext=ticks, automargin=True)
+def _finish_figure(figure: go.Figure, labels: list[str], title: str) -> go.Figure:
+    ticks = [escape_label(shorten_label(text, 64)) for text in labels]
+    figure.update_yaxes(tickvals=_place_rows(labels), ticktext=ticks, automargin=True)
     return figure.update_layout(
-        title=safe(title),
+        title=escape_label(title),
         template="plotly_white",
         height=160 + 24 * max(4, len(labels)),
         legend={"orientation": "h", "yref": "container", "y": 0.0},
     )
 
 
-def named(cell: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
+def name_cell(cell: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
     """A cell in words: the texts that begin so, and whether there is more than one."""
     if not cell["begins"]:
         return "(empty text)" if cell["whole"] else "all others"
-    shown = "".join(_token(token, pieces) for token in cell["begins"])
+    shown = "".join(_write_token(token, pieces) for token in cell["begins"])
     return shown if cell["whole"] else f"{shown} …"
 
 
-def _token(token: int, pieces: Mapping[str, str]) -> str:
+def _write_token(token: int, pieces: Mapping[str, str]) -> str:
     shown = glyphs(bytes.fromhex(pieces.get(str(token), "")), token)
     return "".join(f"‹{glyph['t']}›" if glyph["k"] in ("byte", "sign") else glyph["t"] for glyph in shown)
 
 
-def _test(test: Mapping[str, Any]) -> str:
+def _name_test(test: Mapping[str, Any]) -> str:
     return test["name"] if test["detectable_tv"] is None else f"{test['name']} (detects TV {test['detectable_tv']:.2g})"

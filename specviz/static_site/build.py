@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from specviz import __version__
 from specviz.errors import SettingsError
-from specviz.export.folder import MANIFEST, SITE, write
+from specviz.export.folder import MANIFEST, SITE, write_folder
 from specviz.static_site.document import FONT, FONTS, PAGES, document
 from specviz.static_site.pages import contents
 
@@ -29,7 +29,7 @@ def files(live: str | None = None) -> dict[str, bytes]:
 def build(folder: Path, live: str | None = None) -> dict[str, bytes]:
     """Write the site, all files or none, and return them. Raises SettingsError for an address or a folder that cannot be used."""
     found = files(None if live is None else live_address(live))
-    write(folder, found, SITE)
+    write_folder(folder, found, SITE)
     return found
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from specviz.figures.components import linked, styles
-from specviz.figures.pages import ALL, following
+from specviz.figures.components import link_modules, read_styles
+from specviz.figures.pages import ALL, next_page
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
@@ -55,7 +55,10 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     alone  a file of its own, with its font in it and without the other pages
     """
     title = f"{PAGES[name]} · specviz"
-    script, style = linked(f"static_site/{content.script}.js"), styles("theme", "drafting_methods_matrix", "static_site")
+    script, style = (
+        link_modules(f"static_site/{content.script}.js"),
+        read_styles("theme", "drafting_methods_matrix", "static_site"),
+    )
     if alone:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')
@@ -124,7 +127,7 @@ def _onward(name: str) -> str:
     """The end of a page that the app has too: the one that follows here, and why; nothing after the last."""
     if name not in OF_THE_APP or name == SHARED[-1].path:
         return ""
-    after = following(name, SHARED)
+    after = next_page(name, SHARED)
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.evidence.serving_setups import records
-from specviz.figures.components import component
+from specviz.figures.components import load_component
 from specviz.figures.glossary import GLOSSARY
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.records import ASSETS, read_file
@@ -23,8 +23,8 @@ from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
 from specviz.web.drafting_methods import matrix
 from specviz.web.drafting_methods import methods as methods_words
-from specviz.web.drafting_methods.overview import overview_payload
-from specviz.web.drafting_methods.tree import tree_payload
+from specviz.web.drafting_methods.overview import build_overview
+from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.one_round.payload import stage_payload
 from specviz.web.one_round.words import stops
 from specviz.web.one_token.payload import token_payload
@@ -120,7 +120,7 @@ def drafting_methods() -> Content:
         + "\n".join(_comparison(choice, one) for choice, one in known.items())
     )
     comparisons = {
-        choice: {"overview": overview_payload(one), "rows": {row.key: _method(row) for row in one.rows}}
+        choice: {"overview": build_overview(one), "rows": {row.key: _method(row) for row in one.rows}}
         for choice, one in known.items()
     }
     about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
@@ -128,7 +128,9 @@ def drafting_methods() -> Content:
         about,
         body,
         "drafting_methods",
-        _data("drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=component("drafting_methods/chart")["css"]),
+        _data(
+            "drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=load_component("drafting_methods/chart")["css"]
+        ),
     )
 
 
@@ -150,8 +152,8 @@ def _distribution(one: MethodComparison) -> str:
 def _verdict(choice: str, one: MethodComparison) -> str:
     """What the chart of one distribution shows."""
     plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
-    few = methods_words.few(one, plans_).replace("*", "")
-    return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.conclusion(one))}</p><p class="from">{escape(few)}</p></div>'
+    few = methods_words.describe_sample_size(one, plans_).replace("*", "")
+    return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(one))}</p><p class="from">{escape(few)}</p></div>'
 
 
 def _comparison(choice: str, one: MethodComparison) -> str:
@@ -159,16 +161,16 @@ def _comparison(choice: str, one: MethodComparison) -> str:
     first = "".join(
         f"<p>{escape(words(found.first))}</p>"
         for key, words in (
-            ("adversarial", methods_words.same_distribution_conclusion),
-            ("typical", methods_words.shortcut_conclusion),
+            ("adversarial", methods_words.describe_adversarial),
+            ("typical", methods_words.describe_typical),
         )
         if (found := one.row(key)) is not None and found.first is not None
     )
     when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_machine(one.machine)}"
     return (
         f'<section class="{_off(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
-        f"<details><summary>The numbers behind the chart</summary>{table(methods_words.details(one), 'methods')}"
-        f'<p class="from">{escape(methods_words.positions(one))}</p></details></section>'
+        f"<details><summary>The numbers behind the chart</summary>{table(methods_words.build_detail_rows(one), 'methods')}"
+        f'<p class="from">{escape(methods_words.describe_positions(one))}</p></details></section>'
     )
 
 
@@ -180,31 +182,33 @@ def _method(row: MethodRow) -> dict[str, Any]:
     return {
         "name": row.entry.name,
         "about": row.reason or f"{row.entry.description} The last round with a rejection, if there was one. Rule: {row.rule}.",
-        "payload": None if row.trace is None else tree_payload(row.trace),
+        "payload": None if row.trace is None else build_tree(row.trace),
     }
 
 
 def evidence() -> Content:
-    cells = read_file(TRACES / "matrix.json", matrix.read)
+    cells = read_file(TRACES / "matrix.json", matrix.read_matrix)
     served = read_file(TRACES / "setups.json", records.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
     setups_rows = [
         dict(zip((*setups_words.COLUMNS, "what it is"), (*row, meaning), strict=True))
-        for row, meaning in setups_words.table(served)
+        for row, meaning in setups_words.build_setup_table(served)
     ]
-    blank = "".join(f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.blanks(cells))
+    blank = "".join(
+        f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.list_blanks(cells)
+    )
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
-        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.html(cells)}\n"
-        f"<p class=said>{escape(matrix.conclusion(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
+        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.build_matrix_html(cells)}\n"
+        f"<p class=said>{escape(matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
         f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
-        f"{table(setups_rows)}\n<p class=said>{escape(setups_words.conclusion(served))}</p>",
-        f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.rows(predicted))}\n"
-        f"<p class=said>{escape(plan_words.tokens_conclusion(predicted))}</p>",
-        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{table(study_words.scores(kinds))}",
-        f"<h2>The published speed-ups, and their formula</h2>\n{table(plan_words.published())}",
+        f"{table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",
+        f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.build_rows(predicted))}\n"
+        f"<p class=said>{escape(plan_words.describe_tokens(predicted))}</p>",
+        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{table(study_words.build_score_rows(kinds))}",
+        f"<h2>The published speed-ups, and their formula</h2>\n{table(plan_words.build_published_rows())}",
     )
     about = "Recorded evidence that speculative decoding is exact, what it does not cover, and what it gains."
     return Content(about, "\n".join(parts))
@@ -263,4 +267,4 @@ def _query(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _data(name: str, **more: Any) -> dict[str, Any]:
-    return {"css": component(name)["css"], "settings": KEYS} | more
+    return {"css": load_component(name)["css"], "settings": KEYS} | more

@@ -32,7 +32,7 @@ from specviz.audit.reproduction import (
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.check import ALTERED, check
-from specviz.export.report import commands
+from specviz.export.report import build_commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving
 
@@ -91,7 +91,7 @@ def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
         stored = json.loads(json.dumps(report, allow_nan=False))
         assert stored == report, "JSON keeps it as it is"
         assert [line for line in check(stored) if line.state == ALTERED] == []
-        assert commands(stored) == [
+        assert build_commands(stored) == [
             f"specviz audit http://localhost:8000/v1 --prompt '{PROMPT}'",
             "python -m specviz check report.json",
         ]

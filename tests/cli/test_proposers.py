@@ -15,7 +15,7 @@ from specviz.cli import bench as bench_command
 from specviz.cli import decode as decode_command_module
 from specviz.cli.common import options as command_options
 from specviz.export.manifest import conditions, decode_command
-from specviz.export.report import commands
+from specviz.export.report import build_commands
 from specviz.models.pairs import loading
 from specviz.proposers import source_texts
 from specviz.proposers.adaptive.policies import LENGTHS
@@ -214,7 +214,7 @@ def test_the_command_of_an_export_names_proposer_and_rule(name):
     assert "rule k-seq" in conditions(settings, {})
     one = {"mode": "engine", "plan": {"n": 9, "tv": 0.1}}
     record = {"decoder": "speculative", "answers": [one], "models": {"device": "cpu", "dtype": "float32"}}
-    assert "--rule k-seq" in commands(record | {"settings": settings.to_record()})[0]
+    assert "--rule k-seq" in build_commands(record | {"settings": settings.to_record()})[0]
 
 
 # bench ---------------------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES
 from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
-from specviz.web.mistakes.state import Case, Trial
+from specviz.web.mistakes.state import BugQuestion, BugState
 from tests.encoder_decoders import KINDS
 from tests.fake_device import fake_device
 from tests.models.test_families import configuration, network
@@ -430,21 +430,21 @@ def page_on_device(pair_folders, monkeypatch):
 def test_is_it_exact(page_on_device, source):
     exam = exact_exam(length=2, source=source)
     for count in (20, 200) if source != "assisted" else (10,):
-        exact_work.draw(exam, FreeTicket(), count)
+        exact_work.draw_samples(exam, FreeTicket(), count)
     assert exam.result.n == (220 if source != "assisted" else 10)
 
 
 def test_many_seeds(page_on_device):
     exam = exact_exam(length=1)
-    exact_work.many_seeds(exam, FreeTicket(), 2, 100)
+    exact_work.run_many_seeds(exam, FreeTicket(), 2, 100)
     assert exam.result is not None
 
 
 @pytest.mark.parametrize("mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in MISTAKES))
 def test_break_it(page_on_device, mistake, monkeypatch):
     monkeypatch.setattr(broken_work, "TEXTS", 3)
-    trial = Trial(Case(Settings(prompt="Once upon"), mistake))
-    broken_work.draw(trial, FreeTicket(), 20)
+    trial = BugState(BugQuestion(Settings(prompt="Once upon"), mistake))
+    broken_work.draw_samples(trial, FreeTicket(), 20)
     assert trial.result.n == 20
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.web.sampling.state import recorded_samples
+from specviz.web.sampling.state import load_recorded_samples
 from tests.browser import at_rest, resize
 from tests.e2e.conftest import laptop, serving
 from tests.e2e.crowd import Visitor, opened_at_once
@@ -27,7 +27,7 @@ def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1"
 
 def recorded_link(server: str) -> str:
     """The question with which the page opens where nothing else was run before."""
-    asked = recorded_samples().exactness.settings
+    asked = load_recorded_samples().exactness.settings
     return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'max_new_tokens': asked.max_new_tokens})}"
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from specviz.figures.components import COMPONENTS, SHEETS, linked
+from specviz.figures.components import COMPONENTS, SHEETS, link_modules
 from tests.stage_harness import ROOT
 
 TESTS = sorted((ROOT / "tests" / "js").glob("*.test.js"))
@@ -73,7 +73,7 @@ def test_a_component_loads_from_plain_files_and_as_one_string_alike(plain_page, 
         return Object.entries(await import(url)).map(([key, value]) => [key, typeof value]);
     }"""
     assert own == "function"
-    assert plain_page.evaluate(script, linked(f"{name}/main.js")) == [["default", "function"]]
+    assert plain_page.evaluate(script, link_modules(f"{name}/main.js")) == [["default", "function"]]
 
 
 def test_a_mistake_in_a_module_is_reported_under_the_modules_own_name(plain_page):
@@ -82,6 +82,6 @@ def test_a_mistake_in_a_module_is_reported_under_the_modules_own_name(plain_page
         const { default: mount } = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
         try { mount({ parentElement: document.body, data: null }); } catch (error) { return error.stack; }
     }"""
-    stack = plain_page.evaluate(script, linked("one_token/main.js"))
+    stack = plain_page.evaluate(script, link_modules("one_token/main.js"))
     line = (COMPONENTS / "one_token" / "main.js").read_text(encoding="utf-8").split("data.payload;")[0].count("\n") + 1
     assert re.search(rf"specviz/one_token/main\.js:{line}:", stack)

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from specviz.figures.notes import ASK, INSTEAD
 from specviz.web.common.frame import PAGES, PRESENTED
-from specviz.web.drafting_methods.tree import tree_payload
+from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.one_round.payload import stage_payload
 from specviz.web.one_round.words import NOTES
 from specviz.web.one_token.payload import token_payload
@@ -22,7 +22,7 @@ from tests.stage_harness import component_page, page_html
 
 RECORDED = shipped()
 STAGE = stage_payload(RECORDED.opening)
-TREES = {key: tree_payload(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
+TREES = {key: build_tree(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
 LANES = lanes_payload(recorded()["temperature 0.8"])
 ADDRESS = "http://present.test/?seed=7"
 SMALLEST = """() => {

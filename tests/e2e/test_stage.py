@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.narration import HEADLINE, OPENING, number
+from specviz.figures.narration import HEADLINE, OPENING, format_probability
 from specviz.web.one_round.payload import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, sentence, standings, step_through
@@ -123,7 +123,7 @@ def test_the_browser_writes_numbers_as_python_does(open_stage):
     for chip, x in zip(payload["rounds"][0]["chips"], numbers, strict=False):
         chip["q"] = x
     page = open_stage(payload, cursor=(0, motion_index(payload, "pass")))
-    assert page.locator(".chip .caption").all_inner_texts()[: len(numbers)] == [f"q {number(x)}" for x in numbers]
+    assert page.locator(".chip .caption").all_inner_texts()[: len(numbers)] == [f"q {format_probability(x)}" for x in numbers]
 
 
 def test_nodes_are_updated_and_not_made_anew(open_stage):

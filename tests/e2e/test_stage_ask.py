@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.narration import number
+from specviz.figures.narration import format_probability
 from specviz.web.one_round.payload import stage_payload
 from tests import traces
 from tests.stage_harness import motion_index, page_html, sentence
@@ -63,7 +63,9 @@ def test_an_answer_is_drawn_echoed_and_scored(asking, size):
         {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
     ]
     expected = (0.9 - (fate == "accepted")) ** 2
-    expect(page.locator(".score")).to_have_text(f"Mean squared error of your probabilities: {number(expected)} after 1 answer.")
+    expect(page.locator(".score")).to_have_text(
+        f"Mean squared error of your probabilities: {format_probability(expected)} after 1 answer."
+    )
 
 
 def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):

@@ -26,11 +26,12 @@ from matplotlib.text import Text
 import specviz.figures
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.evidence.bugs import comparison
-from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw, printable, saved
+from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw_figure, make_printable, save_figure
 from specviz.export.package import PRINTS, Picture
-from specviz.figures import cell_shares, mistakes
+from specviz.figures import cell_shares
 from specviz.figures.theme import INK, MEANINGS
 from specviz.web.classroom import figures as class_figures
+from specviz.web.mistakes import figures
 from specviz.web.serving_limits import near_ties
 from specviz.web.speed import plan as speed
 from specviz.web.speed import surface
@@ -41,20 +42,20 @@ from tests.fresh import run_fresh
 SEEN = e.packages()["serving_limits"].pictures["margins"].page.args[0]
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
-    "nothing drawn yet": lambda: cell_shares.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
-    "a long foreign name": lambda: cell_shares.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
-    "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
-    "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
-    "nothing accepted": lambda: mistakes.speeds(
+    "nothing drawn yet": lambda: cell_shares.plot_cells(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
+    "a long foreign name": lambda: cell_shares.plot_cells(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
+    "which is wrong is hidden": lambda: figures.plot_distances(HIDDEN),
+    "caught late": lambda: figures.plot_distances(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
+    "nothing accepted": lambda: figures.plot_acceptance(
         (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
     ),
-    "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
+    "few greedy texts": lambda: near_ties.plot_margins(replace(SEEN, pairings=SEEN.pairings[:2])),
     "kinds of words of two sets of texts": lambda: text_figures.kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
-    "no running pair": lambda: surface.surface(1, surface.Spot(1.0, 0.0), None),
-    "a pair off the picture": lambda: surface.surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
-    "nothing measured": lambda: speed.tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
+    "no running pair": lambda: surface.plot_surface(1, surface.Spot(1.0, 0.0), None),
+    "a pair off the picture": lambda: surface.plot_surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
+    "nothing measured": lambda: speed.plot_tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
 }
 OF_A_CLASS = {
     "what a class predicted": partial(
@@ -79,7 +80,7 @@ CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, o
 
 @cache
 def paper(name: str, form: str = "") -> Figure:
-    return CASES[name].paper(form)
+    return CASES[name].draw_for_print(form)
 
 
 def words(drawn) -> list[Text]:
@@ -205,7 +206,7 @@ def points(**more) -> dict:
     ],
 )
 def test_ticks_in_print_are_written_as_plotly_writes_them(form, values, written):
-    found = draw(go.Figure([points()], {"height": 300, "xaxis": {"tickformat": form}})).axes[0].xaxis.get_major_formatter()
+    found = draw_figure(go.Figure([points()], {"height": 300, "xaxis": {"tickformat": form}})).axes[0].xaxis.get_major_formatter()
     assert [found(value) for value in values] == written
 
 
@@ -237,12 +238,12 @@ def test_ticks_in_print_are_written_as_plotly_writes_them(form, values, written)
 )  # fmt: skip
 def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
     with pytest.raises(NotImplementedError, match=re.escape(named)):
-        draw(go.Figure([trace], {"height": 300} | layout))
+        draw_figure(go.Figure([trace], {"height": 300} | layout))
 
 
 def test_two_sets_of_bars_side_by_side_need_offsets():
     with pytest.raises(NotImplementedError, match="side by side"):
-        draw(go.Figure([bars(), bars()], {"height": 300}))
+        draw_figure(go.Figure([bars(), bars()], {"height": 300}))
 
 
 def test_colors_and_patterns_are_the_screens():
@@ -301,8 +302,10 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
     def files(case: tuple[str, str]) -> list[bytes]:
         name, form = case
-        drawn = CASES[name].paper(form)
-        return [saved(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.rpartition(".")[0].strip("-") == form]
+        drawn = CASES[name].draw_for_print(form)
+        return [
+            save_figure(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.rpartition(".")[0].strip("-") == form
+        ]
 
     first = list(map(files, cases))
     with matplotlib.rc_context({"font.size": 20.0, "axes.grid": True, "svg.fonttype": "none"}):
@@ -325,7 +328,7 @@ def test_print_needs_no_pyplot_and_no_browser():
 def test_no_dollar_is_a_formula_and_no_foreign_letter_a_box():
     figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4], mode="markers", marker={"color": "red"}, name="$\\frac$"))
     figure.update_layout(height=300, showlegend=True, title="$x$ 猫").update_xaxes(title="$y$")
-    drawn = draw(figure)
+    drawn = draw_figure(figure)
     assert {"$\\frac$", "$x$ ‹U+732B›", "$y$"} <= {text.get_text() for text in words(drawn)}
     assert not any(text.get_parse_math() for text in words(drawn) if "$" in text.get_text())
-    assert printable("x" * 70) == "x" * 63 + "…"
+    assert make_printable("x" * 70) == "x" * 63 + "…"

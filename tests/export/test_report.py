@@ -23,8 +23,8 @@ from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
 from specviz.evidence.tests import Plan, joint_tests, judged
 from specviz.export import report as bundle
-from specviz.export.folder import write
-from specviz.export.matplotlib_adapter import printable
+from specviz.export.folder import write_folder
+from specviz.export.matplotlib_adapter import make_printable
 from specviz.figures import verification_report as figures
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
@@ -88,13 +88,13 @@ def test_no_file_holds_a_date(found):
 
 
 def test_a_rejected_test_is_drawn_as_one_and_a_p_value_too_small_for_the_axis_at_its_edge():
-    drawn = figures.tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
+    drawn = figures.plot_tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
     named = {trace.name: trace for trace in drawn.data}
     assert list(named["rejected"].x) == [figures.LEAST_P] * 2 and "not rejected" not in named
 
 
 def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
-    drawn = figures.histogram(record["answers"][0], PIECES)
+    drawn = figures.plot_histogram(record["answers"][0], PIECES)
     probs, shares = drawn.data
     edge = shares.x[list(shares.customdata).index(0.0)]
     assert edge == min(shares.x) < min(probs.x)
@@ -130,9 +130,9 @@ def test_no_text_in_a_table_is_taken_for_a_formula(found):
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
-    shown = figures.histogram(record["answers"][0], PIECES).layout.yaxis.ticktext
+    shown = figures.plot_histogram(record["answers"][0], PIECES).layout.yaxis.ticktext
     assert {"&#36;x&#36;·&lt;b&gt; …", "猫‹E2›", "all others", "·the …"} <= set(shown)
-    assert printable("猫 é") in ("猫 é", "‹U+732B› é")
+    assert make_printable("猫 é") in ("猫 é", "‹U+732B› é")
 
 
 def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
@@ -160,7 +160,7 @@ def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
 )
 def test_the_link_opens_the_page_that_asks_the_same_of_the_same_decoder(decoder, changed, link):
     settings = Settings(prompt="a&b", max_new_tokens=2).to_record() | changed
-    assert bundle.permalink({"decoder": decoder, "settings": settings, "files": []}) == link
+    assert bundle.build_permalink({"decoder": decoder, "settings": settings, "files": []}) == link
 
 
 def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
@@ -171,7 +171,7 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
     parser = argparse.ArgumentParser()
     verify.arguments(parser)
     for prompt in ("Once", 'it\'s -- "so"\n$HOME', "-x", ""):
-        words = shlex.split(bundle.commands(made(prompt=prompt))[0])
+        words = shlex.split(bundle.build_commands(made(prompt=prompt))[0])
         assert words[:4] == ["python", "-m", "specviz", "verify"]
         options = parser.parse_args(words[4:])
         asked = verify.settings_of(options)
@@ -195,13 +195,13 @@ def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, found):
     folder = tmp_path / "evidence"
-    write(folder, found)
+    write_folder(folder, found)
     assert {path.name for path in folder.iterdir()} == set(found)
-    write(folder, found)
+    write_folder(folder, found)
     assert {path.name for path in tmp_path.iterdir()} == {"evidence"}
     (folder / "thesis.tex").write_text("years of work")
     with pytest.raises(SettingsError, match=r"'thesis\.tex' is no part of one"):
-        write(folder, found)
+        write_folder(folder, found)
     assert (folder / "thesis.tex").read_text() == "years of work"
 
 
@@ -209,7 +209,7 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, found):
 def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, earlier):
     folder, real, written = tmp_path / "evidence", os.fsync, []
     if earlier:
-        write(folder, found)
+        write_folder(folder, found)
     before = {path.name: path.read_bytes() for path in folder.iterdir()} if earlier else None
 
     def full(handle):
@@ -220,7 +220,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, e
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match="No space left on device"):
-        write(folder, found)
+        write_folder(folder, found)
     assert [path.name for path in tmp_path.iterdir()] == (["evidence"] if earlier else [])
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from specviz.figures import components
-from specviz.figures.components import COMPONENTS, STYLES, linked, modules, styles
+from specviz.figures.components import COMPONENTS, STYLES, link_modules, read_modules, read_styles
 from specviz.figures.theme import MEANINGS, read_meanings
 from tests import written_cases
 
@@ -19,14 +19,14 @@ SITE = sorted(
     f"static_site/{path.name}" for path in (COMPONENTS / "static_site").glob("*.js")
 )  # pages of the static edition, and what they share
 SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "theme.css")
-THEME = styles("theme")
+THEME = read_styles("theme")
 
 
 def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
     assert sorted(components.SHEETS) == NAMES
     used = set()
     for name in (*ENTRIES, *SITE):
-        found = modules(name)
+        found = read_modules(name)
         used |= found.keys()
         for place, (_, source) in enumerate(found.items()):
             imported = [other for _, other in components.IMPORT.findall(source)]
@@ -37,7 +37,7 @@ def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_i
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_component_shares_parts_through_lib_and_through_no_other_component(name):
-    assert {posixpath.dirname(module) for module in modules(f"{name}/main.js")} == {"lib", name}
+    assert {posixpath.dirname(module) for module in read_modules(f"{name}/main.js")} == {"lib", name}
 
 
 def test_no_function_of_lib_is_written_a_second_time():
@@ -68,7 +68,7 @@ def test_imports_over_several_lines_and_up_the_tree_are_found(folder):
     (folder / "lib" / "x.js").write_text("export const one = 1;\n")
     (folder / "a" / "y.js").write_text('export { one } from "../lib/x.js";\n')
     (folder / "a" / "main.js").write_text('import {\n  one,\n} from "../lib/x.js";\nimport { one as two } from "./y.js";\n')
-    found = modules("a/main.js")
+    found = read_modules("a/main.js")
     assert list(found) == ["lib/x.js", "a/y.js", "a/main.js"]
     assert found["a/main.js"] == 'import {\n  one,\n} from "lib/x.js";\nimport { one as two } from "a/y.js";\n'
 
@@ -86,12 +86,12 @@ def test_what_cannot_be_linked_is_named(folder, source, said):
     (folder / "b.js").write_text('import { a } from "./main.js";')
     (folder.parent / "d.js").write_text("export const d = 1;")
     with pytest.raises(ValueError, match=re.escape(said)):
-        modules("main.js")
+        read_modules("main.js")
 
 
 def test_files_are_read_once():
-    assert linked("drafting_methods/tree/main.js") is linked("drafting_methods/tree/main.js")
-    assert styles("theme", "components") is styles("theme", "components")
+    assert link_modules("drafting_methods/tree/main.js") is link_modules("drafting_methods/tree/main.js")
+    assert read_styles("theme", "components") is read_styles("theme", "components")
 
 
 def test_the_charts_colors_are_those_of_the_style_sheets():
@@ -114,7 +114,7 @@ def test_style_sheets_use_the_tokens(name):
     spaces = set(re.findall(r"--space[\w-]*: (\d+px)", THEME))
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
-    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + styles("components")))
+    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + read_styles("components")))
     set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale"}
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import pytest
 
-from specviz.web.speed.plan import APART, names
+from specviz.web.speed.plan import APART, add_line_names
 
 TOP = 10.0
 STEP = APART * TOP
@@ -13,7 +13,7 @@ STEP = APART * TOP
 
 def placed(ends: dict[str, float]) -> dict[str, float]:
     figure = go.Figure()
-    names(figure, ends, TOP, "light")
+    add_line_names(figure, ends, TOP, "light")
     return {note.text: note.y for note in figure.layout.annotations}
 
 

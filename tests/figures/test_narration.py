@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from specviz.figures.narration import apart, checked, motions, number, quotient, rejected_at
+from specviz.figures.narration import build_steps, find_replaced, format_apart, format_probability, format_quotient, list_checked
 from specviz.records import ASSETS
 from specviz.trace import Trace
 from tests import traces
 
 
 def told(trace, round_=0):
-    return motions(trace, trace.rounds[round_])
+    return build_steps(trace, trace.rounds[round_])
 
 
 def kinds(trace, round_=0):
@@ -58,8 +58,8 @@ def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdic
 
 
 def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
-    assert apart(0.4841, 0.4839) == ("0.4841", "0.4839")
-    assert apart(0.5, 0.5) == ("0.50", "0.50")
+    assert format_apart(0.4841, 0.4839) == ("0.4841", "0.4839")
+    assert format_apart(0.5, 0.5) == ("0.50", "0.50")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_
     ],
 )
 def test_numbers_have_their_leading_zero_and_never_round_to_a_lie(x, written):
-    assert number(x) == written
+    assert format_probability(x) == written
 
 
 def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
@@ -92,10 +92,10 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
 
 
 def test_p_and_q_are_written_with_the_digits_that_their_quotient_needs():
-    assert quotient(0.466, 0.4926, 0.466 / 0.4926) == ("0.466", "0.493", "0.95")
-    assert quotient(0.24, 0.40, 0.60) == ("0.24", "0.40", "0.60")
-    assert quotient(0.3, 0.62, 1.0) == ("0.30", "0.62", "1")
-    assert quotient(0.3, 0.62, 0.4) == ("0.30", "0.62", "0.40"), "another rule's probability is no quotient"
+    assert format_quotient(0.466, 0.4926, 0.466 / 0.4926) == ("0.466", "0.493", "0.95")
+    assert format_quotient(0.24, 0.40, 0.60) == ("0.24", "0.40", "0.60")
+    assert format_quotient(0.3, 0.62, 1.0) == ("0.30", "0.62", "1")
+    assert format_quotient(0.3, 0.62, 0.4) == ("0.30", "0.62", "0.40"), "another rule's probability is no quotient"
 
 
 def read(written: str) -> float:
@@ -111,8 +111,8 @@ def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows
 
 def test_checks_after_the_end_of_the_text_are_not_told():
     ended = traces.ended()
-    assert checked(ended.rounds[0]) == [0, 1]
-    assert rejected_at(ended.rounds[0]) is None
+    assert list_checked(ended.rounds[0]) == [0, 1]
+    assert find_replaced(ended.rounds[0]) is None
     assert kinds(ended)[-2:] == ["stop", "tally"]
 
 
@@ -161,7 +161,7 @@ def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers
     found = 0
     for trace in (traces.story(), Trace.from_json(recorded)):
         for number_, round_ in enumerate(trace.rounds):
-            said = [motion.sentence for motion in motions(trace, round_) if "as often as the target says" in motion.sentence]
+            said = [motion.sentence for motion in build_steps(trace, round_) if "as often as the target says" in motion.sentence]
             assert len(said) <= 1, (number_, said)
             found += len(said)
             for sentence in said:

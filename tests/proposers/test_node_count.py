@@ -99,13 +99,13 @@ def test_a_row_says_where_its_size_comes_from(curve):
 
     settings = DRAFTING_METHODS["tree-top"].under(Settings(temperature=0.0))
     row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
-    said = figures.sized(row, curve)
+    said = figures.explain_tree_size(row, curve)
     assert (
         "At most 6 nodes, the fastest of 2, 6, 16 " in said
         and "1.50 times the speed of target-only" in said
         and "2.90 tokens per target pass" in said
     )
-    assert figures.sized(replace(row, key="tree-wide"), curve) == "" == figures.sized(row, None)
+    assert figures.explain_tree_size(replace(row, key="tree-wide"), curve) == "" == figures.explain_tree_size(row, None)
 
 
 def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path):

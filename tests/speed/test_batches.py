@@ -97,19 +97,19 @@ def test_the_record_comes_back_and_damage_is_refused():
 
 def test_the_pictures_show_the_records_numbers():
     found = by_hand()
-    named = {trace.name: trace for trace in figures.factors(found, KEY).data}
+    named = {trace.name: trace for trace in figures.plot_factors(found, KEY).data}
     assert list(named["gamma 2"].y) == [found.factor(KEY, rows, 2).value for rows in (1, 4)]
     assert list(named["the best gamma"].y) == [found.best(KEY, rows)[1].value for rows in (1, 4)]
-    named = {trace.name: trace for trace in figures.passes(found).data}
-    assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.passes(found).layout.xaxis.title.text.startswith(
-        "tokens of each text"
-    )
-    assert "With 4 texts, it takes 3.00 and" in figures.passes_conclusion(found)
-    assert [line["texts"] for line in figures.rows(found, KEY)] == [1, 4]
+    named = {trace.name: trace for trace in figures.plot_pass_costs(found).data}
+    assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.plot_pass_costs(
+        found
+    ).layout.xaxis.title.text.startswith("tokens of each text")
+    assert "With 4 texts, it takes 3.00 and" in figures.describe_pass_costs(found)
+    assert [line["texts"] for line in figures.build_rows(found, KEY)] == [1, 4]
 
 
 def test_lines_of_many_texts_fill_the_height_so_that_their_names_stand_beside_them():
-    figure = figures.passes(BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text()))
+    figure = figures.plot_pass_costs(BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text()))
     low, high = figure.layout.yaxis.range
     lines = {trace.name: trace.y for trace in figure.data if not trace.name.startswith("as slow")}
     assert all(low < value < high for line in lines.values() for value in line)
@@ -121,7 +121,7 @@ def test_lines_of_many_texts_fill_the_height_so_that_their_names_stand_beside_th
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
-    figure = figures.factors(replace(by_hand(), gammas=(1, 2), passes=tuple((*row, row[-1]) for row in by_hand().passes),
+    figure = figures.plot_factors(replace(by_hand(), gammas=(1, 2), passes=tuple((*row, row[-1]) for row in by_hand().passes),
                                      drafting=tuple(row * 2 for row in by_hand().drafting), rule=tuple(row * 2 for row in by_hand().rule),
                                      rounds={KEY: ((8, 12),) * 2}), KEY)  # fmt: skip
     ends = sorted(one.y for one in figure.layout.annotations if one.text.startswith("gamma"))

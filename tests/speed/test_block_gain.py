@@ -128,19 +128,19 @@ def test_a_plan_under_the_token_rule_has_no_gain(asked, capsys):  # noqa: F811
 
 def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length():
     """Of four intervals of 95% one or two may miss; beyond five standard errors none does."""
-    plan = web.recorded_block_gain()
+    plan = web.load_block_gain()
     assert plan.settings.rule == "block" and [row.gamma for row in plan.rows] == [1, 2, 3, 4]
     for row, seen in zip(plan.rows[1:], plan.checked[1:], strict=True):
         error = np.hypot(row.gain.high - row.gain.low, seen.gain.high - seen.gain.low) / 3.92
         assert row.gain.low > 0.0 and abs(row.gain.value - seen.gain.value) < FIVE * error
-    said, rows = words.sentence(plan), words.rows(plan)
+    said, rows = words.describe_gain(plan), words.build_gain_rows(plan)
     assert (
-        f"gives {words.span(plan.rows[3].gain)} more tokens per target pass than the token rule at 4 draft tokens" in said
-        and words.span(plan.checked[3].gain) in said
+        f"gives {words.format_gain(plan.rows[3].gain)} more tokens per target pass than the token rule at 4 draft tokens" in said
+        and words.format_gain(plan.checked[3].gain) in said
     )
     assert "which agrees with the prediction" in said
     assert [row["draft tokens"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
-    assert words.sentence(replace(plan, rows=(replace(plan.rows[0], gain=None),))) == ""
+    assert words.describe_gain(replace(plan, rows=(replace(plan.rows[0], gain=None),))) == ""
 
 
 @pytest.mark.slow

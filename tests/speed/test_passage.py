@@ -11,7 +11,7 @@ import pytest
 
 from specviz.decoding.run import run
 from specviz.errors import TraceError
-from specviz.figures.narration import motions
+from specviz.figures.narration import build_steps
 from specviz.settings import Settings
 from specviz.speed import passage
 from specviz.speed.records.passage import (
@@ -164,7 +164,7 @@ def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     seen = set()
     for token, link in zip(one.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
-        told = motions(trace, trace.rounds[at["round"]])[at["motion"]]
+        told = build_steps(trace, trace.rounds[at["round"]])[at["motion"]]
         assert at["round"] == token.round
         if token.origin in ("bonus", "target"):
             assert told.kind == "bonus"

@@ -17,7 +17,7 @@ from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.glossary import GLOSSARY
-from specviz.figures.pages import following
+from specviz.figures.pages import next_page
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
@@ -63,7 +63,7 @@ def test_pages_that_the_app_has_too_have_its_names_and_addresses():
 def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(found):
     for name, after in pairwise(OF_THE_APP):
         (said,) = re.findall(r'<p class="onward">(.*?)</p>', found[f"{name}.html"].decode())
-        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {following(name, SHARED).why}'
+        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {next_page(name, SHARED).why}'
     assert b'class="onward"' not in found["drafting_methods.html"] and b'class="onward"' not in found["glossary.html"]
 
 

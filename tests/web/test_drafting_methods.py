@@ -18,9 +18,9 @@ from specviz.web.drafting_methods import block_gain, drawings, export, view, wor
 from specviz.web.drafting_methods import matrix as figures_matrix
 from specviz.web.drafting_methods import methods as figures
 from specviz.web.drafting_methods import state as web
-from specviz.web.drafting_methods.overview import FAMILIES, overview_payload
-from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
-from specviz.web.speed.state import recorded as recorded_plans
+from specviz.web.drafting_methods.overview import FAMILIES, build_overview
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
+from specviz.web.speed.state import load_recorded_plans as recorded_plans
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def ready(page_pair, monkeypatch):
 
 @pytest.fixture(scope="module")
 def shown() -> MethodComparison:
-    return recorded()["1"]
+    return load_recorded_comparisons()["1"]
 
 
 def opened_page(query: dict[str, str]) -> dict:
@@ -60,33 +60,33 @@ TIMES = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "ea
 
 def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     one = timed(TIMES)
-    told = {row.key: figures.told(row, one) for row in one.rows}
+    told = {row.key: figures.compare_with_target(row, one) for row in one.rows}
     assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "not told apart", "typical": "faster"}
-    found = figures.speed(one.row("draft"), one)
+    found = figures.compute_speed(one.row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
     assert (
         "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Not told apart: EAGLE head."
-        in figures.conclusion(one)
+        in figures.describe_comparison(one)
     )
-    assert {figures.told(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
+    assert {figures.compare_with_target(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
 
 
 def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
-    said = figures.conclusion(timed({key: ends for key, ends in TIMES.items() if key != "draft"}))
+    said = figures.describe_comparison(timed({key: ends for key, ends in TIMES.items() if key != "draft"}))
     assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
     assert "Typical" not in said
 
 
 def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
-    assert figures.span(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
-    assert figures.span(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
+    assert figures.format_range(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
+    assert figures.format_range(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
 def test_the_verdict_agrees_with_the_chart(choice):
-    one = recorded()[choice]
-    said, lines = figures.conclusion(one), {row["name"]: row for row in overview_payload(one)["rows"]}
-    best = figures.fastest(one)
+    one = load_recorded_comparisons()[choice]
+    said, lines = figures.describe_comparison(one), {row["name"]: row for row in build_overview(one)["rows"]}
+    best = figures.find_fastest(one)
     drawn = lines[best.entry.name]
     assert drawn["inSight"] and f"{drawn['speed']['said']} ({drawn['speed']['span']})" in said
     assert ("Faster than target only: " in said) is (drawn["speed"]["told"] == "faster")
@@ -95,7 +95,7 @@ def test_the_verdict_agrees_with_the_chart(choice):
 
 
 def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
-    payload = overview_payload(shown)
+    payload = build_overview(shown)
     assert (
         [line["key"] for line in payload["rows"]] == list(DRAFTING_METHODS) == [key for keys in FAMILIES.values() for key in keys]
     )
@@ -104,7 +104,7 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
     most = max(row.per_pass for row in shown.rows)
     for line, row in zip(payload["rows"], shown.rows, strict=True):
         assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
-        found = figures.speed(row, shown)
+        found = figures.compute_speed(row, shown)
         assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.005), "speed is tokens over time"
         assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
             [found.low, found.value, found.high]
@@ -114,19 +114,21 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
 
 
 def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
-    (line,) = (line for line in overview_payload(recorded()["0"])["rows"] if line["key"] == "tree")
+    (line,) = (line for line in build_overview(load_recorded_comparisons()["0"])["rows"] if line["key"] == "tree")
     assert (line["tag"], line["pass"], line["speed"]) == ("left out", None, None)
 
 
 def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(shown):
     plans = recorded_plans().values()
-    said, larger = figures.few(shown, plans), recorded_plans()["storybook 1"]
+    said, larger = figures.describe_sample_size(shown, plans), recorded_plans()["storybook 1"]
     assert said.startswith(f"{shown.runs} runs of {shown.settings.max_new_tokens} tokens at gamma {shown.settings.gamma} are few")
     for gamma in (shown.settings.gamma, int(larger.best.value)):
         factor = next(row.factor for row in larger.checked if row.gamma == gamma)
         assert f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) with gamma {gamma}" in said
-    assert "How fast" not in figures.few(recorded()["top-p .9"], plans), "nothing was recorded there at top-p 0.9"
-    assert figures.few(replace(shown, runs=0), plans) == ""
+    assert "How fast" not in figures.describe_sample_size(load_recorded_comparisons()["top-p .9"], plans), (
+        "nothing was recorded there at top-p 0.9"
+    )
+    assert figures.describe_sample_size(replace(shown, runs=0), plans) == ""
 
 
 def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
@@ -156,20 +158,20 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     for choice in DISTRIBUTIONS:
-        ask = MethodsQuestion(opening(BASE), choice, "typical")
-        assert MethodsQuestion.of_link(ask.link(), Settings()) == (ask, [])
-    assert MethodsQuestion.of_link({}, BASE)[0].settings.prompt == "Once upon"
+        ask = MethodsQuestion(build_first_settings(BASE), choice, "typical")
+        assert MethodsQuestion.from_link(ask.link(), Settings()) == (ask, [])
+    assert MethodsQuestion.from_link({}, BASE)[0].settings.prompt == "Once upon"
 
 
 def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
-    ask, said = MethodsQuestion.of_link({"pair": "a|b"}, BASE)
+    ask, said = MethodsQuestion.from_link({"pair": "a|b"}, BASE)
     assert ask.settings.pair in PAIRS and len(said) == 1
     with pytest.raises(SettingsError, match="one of target, draft"):
         MethodsQuestion(BASE, "1", "bush")
 
 
 def test_the_recorded_comparison_holds_every_row_under_every_choice():
-    found = recorded()
+    found = load_recorded_comparisons()
     assert list(found) == list(DISTRIBUTIONS)
     for choice, one in found.items():
         assert [row.key for row in one.rows] == list(DRAFTING_METHODS)
@@ -185,25 +187,25 @@ def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_n
             assert row.first.tv < 1.5 * row.first.upper
     typical = shown.row("typical")
     assert typical.first.tv > 5 * typical.first.upper
-    assert recorded()["0"].row("typical").coincides
+    assert load_recorded_comparisons()["0"].row("typical").coincides
 
 
 def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
-    for one in (shown, recorded()["0"]):
-        for line, row in zip(figures.details(one), one.rows, strict=True):
+    for one in (shown, load_recorded_comparisons()["0"]):
+        for line, row in zip(figures.build_detail_rows(one), one.rows, strict=True):
             assert line["method"] == row.entry.name
             if row.reason:
                 assert (line["verdict"], line["exactness"], line["speed"], line["tokens per pass"]) == ("–", row.reason, "", None)
             else:
                 assert line["verdict"] in (("exact",) if row.exact else ("lossy", "lossy, same text here"))
                 assert ("enumerated" in line["exactness"]) is row.exact and line["TV of the samples"] == round(row.first.tv, 3)
-    assert figures.details(recorded()["0"])[-1]["verdict"] == "lossy, same text here"
+    assert figures.build_detail_rows(load_recorded_comparisons()["0"])[-1]["verdict"] == "lossy, same text here"
 
 
 def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(shown):
-    said = figures.conclusion(shown)
+    said = figures.describe_comparison(shown)
     assert "except Typical acceptance (it moves 0.41 of the first token’s probability)" in said
-    assert "All methods write the target’s distribution here." in figures.conclusion(recorded()["0"])
+    assert "All methods write the target’s distribution here." in figures.describe_comparison(load_recorded_comparisons()["0"])
     most = max((row for row in shown.rows if row.exact), key=lambda row: row.per_pass)
 
     def timed(low: float, value: float, high: float) -> str:
@@ -211,7 +213,9 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
         alone = shown.row("target").ms.value
         ms = {"target": Estimate(alone, alone, alone, 6, "ms/token")}
         ms[most.key] = Estimate(value * alone, low * alone, high * alone, 6, "ms/token")
-        return figures.conclusion(replace(shown, rows=tuple(replace(row, ms=ms.get(row.key, row.ms)) for row in shown.rows)))
+        return figures.describe_comparison(
+            replace(shown, rows=tuple(replace(row, ms=ms.get(row.key, row.ms)) for row in shown.rows))
+        )
 
     begins = f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, "
     assert f"{begins}and yet slower." in timed(1.1, 1.2, 1.3)
@@ -221,99 +225,101 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
 
 def test_the_adversarys_figure_shows_samples_distribution_and_band(shown):
     first = shown.row("adversarial").first
-    band, samples, exact = figures.same_distribution(first).data
+    band, samples, exact = figures.plot_adversarial(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(samples.x) == [first.shares[cell] for cell in places]
     assert list(exact.x) == [first.probs[cell] for cell in places]
     assert list(band.base) == [first.low[cell] for cell in places]
     assert (
-        f"{first.n:,}" in samples.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
+        f"{first.n:,}" in samples.name and figures.plot_adversarial(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "within sampling noise" in figures.same_distribution_conclusion(first)
+    assert "within sampling noise" in figures.describe_adversarial(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
-    first = recorded()["0"].row("adversarial").first
-    assert figures.certain(first) and "certain of" in figures.same_distribution_conclusion(first)
-    assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
+    first = load_recorded_comparisons()["0"].row("adversarial").first
+    assert figures.is_certain(first) and "certain of" in figures.describe_adversarial(first)
+    assert "certain of" not in figures.describe_adversarial(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_target_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "99 times in 100" in figures.same_distribution_conclusion(
+    assert "99 times in 100" in figures.describe_adversarial(
         first
-    ) and "within sampling noise" not in figures.same_distribution_conclusion(first)
+    ) and "within sampling noise" not in figures.describe_adversarial(first)
 
 
 def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
     first = shown.row("typical").first
-    written, exact = figures.shortcut(first, "dark").data
+    written, exact = figures.plot_typical(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
-    (line,) = figures.shortcut(first).layout.shapes
+    (line,) = figures.plot_typical(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
-    said = figures.shortcut_conclusion(first)
+    said = figures.describe_typical(first)
     assert "moves 0.41 of the probability (TV)" in said and "never written" in said
-    assert "one token is certain" in figures.shortcut_conclusion(recorded()["0"].row("typical").first)
+    assert "one token is certain" in figures.describe_typical(load_recorded_comparisons()["0"].row("typical").first)
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    state = MethodsState(MethodsQuestion(opening(BASE)))
+    state = MethodsState(MethodsQuestion(build_first_settings(BASE)))
     before = state.shown
-    assert not state.own and before == recorded()["1"]
+    assert not state.own and before == load_recorded_comparisons()["1"]
     with pytest.raises(CancelledError):
-        work.run_all(state, FreeTicket(5), state.question)
+        work.compare_all_methods(state, FreeTicket(5), state.question)
     assert state.shown == before
     ticket = FreeTicket()
-    work.run_all(state, ticket, state.question)
+    work.compare_all_methods(state, ticket, state.question)
     assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
     assert all(0.0 <= share <= 1.0 for share in ticket.shares)
-    assert view.measured_on(state, state.shown).startswith("Your run, measured")
+    assert view.describe_measurement(state, state.shown).startswith("Your run, measured")
     state.choose(replace(state.question, choice="0"))
-    assert not state.own and state.shown == recorded()["0"]
-    assert "Recorded for the text" in view.measured_on(state, state.shown)
+    assert not state.own and state.shown == load_recorded_comparisons()["0"]
+    assert "Recorded for the text" in view.describe_measurement(state, state.shown)
 
 
 def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeypatch):
     monkeypatch.setattr(MethodsState, "SHOWN_EVERY", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
-    state, ticket, shown = MethodsState(MethodsQuestion(opening(BASE))), FreeTicket(), []
-    state.ticket, put = Ticket(state.queue, work.run_all, None), state.put
+    state, ticket, shown = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []
+    state.ticket, put = Ticket(state.queue, work.compare_all_methods, None), state.put
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(state.underway or state.shown)
+        shown.append(state.partial_result or state.shown)
 
     monkeypatch.setattr(state, "put", seen)
-    work.run_all(state, ticket, state.question)
+    work.compare_all_methods(state, ticket, state.question)
     *sampled, first, last = shown
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
     assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
     assert (first.runs, last.runs) == (1, 2) and last == state.shown and ticket.expected > 0.0
-    lines = figures.details(sampled[0])
+    lines = figures.build_detail_rows(sampled[0])
     assert lines[0]["exactness"].endswith("tables, sampled") and lines[1]["exactness"].endswith("tables")
-    assert all(line["pass"] is None and line["speed"] is None for line in overview_payload(sampled[0])["rows"])
-    assert "Speeds follow with the timed runs." in figures.conclusion(sampled[0])
-    assert "nothing is timed yet" in view.measured_on(state, sampled[0]) and "1 of 2 runs" in view.measured_on(state, first)
+    assert all(line["pass"] is None and line["speed"] is None for line in build_overview(sampled[0])["rows"])
+    assert "Speeds follow with the timed runs." in figures.describe_comparison(sampled[0])
+    assert "nothing is timed yet" in view.describe_measurement(state, sampled[0]) and "1 of 2 runs" in view.describe_measurement(
+        state, first
+    )
     state.ticket = None
-    assert "Incomplete: stopped after 1 of 2 runs" in view.measured_on(state, first)
+    assert "Incomplete: stopped after 1 of 2 runs" in view.describe_measurement(state, first)
 
 
 def test_what_was_found_for_an_earlier_question_is_not_shown_as_found_so_far_while_the_next_one_waits():
     free = threading.Event()
     queue = FairQueue(places=1)
     queue.submit(lambda ticket: free.wait(30))
-    state = MethodsState(MethodsQuestion(opening(BASE)), queue)
+    state = MethodsState(MethodsQuestion(build_first_settings(BASE)), queue)
     state.now = "of an earlier question"
     state.submit(lambda state, ticket: None)
-    assert state.busy and state.underway is None
+    assert state.is_busy and state.partial_result is None
     free.set()
     assert state.ticket.ended.wait(30)
 
 
 def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
-    state = MethodsState(MethodsQuestion(opening(BASE)))
-    state.ticket = ticket = Ticket(state.queue, work.run_all, None)
+    state = MethodsState(MethodsQuestion(build_first_settings(BASE)))
+    state.ticket = ticket = Ticket(state.queue, work.compare_all_methods, None)
     assert not state.choose(state.question)
     assert state.choose(replace(state.question, row="draft")) and state.ticket is ticket and not ticket.is_discarded
     assert state.choose(replace(state.question, choice="0")) and state.ticket is None and ticket.is_discarded
@@ -324,19 +330,19 @@ def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     monkeypatch.setattr(web, "RECORDED", tmp_path / "none.json")
-    recorded.cache_clear()
+    load_recorded_comparisons.cache_clear()
     try:
-        state = MethodsState(MethodsQuestion.of_link({}, BASE)[0])
-        assert recorded() == {} and state.shown is None and state.question.settings.max_new_tokens == web.LENGTH
+        state = MethodsState(MethodsQuestion.from_link({}, BASE)[0])
+        assert load_recorded_comparisons() == {} and state.shown is None and state.question.settings.max_new_tokens == web.LENGTH
     finally:
-        recorded.cache_clear()
+        load_recorded_comparisons.cache_clear()
 
 
 def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     import csv
     import io
 
-    state = MethodsState(MethodsQuestion(opening(BASE), "1", "tree"))
+    state = MethodsState(MethodsQuestion(build_first_settings(BASE), "1", "tree"))
     package = export.build_offer(state).make()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
@@ -351,16 +357,16 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     ]
     assert [float(one["written"]) for one in lines] == list(first.written)
     gains = list(csv.DictReader(io.StringIO(package.file("block-gain.csv").decode("utf-8-sig"))))
-    plan = web.recorded_block_gain()
+    plan = web.load_block_gain()
     assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
     assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
     cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
-    matrix = web.recorded_matrix()
+    matrix = web.load_matrix()
     assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
         (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
     ]
     said_of_both = package.file("caption.txt").decode()
-    assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
+    assert block_gain.describe_gain(plan) in said_of_both and figures_matrix.describe_matrix(matrix) in said_of_both
     assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file(
         "shortcut.svg"
     )
@@ -397,6 +403,6 @@ def test_every_method_has_a_drawing_of_its_own_and_one_line():
     assert all(any(f".{kind}" in rule for rule in rules) for kind in drawings.KINDS), "every kind of shape is painted"
     squares = {key: sum(one["class"] == "draft" for _, one in shapes) for key, shapes in drawn.items()}
     assert (squares["draft"], squares["target"], squares["oracle"]) == (4, 0, 0)
-    lines = {line["key"]: line["line"] for line in overview_payload(recorded()["1"])["rows"]}
+    lines = {line["key"]: line["line"] for line in build_overview(load_recorded_comparisons()["1"])["rows"]}
     assert lines["draft"] == "A smaller model drafts a chain of tokens." and "accepts more than" not in lines["tree-wide"]
     assert max(map(len, lines.values())) <= 66, "one line beside its drawing on a laptop"

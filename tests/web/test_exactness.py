@@ -21,9 +21,9 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import from_fields
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import Exam, Question, another
+from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
-from specviz.web.sampling.state import recorded_samples
+from specviz.web.sampling.state import load_recorded_samples
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 
@@ -44,17 +44,17 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
 
 
 def test_a_link_leads_to_the_question_it_was_made_from():
-    question = Question(replace(BASE, max_new_tokens=3, temperature=0.7, top_k=5), "target")
-    assert Question.of_link(question.link(), Settings()) == (question, [])
+    question = ExactnessQuestion(replace(BASE, max_new_tokens=3, temperature=0.7, top_k=5), "target")
+    assert ExactnessQuestion.from_link(question.link(), Settings()) == (question, [])
 
 
 def test_an_edited_run_cannot_come_in():
     edited = BASE.with_uniform(0, "accept", 0.9)
     with pytest.raises(SettingsError, match="not a random sample"):
-        Question(replace(edited, max_new_tokens=2))
-    question, said = Question.of_link({}, edited)
+        ExactnessQuestion(replace(edited, max_new_tokens=2))
+    question, said = ExactnessQuestion.from_link({}, edited)
     assert (question.settings.is_edited, "not a random sample" in said[0]) == (False, True)
-    assert Question.of_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
+    assert ExactnessQuestion.from_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_an_edited_run_cannot_come_in():
 )
 def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
     question = exam().question
-    assert another(question, raw, from_fields) == (question, [sentence])
+    assert read_question(question, raw, from_fields) == (question, [sentence])
 
 
 @pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None, "", "1e3", "²"))
 def test_a_number_of_samples_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
-    asked.ask(count, work.draw)
+    asked.ask(count, work.draw_samples)
     assert asked.said == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
     assert (asked.ticket, asked.result) == (None, ExactnessResult())
 
@@ -107,7 +107,7 @@ def some(n: int = 100, counts=(60, 30, 10)) -> CellShares:
 
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
-    figure = cell_shares.cell_bars(one, cell_shares.rows_end(one))
+    figure = cell_shares.plot_cells(one, cell_shares.compute_rows_end(one))
     bars, band, marks = figure.data
     assert (list(bars.x), list(marks.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
@@ -132,42 +132,42 @@ def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
     assert shown.labels == (*one.labels[: results.ROWS], REST) and one.left_out == 0.0
     assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
     assert shown.low[-1] < shown.probs[-1] < shown.high[-1] and shown.high[-1] - shown.low[-1] < 0.2
-    assert max(len(trace.x) for trace in cell_shares.cell_bars(one, cell_shares.rows_end(one)).data) == results.ROWS + 1
+    assert max(len(trace.x) for trace in cell_shares.plot_cells(one, cell_shares.compute_rows_end(one)).data) == results.ROWS + 1
 
 
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
     one = many(0.7)
     assert REST not in one.rows.labels and one.left_out == pytest.approx(0.7 + 0.3 * 10 / 78)
-    assert f"Not drawn: all other texts together, {one.left_out:.0%}." in words.bars_sentence(ExactnessResult((one, one)))
-    assert "Not drawn" not in words.bars_sentence(ExactnessResult((many(0.2), many(0.2))))
+    assert f"Not drawn: all other texts together, {one.left_out:.0%}." in words.describe_bars(ExactnessResult((one, one)))
+    assert "Not drawn" not in words.describe_bars(ExactnessResult((many(0.2), many(0.2))))
 
 
 def test_marks_of_neighbors_never_touch():
-    figure = cell_shares.cell_bars(many(0.2), 1.0)
+    figure = cell_shares.plot_cells(many(0.2), 1.0)
     (marks,) = [trace for trace in figure.data if trace.name == "exact distribution"]
     assert marks.marker.size < figure.layout.height / len(marks.y) * 0.6
 
 
 def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
-    one = Exam(Question(recorded_samples().exactness.settings))
+    one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown.looks[-1][0]
-    assert words.verdict(one).seen.endswith(
+    assert words.build_verdict(one).seen.endswith(
         "A decoder that moves 1.6% of the probability to other texts would have been detected 99 times in 100."
     )
-    more = words.more(one)
+    more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
     assert "This changes no sample." in more and "identical" not in more
 
 
 def test_what_many_runs_say_waits_for_all_of_them():
-    whole = recorded_samples().exactness.result.p_values
+    whole = load_recorded_samples().exactness.result.p_values
     part = replace(whole, values=whole.values[:40])
-    assert words.runs_sentence(part).startswith("40 of 200 runs so far.") and "evenly" not in words.runs_sentence(part)
-    assert words.runs_sentence(whole) == whole.conclusion
+    assert words.describe_seed_runs(part).startswith("40 of 200 runs so far.") and "evenly" not in words.describe_seed_runs(part)
+    assert words.describe_seed_runs(whole) == whole.conclusion
 
 
 def test_what_a_server_is_asked_is_said_before_it_is_asked():
-    said = words.server_hint(replace(BASE, max_new_tokens=2))
+    said = words.describe_server_test(replace(BASE, max_new_tokens=2))
     assert (
         "2,000 times to continue the text, by 2 tokens each, 8 requests at a time: about 25 s if an answer takes 0.1 s." in said
     )
@@ -180,17 +180,17 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
     arms = ExactnessResult((off, some()))
-    said = words.bars_sentence(arms)
+    said = words.describe_bars(arms)
     assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
-    (diamonds,) = [trace for trace in cell_shares.cell_bars(off, 1.0).data if trace.name == results.BEYOND]
+    (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in some(0, (0, 0, 0)).conclusion
-    assert len(cell_shares.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1
+    assert len(cell_shares.plot_cells(some(0, (0, 0, 0)), 1.0).data) == 1
 
 
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
-    assert words.command(one) == (
+    assert words.build_command(one) == (
         "python -m specviz verify --pair storybook '--prompt=a '\"'\"'b'\"'\"'' --decoder speculative --seed 7 --max-new-tokens 3 --samples 10000 "
         "--gamma 2 --temperature 0.5"
     )
@@ -239,6 +239,6 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     blocker = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(500)])
     while blocker.state != "working":
         time.sleep(0.01)
-    first.submit(work.many_seeds), second.submit(work.many_seeds)
+    first.submit(work.run_many_seeds), second.submit(work.run_many_seeds)
     assert second.progress() == "Waiting for one of 1 places, 1 ahead …"
     first.stop(), second.stop(), blocker.cancel()

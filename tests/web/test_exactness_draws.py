@@ -25,7 +25,7 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
     """30 and 70 samples through the engine and 900 on shared distributions fall into the cells that one shard of 1,000 does."""
     clicks = exam()
     for count in (30, 70, 900):
-        work.draw(clicks, FreeTicket(), count)
+        work.draw_samples(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
     whole = decoders.draw("speculative", decoders.SHARED, pair, question.settings, bench.ids, 0, 1000)
     assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
@@ -41,32 +41,32 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
 def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pair):
     for source in ("speculative", "target"):
         one = exam(source=source)
-        work.draw(one, FreeTicket(), 10_000)
-        said = words.verdict(one)
+        work.draw_samples(one, FreeTicket(), 10_000)
+        said = words.build_verdict(one)
         assert (said.mark, one.result.n) == ("consistent", 10_000)
         assert (
             f"moves {100 * one.result.looks[-1][0].detectable_tv:.2g}% of the probability to other texts would have been detected 99 times in 100"
             in said.seen
         )
-        assert "several texts" in words.more(one) and "next test comes at 100,000" in words.more(one)
+        assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)
         number, left, right = one.result.texts
         assert left != right and number <= 10_000
 
 
 def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
     one = exam(length=1, source="assisted")
-    work.draw(one, FreeTicket(), 100)
+    work.draw_samples(one, FreeTicket(), 100)
     assert (one.result.n, one.result.engine, len(one.result.looks), one.question.most) == (100, 0, 1, 10_000)
 
 
 def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
     """They take turns of 20 ms at one machine; each gets the samples that it gets alone."""
     queue, alone = FairQueue(places=2, turn=0.02), exam(length=1, source="assisted")
-    work.draw(alone, FreeTicket(), 40)
+    work.draw_samples(alone, FreeTicket(), 40)
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:
         one.queue = queue
-        one.ask(40, work.draw)
+        one.ask(40, work.draw_samples)
     assert all(one.ticket.ended.wait(60) for one in exams)
     assert [one.result.arms[0].counts for one in exams] == [alone.result.arms[0].counts] * 4
 
@@ -75,29 +75,29 @@ def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(pa
 def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(page_pair, ticks):
     one, straight = exam(), exam()
     try:
-        work.draw(one, FreeTicket(ticks), 5000)
+        work.draw_samples(one, FreeTicket(ticks), 5000)
     except CancelledError:
         assert one.result.n < 5000
-    work.draw(one, FreeTicket(), 5000 - one.result.n)
-    work.draw(straight, FreeTicket(), 5000)
+    work.draw_samples(one, FreeTicket(), 5000 - one.result.n)
+    work.draw_samples(straight, FreeTicket(), 5000)
     assert [arm.counts for arm in one.result.arms] == [arm.counts for arm in straight.result.arms]
     assert [found.tests for (found,) in one.result.looks] == [found.tests for (found,) in straight.result.looks]
 
 
 def test_progress_rises_to_the_end(page_pair):
     ticket = FreeTicket()
-    work.draw(exam(), ticket, 2000)
+    work.draw_samples(exam(), ticket, 2000)
     rising = ticket.shares[1:]  # the first belongs to the exact distribution
     assert rising == sorted(rising) and rising[-1] == 1.0
 
 
 def test_a_proposer_without_shared_distributions_runs_through_the_engine_however_many_samples_are_asked_for(page_pair, pair):
     one = exam(length=3, proposer="tree", tree="2-1", seed=5)
-    work.draw(one, FreeTicket(), 300)
-    work.many_seeds(one, FreeTicket(), seeds=4, samples=300)
+    work.draw_samples(one, FreeTicket(), 300)
+    work.run_many_seeds(one, FreeTicket(), seeds=4, samples=300)
     assert (one.result.n, one.result.engine, len(one.result.p_values.values)) == (300, 300, 4)
     assert one.result.notes[0] == "As the link asks: proposer tree, tree 2-1."
-    assert "--proposer tree --tree 2-1" in words.command(one)
+    assert "--proposer tree --tree 2-1" in words.build_command(one)
     ids = pair.encode("Once upon")
     samples = decoders.draw("speculative", decoders.ENGINE, pair, one.question.settings, ids, 0, 300)
     assert list(one.result.arms[0].counts) == one.bench.cells.counts(samples).tolist()
@@ -105,9 +105,9 @@ def test_a_proposer_without_shared_distributions_runs_through_the_engine_however
 
 def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     one = exam(temperature=0.0)
-    work.draw(one, FreeTicket(), 100)
+    work.draw_samples(one, FreeTicket(), 100)
     assert "only one outcome" in one.result.notes[0]
-    said = words.verdict(one)
+    said = words.build_verdict(one)
     assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.seen
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
@@ -117,32 +117,32 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
     one = exam(prompt="")
-    work.prepared(one, FreeTicket())
+    work.prepare(one, FreeTicket())
     assert list(one.result.notes) == ["The prompt is empty, so the text begins with the start token."]
 
 
 def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pair, pair):
     """Temperature 0.7 in place of 1: far more than the 0.05 that the test at 10,000 samples detects."""
     one = exam()
-    work.prepared(one, FreeTicket())
+    work.prepare(one, FreeTicket())
     cold = decoders.draw(
         "target", decoders.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000
     )
     found = sequential.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
     rejected = ((Look.of(found),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
-    assert words.verdict(one).mark == "rejected"
+    assert words.build_verdict(one).mark == "rejected"
     one.reset_findings()
-    work.draw(one, FreeTicket(), 1000)
+    work.draw_samples(one, FreeTicket(), 1000)
     one.result = replace(one.result, looks=rejected + one.result.looks)
-    assert words.verdict(one).words.startswith("No, not exact: 10,000 samples")
+    assert words.build_verdict(one).words.startswith("No, not exact: 10,000 samples")
 
 
 def test_the_plan_ends_at_its_last_test():
     one = exam()
     arm = CellShares("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
     one.result = ExactnessResult((arm, arm))
-    one.ask(1, work.draw)
+    one.ask(1, work.draw_samples)
     assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
@@ -157,7 +157,7 @@ def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name()
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     """The test at 1,000 samples, 40 times from a distribution at the stated distance: power 0.99, so 35 or fewer are rejected once in 20,000 times."""
     one = exam()
-    cells = work.prepared(one, FreeTicket()).looks[1]
+    cells = work.prepare(one, FreeTicket()).looks[1]
     probs = cells.masses / cells.masses.sum()
     tv = sequential.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
@@ -179,7 +179,7 @@ def test_a_distribution_too_flat_for_any_cell_cannot_be_tested(pair):
 def test_p_values_of_many_seeds_are_uniform(page_pair):
     """60 runs; each bar leaves its band with probability 0.001."""
     one, ticket = exam(), FreeTicket()
-    work.many_seeds(one, ticket, 60, 300)
+    work.run_many_seeds(one, ticket, 60, 300)
     found = one.result.p_values
     assert (len(found.values), sum(found.counts), found.samples) == (60, 60, 300)
     assert found.uniform and "no bar leaves its gray box" in found.conclusion
@@ -189,6 +189,6 @@ def test_p_values_of_many_seeds_are_uniform(page_pair):
 def test_piled_up_p_values_are_not_called_uniform():
     one = SeedPValues((0.01,) * 60, 300, 0, 15)
     assert not one.uniform and "are not spread evenly" in one.conclusion
-    figure = cell_shares.p_value_bars(one)
+    figure = cell_shares.plot_p_values(one)
     assert list(figure.data[1].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

@@ -205,27 +205,27 @@ def test_a_file_is_offered_by_its_name():
 
 
 def test_a_name_with_markup_is_text_in_the_page_of_figures():
-    from specviz.export.html import html_page
+    from specviz.export.html import build_html_page
 
-    words = html_page({"a": go.Figure()}, "<script>x", ["<img src=x onerror=alert(1)>"]).split('<div class="figure">')[0]
+    words = build_html_page({"a": go.Figure()}, "<script>x", ["<img src=x onerror=alert(1)>"]).split('<div class="figure">')[0]
     assert "&lt;img" in words and "<img" not in words and "<script>x" not in words
 
 
 def test_ticks_of_the_page_of_figures_have_the_room_that_they_need_on_a_machine_with_other_fonts():
-    from specviz.export.html import html_page
+    from specviz.export.html import build_html_page
 
     figure = go.Figure(go.Scatter(x=[0, 1], y=["a long name", "b"]))
-    html_page({"a": figure}, "A", [])
+    build_html_page({"a": figure}, "A", [])
     for axis in (figure.layout.xaxis, figure.layout.yaxis):
         assert axis.automargin and axis.ticklabelstandoff > 0
 
 
 def test_the_page_of_figures_lets_only_its_own_scripts_run_and_loads_nothing():
-    from specviz.export.html import policy
+    from specviz.export.html import build_policy
 
-    found = policy("<script>a()</script><p></p><script type='text/javascript'>b()</script><script>a()</script>")
+    found = build_policy("<script>a()</script><p></p><script type='text/javascript'>b()</script><script>a()</script>")
     sources = dict(part.split(" ", 1) for part in found.split("; "))
     digests = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in (b"a()", b"b()")]
     assert sources["script-src"] == " ".join(f"'sha256-{digest}'" for digest in digests) and sources["default-src"] == "'none'"
     assert "http" not in found and "unsafe-eval" not in found
-    assert "script-src 'none'" in policy("<p>no script</p>")
+    assert "script-src 'none'" in build_policy("<p>no script</p>")

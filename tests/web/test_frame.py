@@ -18,7 +18,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.pages import APPLY, CHECK, LEARN, following
+from specviz.figures.pages import APPLY, CHECK, LEARN, next_page
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
@@ -195,7 +195,7 @@ def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first(
 
 @pytest.mark.parametrize("path", list(frame.PAGES))
 def test_a_page_ends_with_the_one_that_follows_and_why(path):
-    app, after = opened(path), following(path)
+    app, after = opened(path), next_page(path)
     assert not app.exception
     (link,) = app.get("page_link")
     assert link.proto.label == f"Next: {after.title}" and after.path != path
@@ -205,7 +205,7 @@ def test_a_page_ends_with_the_one_that_follows_and_why(path):
 def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():
     path, seen = frame.FIRST, []
     for _ in frame.PAGES:
-        path = following(path).path
+        path = next_page(path).path
         seen.append(path)
     assert sorted(seen) == sorted(frame.PAGES) and path == frame.FIRST
 

@@ -15,21 +15,21 @@ from specviz.web.drafting_methods import matrix as figures
 @pytest.fixture(scope="module")
 def record(pair) -> dict:
     found = examine(pair, Settings(prompt="Once upon"), 0.3, ["draft", "uniform", "token", "typical"])
-    return figures.read(json.dumps(found.to_record()))
+    return figures.read_matrix(json.dumps(found.to_record()))
 
 
 def test_every_cell_stands_once_under_its_law_with_its_sign(record):
-    page = figures.html(record)
+    page = figures.build_matrix_html(record)
     assert page.count("<table>") == 3 and page.count("<td ") == len(record["cells"])
     for kind, sign, word in figures.MARKS.values():
-        count = sum(figures.mark(cell) == (kind, sign, word) for cell in record["cells"])
+        count = sum(figures.mark_cell(cell) == (kind, sign, word) for cell in record["cells"])
         assert page.count(f"<td class='{kind}'") == count
     assert page.count("✓") >= 3
 
 
 def test_the_conclusion_counts_exact_and_lossy_cells(record):
     exact = [cell for cell in record["cells"] if cell["rule"] == "token" and cell["verdict"] == "consistent"]
-    said = figures.conclusion(record)
+    said = figures.describe_matrix(record)
     assert said.startswith(f"{len(exact)} of {len(exact)} cells with an exact rule follow")
     lossy = [cell for cell in record["cells"] if cell["verdict"] == "rejected"]
     assert lossy and f"detected in {len(lossy)} cells" in said
@@ -39,29 +39,29 @@ def test_a_cell_that_is_not_as_it_should_be_is_called_wrong(record):
     cells = [dict(cell) for cell in record["cells"]]
     cells[0] |= {"right": False, "said": "<b>draws</b> 'differ'"}
     other = record | {"cells": cells}
-    assert "Unexpected results: 1." in figures.conclusion(other)
-    page = figures.html(other)
+    assert "Unexpected results: 1." in figures.describe_matrix(other)
+    page = figures.build_matrix_html(other)
     assert "<td class='wrong' title='&lt;b&gt;draws&lt;/b&gt; &#x27;differ&#x27;'>" in page and "<b>" not in page
 
 
 def test_blank_cells_have_their_reason(pair):
     found = examine(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
-    rows = figures.blanks(found.to_record())
+    rows = figures.list_blanks(found.to_record())
     assert rows == [{"blank because": "The block rule judges chains only.", "cells": "Tree of top tokens (block rule)"}]
 
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
     from specviz.evidence.matrix.table import lines
     from specviz.speed.records.methods import DRAFTING_METHODS
-    from specviz.web.drafting_methods.state import recorded_matrix
+    from specviz.web.drafting_methods.state import load_matrix
 
-    record = recorded_matrix()
+    record = load_matrix()
     named = [figures.LINES[line] for line in lines()]
     assert len(set(named)) == len(named) and {one.name for one in DRAFTING_METHODS.values()} & set(named)
-    page = figures.html(record)
+    page = figures.build_matrix_html(record)
     for line in lines():
         assert f"<th scope='row'>{figures.LINES[line]}</th>" in page and f"<th scope='row'>{line}</th>" not in page
-    for row in figures.blanks(record):
+    for row in figures.list_blanks(record):
         why = row["blank because"]
         assert why[:1].isupper() or why.startswith("k-seq")
         assert "got '" not in why and "must be" not in why and "number by number" not in why and why.endswith(".")
@@ -70,29 +70,31 @@ def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
 def test_damage_is_one_sentence(record):
     for text in ("{", "[]", '{"schema": "x"}', json.dumps(record | {"cells": [{"line": "x"}]})):
         with pytest.raises(TraceError, match="matrix"):
-            figures.read(text)
+            figures.read_matrix(text)
 
 
 def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
     from specviz.web.drafting_methods import state, view
 
     monkeypatch.setattr(state, "MATRIX", tmp_path / "none.json")
-    state.recorded_matrix.cache_clear()
+    state.load_matrix.cache_clear()
     try:
-        assert state.recorded_matrix() is None
+        assert state.load_matrix() is None
         monkeypatch.setattr(view.st, "expander", lambda title: pytest.fail("a fold"))
-        view.every_rule()
+        view.show_matrix()
     finally:
-        state.recorded_matrix.cache_clear()
+        state.load_matrix.cache_clear()
 
 
 def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
     from specviz.evidence.matrix.table import COLUMNS, lines
     from specviz.verification.registry import RULES
-    from specviz.web.drafting_methods.state import recorded_matrix
+    from specviz.web.drafting_methods.state import load_matrix
 
-    found = recorded_matrix()
+    found = load_matrix()
     assert found["right"] and all(cell["right"] for cell in found["cells"])
     wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
     assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
-    assert "follow the target’s distribution" in figures.conclusion(found) and "Unexpected" not in figures.conclusion(found)
+    assert "follow the target’s distribution" in figures.describe_matrix(found) and "Unexpected" not in figures.describe_matrix(
+        found
+    )

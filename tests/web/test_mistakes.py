@@ -21,16 +21,15 @@ from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import CellShares
 from specviz.evidence.tally import SIZES, Look
-from specviz.figures import mistakes as figures
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.html import extend_to_word
 from specviz.web.jobs import cache
-from specviz.web.mistakes import words
-from specviz.web.mistakes.state import HIDDEN, Case
+from specviz.web.mistakes import figures, words
+from specviz.web.mistakes.state import HIDDEN, BugQuestion
 from specviz.web.sampling.state import MOST_SLOW
-from specviz.web.sampling.words import times
+from specviz.web.sampling.words import format_odds
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 
@@ -62,32 +61,34 @@ def test_threads_lead_to_github_where_they_name_one():
         ("feifeibear/LLMSpeculativeSampling", "https://github.com/feifeibear/LLMSpeculativeSampling"),
     )
     assert MISTAKES["R5"].threads == (("common", ""),)
-    assert "Not seen in a real decoder" in words.reported(MISTAKES["gate"]) and "many decoders" in words.reported(MISTAKES["R5"])
+    assert "Not seen in a real decoder" in words.describe_source(MISTAKES["gate"]) and "many decoders" in words.describe_source(
+        MISTAKES["R5"]
+    )
 
 
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
 def test_a_link_leads_to_the_case_it_was_made_from(mistake):
-    case = Case(replace(BASE, seed=12), mistake)
-    assert Case.of_link(case.link(), Settings()) == (case, [])
+    case = BugQuestion(replace(BASE, seed=12), mistake)
+    assert BugQuestion.from_link(case.link(), Settings()) == (case, [])
 
 
 def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
-    assert (Case(BASE, "R4").settings.temperature, Case(BASE, "R2").settings.top_k) == (0.5, 3)
-    assert Case(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
+    assert (BugQuestion(BASE, "R4").settings.temperature, BugQuestion(BASE, "R2").settings.top_k) == (0.5, 3)
+    assert BugQuestion(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
     with pytest.raises(SettingsError, match="hidden or one of R1"):
-        Case(BASE, "R99")
+        BugQuestion(BASE, "R99")
 
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(words.UNSEEN) == set(TIERS) - {"sampled"}
     for name, one in MISTAKES.items():
-        said = words.about(Case(BASE, name))
-        assert words.sentence(one) in said and words.showable(one) is (one.tier not in words.UNSEEN)
-        if not words.showable(one):
-            before = words.verdict(trial(name))
+        said = words.describe_question(BugQuestion(BASE, name))
+        assert words.describe_bug(one) in said and words.can_sampling_show(one) is (one.tier not in words.UNSEEN)
+        if not words.can_sampling_show(one):
+            before = words.build_verdict(trial(name))
             assert before.mark == "unshown" and (before.words, before.seen) == words.UNSEEN[one.tier], "nothing is promised"
         assert ("at most" in said) is (not one.shared)
-    assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
+    assert (BugQuestion(BASE, "R8").most, BugQuestion(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
 
 
 # pictures and words
@@ -100,11 +101,11 @@ def line(**options) -> DistanceCurve:
 
 def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
     one = line(rejected=(False, True))
-    band, edge, right, wrong = figures.curve(one).data
+    band, edge, right, wrong = figures.plot_distances(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
-    figure = figures.curve(one)
+    figure = figures.plot_distances(one)
     assert list(edge.y) == list(band.y) and edge.line.width and not edge.showlegend, "noise has an outline"
     assert figure.layout.annotations[0].text == "✕ detected at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "share on the wrong texts (TV)")
@@ -116,17 +117,17 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     one = trial()
     one.result = answered((500, 500, 0), same=900)
-    said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
+    said = words.describe_curve(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
     assert "distance is always 0" in said and said.startswith(
         "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples of 2 tokens; the mistake shows"
     )
     one.result = answered((500, 500, 0), same=1000)
-    assert words.curve_sentence(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")
+    assert words.describe_curve(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")
     for name in (HIDDEN, "no-bonus"):
         other = trial(name)
         other.result = one.result
-        assert "wrote the same" not in words.curve_sentence(line(), other)
-    assert "levels off" not in words.curve_sentence(line(), other), "samples cannot show it"
+        assert "wrote the same" not in words.describe_curve(line(), other)
+    assert "levels off" not in words.describe_curve(line(), other), "samples cannot show it"
 
 
 def test_speeds_are_compared_with_their_errors():
@@ -137,7 +138,7 @@ def test_speeds_are_compared_with_their_errors():
         comparison.compare_acceptance_rates(right, right),
     ) == (1, -1, 0)
     assert comparison.compare_acceptance_rates(replace(right, checked=0, accepted=0), wrong) == 0
-    rates, passes = figures.speeds((right, wrong), 1).data
+    rates, passes = figures.plot_acceptance((right, wrong), 1).data
     assert (list(rates.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
     assert list(rates.marker.color) == [MEANINGS["target"].light, CLEAR], "the wrong rule is an outline"
 
@@ -147,7 +148,11 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
     one, arm = line(rejected=(False, True)), answered((900, 100, 0)).arms[1]
     speeds = DraftingCounts("right rule", 9, 1000, 600, 2000, 1000), DraftingCounts("wrong rule", 9, 1000, 900, 2400, 1000)
     for kind in ("light", "dark"):
-        for figure in (figures.curve(one, kind), figures.wrong_cells(arm, kind), figures.speeds(speeds, 1, kind)):
+        for figure in (
+            figures.plot_distances(one, kind),
+            figures.plot_wrong_cells(arm, kind),
+            figures.plot_acceptance(speeds, 1, kind),
+        ):
             drawn = figure.to_json()
             assert getattr(MEANINGS["rejected"], kind) not in drawn and '"pattern":{"' not in drawn.replace(
                 '"pattern":{"fillmode":"overlay"', ""
@@ -165,31 +170,31 @@ def answered(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
 def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = trial()
     one.result = answered((500, 499, 1))
-    said = words.verdict(one)
+    said = words.build_verdict(one)
     assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.seen
     assert "less than once in 10³⁰⁰ runs" in said.seen, "one sample lies where the target never is"
 
 
 @pytest.mark.parametrize(("p", "said"), ((1.344e-19, "7×10¹⁸"), (8.3e-5, "12,000"), (1e-9, "10⁹"), (3e-7, "3×10⁶")))
 def test_a_p_value_is_said_as_one_in_so_many(p, said):
-    assert times(p) == said
+    assert format_odds(p) == said
 
 
 def test_what_can_hide_inside_a_cell_is_said():
     one = trial()
     one.result = answered((500, 500, 0), pooled=0.93)
-    assert "93% of the probability lies in groups of several texts" in words.verdict(one).seen
+    assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).seen
     one.result = answered((500, 500, 0), pooled=0.1)
-    assert "lies in groups" not in words.verdict(one).seen
+    assert "lies in groups" not in words.build_verdict(one).seen
 
 
 def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
-    names = words.ordered()
-    titles = {name: words.title(name) for name in names}
+    names = words.order_bugs()
+    titles = {name: words.title_bug(name) for name in names}
     assert sorted(names) == sorted(MISTAKES) and len(set(titles.values())) == len(names)
     assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
     assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
-    shown = [words.showable(MISTAKES[name]) for name in names]
+    shown = [words.can_sampling_show(MISTAKES[name]) for name in names]
     assert shown == sorted(shown, reverse=True) and not shown[-1]
 
 

@@ -14,15 +14,15 @@ from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.tally import SIZES
 from specviz.settings import Settings
 from specviz.web.mistakes import words, work
-from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, Trial
+from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState
 from specviz.web.sampling.state import MOST_SLOW
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
 
 
-def trial(mistake: str = "R5", **options) -> Trial:
-    return Trial(Case(replace(BASE, **options), mistake))
+def trial(mistake: str = "R5", **options) -> BugState:
+    return BugState(BugQuestion(replace(BASE, **options), mistake))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def ready(page_pair, monkeypatch):
 
 def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbers(ready, pair):
     one = trial()
-    work.draw(one, FreeTicket(), 1000)
+    work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (
         decoders.draw(name, decoders.SHARED, pair, case.settings, bench.ids, 0, 1000) for name in ("speculative", "R5")
@@ -56,10 +56,10 @@ def test_every_test_is_at_a_point_of_the_curve():
 @pytest.mark.parametrize("mistake", ("R5", "R18", "R4"))
 def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, mistake):
     one = trial(mistake)
-    work.until_detected(one, FreeTicket())
-    assert one.detected and one.result.n in SIZES[:4]
+    work.draw_until_detected(one, FreeTicket())
+    assert one.first_rejection and one.result.n in SIZES[:4]
     assert not any(right.verdict == "rejected" for right, _ in one.result.looks), "the right rule passes"
-    said = words.verdict(one)
+    said = words.build_verdict(one)
     assert (said.mark, said.words) == ("rejected", f"Detected: {one.result.n:,} samples were enough.")
     assert one.result.picture(1).caught == one.result.n
     assert "The right rule, tested alike, passes." in said.seen
@@ -67,32 +67,32 @@ def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, m
 
 def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
     one = trial("R10")
-    work.draw(one, FreeTicket(), 100)
-    said = words.verdict(one)
+    work.draw_samples(one, FreeTicket(), 100)
+    said = words.build_verdict(one)
     assert one.result.same == 100 and one.result.alike == (12, 12)
     assert (said.mark, said.words) == ("unshown", "Sampling never shows this mistake.")
     assert "As expected, 100 samples show no difference." in said.seen
-    assert "Same random numbers, same texts" in words.texts_title(one)
+    assert "Same random numbers, same texts" in words.build_texts_title(one)
 
 
 def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     one = trial("no-bonus")
-    work.draw(one, FreeTicket(), 100)
+    work.draw_samples(one, FreeTicket(), 100)
     right, wrong = one.result.speeds
     assert wrong.per_pass < right.per_pass and one.question.most == MOST_SLOW
-    assert "Compare the tokens per target pass instead" in words.verdict(one).seen
+    assert "Compare the tokens per target pass instead" in words.build_verdict(one).seen
 
 
 def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
-    work.prepared(one, FreeTicket())
+    work.prepare(one, FreeTicket())
     assert comparison.compare_acceptance_rates(*one.result.speeds) == 1
-    assert "looks faster because it is wrong" in words.speed_sentence(one)
+    assert "looks faster because it is wrong" in words.describe_acceptance(one)
 
 
 def test_texts_are_marked_at_their_first_different_token(ready, pair):
     one = trial("R5")
-    work.prepared(one, FreeTicket())
+    work.prepare(one, FreeTicket())
     for pair in one.result.pairs:
         assert pair.first[0] != pair.first[1]
     numbers = [pair.number for pair in one.result.pairs]
@@ -100,8 +100,8 @@ def test_texts_are_marked_at_their_first_different_token(ready, pair):
 
 
 def test_what_was_written_is_escaped():
-    case = Case(replace(BASE, prompt="<b>x</b>"), "R5")
-    html = words.texts_html(case, (TextPair(1, " <i>", ("<script>", " a"), ("&", "")),))
+    case = BugQuestion(replace(BASE, prompt="<b>x</b>"), "R5")
+    html = words.build_texts_html(case, (TextPair(1, " <i>", ("<script>", " a"), ("&", "")),))
     assert "<script>" not in html and "&lt;script&gt;" in html and "&lt;b&gt;x" in html
     assert "</q>" in html and " <b class='wrong'>≠ a</b>" in html
 
@@ -110,47 +110,47 @@ def test_what_was_written_is_escaped():
 def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
     one, straight = trial(), trial()
     try:
-        work.draw(one, FreeTicket(ticks), 1000)
+        work.draw_samples(one, FreeTicket(ticks), 1000)
     except CancelledError:
         assert one.result.n < 1000
-    work.draw(one, FreeTicket(), 1000 - one.result.n)
-    work.draw(straight, FreeTicket(), 1000)
+    work.draw_samples(one, FreeTicket(), 1000 - one.result.n)
+    work.draw_samples(straight, FreeTicket(), 1000)
     assert [arm.counts for arm in one.result.arms] == [arm.counts for arm in straight.result.arms]
     tests = [[[found.tests for found in pair] for pair in state.result.looks] for state in (one, straight)]
     assert tests[0] == tests[1] and one.result.curve == straight.result.curve
 
 
 def test_seeds_hide_every_answer_and_every_mistake_that_samples_can_show():
-    cases = [Case(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
+    cases = [BugQuestion(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
     assert {case.answer for case in cases} == {"A", "B", "neither"}
     assert {case.wrong[0] for case in cases} - {None} == set(HIDEABLE) and len(HIDEABLE) >= 6
     assert all(replace(case.settings, seed=0) == replace(cases[0].settings, seed=0) for case in cases), "settings tell nothing"
 
 
-def hidden(answer: str) -> Trial:
-    seed = next(seed for seed in range(100) if Case(replace(BASE, seed=seed), HIDDEN).answer == answer)
+def hidden(answer: str) -> BugState:
+    seed = next(seed for seed in range(100) if BugQuestion(replace(BASE, seed=seed), HIDDEN).answer == answer)
     return trial(HIDDEN, seed=seed)
 
 
 def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one = hidden("B")
-    work.draw(one, FreeTicket(), 1000)
+    work.draw_samples(one, FreeTicket(), 1000)
     curve = one.result.picture(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
-    said = words.verdict(one)
-    assert one.question.known.name not in said.words + said.seen + words.speed_sentence(one)
-    one.take_guess("A")
-    one.take_guess("B")
+    said = words.build_verdict(one)
+    assert one.question.known.name not in said.words + said.seen + words.describe_acceptance(one)
+    one.record_guess("A")
+    one.record_guess("B")
     assert one.guess == "A", "the first guess counts"
-    said = words.verdict(one)
-    assert said.words == "No. Decoder B is wrong." and words.sentence(one.question.known) in said.seen
+    said = words.build_verdict(one)
+    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.known) in said.seen
     assert said.seen.endswith("you answered after 1,000.")
 
 
 def test_where_neither_is_wrong_both_pass(ready):
     one = hidden("neither")
-    work.draw(one, FreeTicket(), 1000)
+    work.draw_samples(one, FreeTicket(), 1000)
     assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)
-    one.take_guess("neither")
-    assert words.verdict(one).words == "Right. Neither is wrong: both follow the target’s distribution."
-    assert one.result.picture(one.question.wrong_arm).wrong is None
+    one.record_guess("neither")
+    assert words.build_verdict(one).words == "Right. Neither is wrong: both follow the target’s distribution."
+    assert one.result.picture(one.question.wrong_index).wrong is None

@@ -20,9 +20,9 @@ from specviz.settings import Settings
 from specviz.speed.preflight import check_pair
 from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
-from specviz.web.exactness.state import Question
+from specviz.web.exactness.state import ExactnessQuestion
 from specviz.web.jobs import cache, model_loading, warmup
-from specviz.web.mistakes.state import Case
+from specviz.web.mistakes.state import BugQuestion
 from specviz.web.pair_picker import words, work
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
 from specviz.web.serving_limits.state import SetupsQuestion
@@ -283,8 +283,8 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
     "question",
     (
         PassageRequest(Settings(pair=STRANGER, prompt="a", max_new_tokens=64, gamma=2)),
-        Question(Settings(pair=STRANGER, prompt="a", max_new_tokens=2)),
-        Case(Settings(pair=STRANGER, prompt="a")),
+        ExactnessQuestion(Settings(pair=STRANGER, prompt="a", max_new_tokens=2)),
+        BugQuestion(Settings(pair=STRANGER, prompt="a")),
         SetupsQuestion(Settings(pair=STRANGER, prompt="a")),
         SpeedQuestion("a text").with_pair(STRANGER),
         SpeedQuestion("one\ntwo", lines=True).with_pair(STRANGER),
@@ -294,15 +294,15 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
 )
 def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(question):
     pairs.remember_pair(STRANGER)
-    found, said = type(question).of_link(question.link(), Settings())
+    found, said = type(question).from_link(question.link(), Settings())
     assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
 
 
-@pytest.mark.parametrize("page", (PassageRequest, Question, Case, SetupsQuestion, SpeedQuestion, MethodsQuestion))
+@pytest.mark.parametrize("page", (PassageRequest, ExactnessQuestion, BugQuestion, SetupsQuestion, SpeedQuestion, MethodsQuestion))
 def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(page):
     pairs.remember_pair(STRANGER)
     base = Settings(prompt="Once upon a time", seed=16)
-    (found, said), (usual, _) = page.of_link({"pair": STRANGER}, base), page.of_link({}, base)
+    (found, said), (usual, _) = page.from_link({"pair": STRANGER}, base), page.from_link({}, base)
     assert said == [] and found.settings.pair == STRANGER
     mine = {"pair", "draft"}  # How fast? offers the drafts of its pair
     assert {k: v for k, v in found.link().items() if k not in mine} == {k: v for k, v in usual.link().items() if k not in mine}

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.components import component
+from specviz.figures.components import load_component
 from specviz.trace import Trace
 from specviz.web.one_token.payload import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
 from specviz.web.one_token.state import read_distribution, read_state, write_distribution
@@ -141,7 +141,7 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 
 def test_script_and_payload_name_the_same_sentences():
-    made = component("one_token")
+    made = load_component("one_token")
     script = made["js"]
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)\\?"', script))
     assert used == set(TEXTS)

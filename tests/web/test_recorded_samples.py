@@ -12,24 +12,24 @@ from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRe
 from specviz.settings import Settings
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
-from specviz.web.exactness.state import Exam, Question
+from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.jobs import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
-from specviz.web.mistakes.state import HIDDEN, Case, Trial
-from specviz.web.sampling.state import recorded_samples
-from specviz.web.sampling.words import told
+from specviz.web.mistakes.state import HIDDEN, BugQuestion, BugState
+from specviz.web.sampling.state import load_recorded_samples
+from specviz.web.sampling.words import describe_origin
 from tests.pages import FreeTicket, first_paint
 
 FIRST = Settings.from_record(cache.load_recording().settings)
 
 
-def exam(**changes) -> Exam:
-    return Exam(replace(Question.of_link({}, FIRST)[0], **changes))
+def exam(**changes) -> ExactnessState:
+    return ExactnessState(replace(ExactnessQuestion.from_link({}, FIRST)[0], **changes))
 
 
-def trial(**changes) -> Trial:
-    return Trial(replace(Case.of_link({}, FIRST)[0], **changes))
+def trial(**changes) -> BugState:
+    return BugState(replace(BugQuestion.from_link({}, FIRST)[0], **changes))
 
 
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
@@ -43,8 +43,8 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
 
 
 def test_what_is_recorded_is_the_question_that_the_pages_open_with():
-    assert not exam().own and exam().shown.n >= 10_000 and told(exam())
-    assert not trial().own and trial().rejection_in(trial().shown) and trial().detected is None
+    assert not exam().own and exam().shown.n >= 10_000 and describe_origin(exam())
+    assert not trial().own and trial().find_rejection(trial().shown) and trial().first_rejection is None
     assert "sha" in " ".join(exam().models) and exam().models == trial().models
 
 
@@ -52,7 +52,7 @@ def test_of_any_other_question_nothing_recorded_is_shown():
     settings = exam().question.settings
     for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"max_new_tokens": 3}, {"top_k": 5}):
         other = exam(settings=replace(settings, **change))
-        assert other.own and other.shown.n == 0 and told(other) == []
+        assert other.own and other.shown.n == 0 and describe_origin(other) == []
     assert exam(source="target").own
     assert trial(mistake="R4").own and trial(mistake=HIDDEN).own
     assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
@@ -63,12 +63,12 @@ def test_of_any_other_question_nothing_recorded_is_shown():
 def test_own_samples_take_the_place_of_the_recorded_ones():
     one = exam()
     one.result = replace(one.shown, arms=tuple(replace(arm, n=3) for arm in one.shown.arms), looks=())
-    assert one.own and one.shown.n == 3 and told(one) == []
-    assert "too few" in exact_words.verdict(one).words
+    assert one.own and one.shown.n == 3 and describe_origin(one) == []
+    assert "too few" in exact_words.build_verdict(one).words
 
 
 def test_the_record_is_read_back_as_it_was_written_and_a_damaged_one_is_refused():
-    found = recorded_samples()
+    found = load_recorded_samples()
     assert RecordedSamples.from_json(found.to_json()) == found
     with pytest.raises(TraceError, match="lacks counts"):
         RecordedSamples.from_json(found.to_json().replace('"counts"', '"cuonts"'))
@@ -80,14 +80,14 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
     def quiet(share: float, doing: str) -> None:
         pass
 
-    one = Exam(Question(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
-    exact_work.draw(one, FreeTicket(), 1000)
-    exact_work.many_seeds(one, FreeTicket())
+    one = ExactnessState(ExactnessQuestion(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
+    exact_work.draw_samples(one, FreeTicket(), 1000)
+    exact_work.run_many_seeds(one, FreeTicket())
     made = record_samples.of_a_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
-    other = Trial(Case(Settings(prompt="A bear", seed=7)))
-    mistake_work.until_detected(other, FreeTicket())
+    other = BugState(BugQuestion(Settings(prompt="A bear", seed=7)))
+    mistake_work.draw_until_detected(other, FreeTicket())
     found = record_samples.of_a_mistake(pair, Settings(prompt="A bear", seed=7), quiet)
     assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
-    assert mistake_words.verdict(other).words.startswith("Detected")
+    assert mistake_words.build_verdict(other).words.startswith("Detected")

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import SERVER, SOURCES, Exam, Question, offered
+from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, ExactnessState, list_sources
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent
@@ -21,16 +21,16 @@ BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
 @pytest.fixture
 def exam(page_pair):
-    return Exam(Question(BASE, SERVER), FairQueue())
+    return ExactnessState(ExactnessQuestion(BASE, SERVER), FairQueue())
 
 
-def asked(exam: Exam, url: str, samples: str = "300", stop_at: str = "") -> Exam:
+def asked(exam: ExactnessState, url: str, samples: str = "300", stop_at: str = "") -> ExactnessState:
     """The exam after its work; stopped at the first word of what is being done."""
     exam.ask_server(url, "", samples, work.audit_server)
     for _ in range(2400):
         if stop_at and exam.ticket is not None and exam.ticket.doing.startswith(stop_at):
             exam.stop()
-        if not exam.busy:
+        if not exam.is_busy:
             return exam
         time.sleep(0.02)
     raise AssertionError("the work did not end")
@@ -48,7 +48,7 @@ def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair, bent)) as server:
         asked(exam, server.url)
     assert exam.notices == [] and exam.report["verdict"] == "rejected"
-    said, rows = words.of_audit(exam.report), dict(words.tables_of_audit(exam.report))
+    said, rows = words.list_audit_sentences(exam.report), dict(words.build_audit_tables(exam.report))
     assert any(line.startswith("The samples part first at token 1") for line in said)
     tokens = rows["Tokens that come too often or too rarely"]
     assert {"token", "seen", "exact"} == set(tokens[0]) and "Known mistakes, the likeliest first" in rows
@@ -96,10 +96,10 @@ def test_an_address_that_is_none_is_the_sentence_of_the_command(exam):
 
 def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
     serve(mode="hosted")
-    assert SERVER not in offered()
+    assert SERVER not in list_sources()
     with pytest.raises(SettingsError, match="source must be one of speculative, target, assisted, file, got 'server'"):
-        Question(BASE, SERVER)
-    exam = Exam(Question(BASE), FairQueue())
+        ExactnessQuestion(BASE, SERVER)
+    exam = ExactnessState(ExactnessQuestion(BASE), FairQueue())
     with serving() as server:
         exam.ask_server(server.url, "", "10", work.audit_server)
         assert "asks no other one for a visitor" in exam.said[0] and exam.ticket is None

@@ -19,7 +19,7 @@ from specviz.evidence.serving_setups.records import (
     NearTieSummary,
     SetupComparison,
 )
-from specviz.figures.narration import number
+from specviz.figures.narration import format_probability
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.web.common import html, measurement_page
@@ -28,7 +28,7 @@ from specviz.web.jobs import cache, warmup
 from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
-from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
+from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
@@ -49,7 +49,7 @@ def ready(pair, monkeypatch):
 
 @pytest.fixture(scope="module")
 def shown() -> SetupComparison:
-    return recorded()
+    return load_recorded_setups()
 
 
 def opened_page(query: dict[str, str]) -> dict:
@@ -76,7 +76,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     for ask in (SetupsQuestion(Settings(prompt="Once"), "int8"), SetupsQuestion(Settings())):
-        assert SetupsQuestion.of_link(ask.link(), Settings(prompt="other")) == (ask, [])
+        assert SetupsQuestion.from_link(ask.link(), Settings(prompt="other")) == (ask, [])
     with pytest.raises(SettingsError, match="arm must be one of bf16"):
         SetupsQuestion(Settings(), "fp4")
     cut = SetupsQuestion(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
@@ -98,31 +98,35 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
-    lines = figures.table(shown)
+    lines = figures.build_setup_table(shown)
     for ((name, apart, mean, own, verdict), meaning), row in zip(lines, shown.rows, strict=True):
-        assert (name, meaning, own) == (row.entry.name, row.entry.description, number(row.own.worst))
-        assert mean == number(row.own.mean)
-        assert apart == (number(row.apart.value) if row.apart else "reference")
-        assert verdict == f"{figures.mark(row)} {figures.WORDS[row.verdict]}"
+        assert (name, meaning, own) == (row.entry.name, row.entry.description, format_probability(row.own.worst))
+        assert mean == format_probability(row.own.mean)
+        assert apart == (format_probability(row.apart.value) if row.apart else "reference")
+        assert verdict == f"{figures.get_sign(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
         one = replace(shown, spread=1.0 if noisy else 0.0)
-        speeds = [line["speed-up with draft tokens"] for line in figures.speeds(one)]
+        speeds = [line["speed-up with draft tokens"] for line in figures.build_speed_rows(one)]
         assert (set(speeds) == {figures.NOISY}) == noisy, "a speed that is no verdict is not shown as one"
-        assert ("No speeds are given" in figures.timed(one)) == noisy and f"gamma {shown.settings.gamma}" in figures.timed(one)
-    said = figures.conclusion(shown)
+        assert (
+            "No speeds are given" in figures.describe_timing(one)
+        ) == noisy and f"gamma {shown.settings.gamma}" in figures.describe_timing(one)
+    said = figures.describe_setups(shown)
     far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
     worst = max((row for row in shown.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"{far.entry.name}, {number(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
-    assert f"up to {number(worst.own.worst)} after a mistake ({worst.entry.name})" in said
+    assert f"{far.entry.name}, {format_probability(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
+    assert f"up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})" in said
     blank = replace(shown, rows=tuple(type(row)(row.key, "none") for row in shown.rows))
-    assert figures.conclusion(blank) == "Nothing could be compared on this pair." and figures.table(blank)[0] == (
+    assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
+        0
+    ] == (
         ("float32", "–", "–", "–", "–"),
         "none",
     )
 
 
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
-    figure = figures.distances(shown)
+    figure = figures.plot_distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
     worst = named["draft tokens: mean to largest"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
@@ -131,38 +135,38 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
 
 
 def test_margins_are_drawn_up_to_where_texts_diverge():
-    figure = ties.margins(HAND_MADE)
+    figure = ties.plot_margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["same token"].x) == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3]
     assert list(named["texts differ"].y) == [0.01, 0.03] and list(named["texts differ"].x) == [3, 3], "positions count from 1"
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
-    lines = ties.margins(NearTieSummary("int8", HAND_MADE.pairings[:1]))
+    lines = ties.plot_margins(NearTieSummary("int8", HAND_MADE.pairings[:1]))
     assert [trace.name for trace in lines.data] == ["float32", "int8", "texts differ"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
 
 def test_the_histogram_counts_every_margin_once():
-    edges, everywhere, there = ties.histogram(HAND_MADE)
+    edges, everywhere, there = ties.compute_histogram(HAND_MADE)
     assert sum(everywhere) == pytest.approx(1.0) and sum(there) == pytest.approx(1.0) and len(edges) == ties.BINS + 1
     place = next(n for n, (a, b) in enumerate(itertools.pairwise(edges)) if 10**a <= 0.01 < 10**b)
     assert there[place] == 0.5 and everywhere[0] == pytest.approx(1 / 12)
-    bars = ties.spread(HAND_MADE)
+    bars = ties.plot_gap_histogram(HAND_MADE)
     assert list(bars.data[0].y) == everywhere and list(bars.data[1].y) == there
 
 
 def test_the_conclusion_of_near_ties_follows_its_counts():
-    said = ties.conclusion(HAND_MADE)
+    said = ties.describe_near_ties(HAND_MADE)
     assert said.startswith("Of 4 greedy texts of 3 tokens, 2 differ between float32 and bfloat16. ")
     assert "at most 0.03 apart (median 0.02); over all positions the median is" in said
     assert (
-        ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[2:]))
+        ties.describe_near_ties(NearTieSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write the same tokens in 2 greedy texts of 3 tokens."
     )
-    one = ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[:1]))
+    one = ties.describe_near_ties(NearTieSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
         "The greedy text differs between float32 and int8, from token 3 on. Where the texts first differ, the two largest logits are 0.01 apart; "
     )
-    (line, _) = ties.partings(HAND_MADE)
+    (line, _) = ties.build_difference_rows(HAND_MADE)
     assert (line["after"], line["position"], line["float32"], line["bfloat16"]) == ("…abcd", 3, "e", "f")
 
 
@@ -174,15 +178,15 @@ def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
 
     circles, straight = pairing(1, 2, 3, 4, 3, 4, 3, 4), pairing(1, 2, 3, 4, 3, 4, 3, 5)
     assert circles.is_loop and not straight.is_loop and not HAND_MADE.pairings[0].is_loop
-    assert ties.conclusion(NearTieSummary("int8", (circles,))).endswith("This text repeats itself, so the gap does too.")
-    assert "repeats" not in ties.conclusion(NearTieSummary("int8", (straight,)))
+    assert ties.describe_near_ties(NearTieSummary("int8", (circles,))).endswith("This text repeats itself, so the gap does too.")
+    assert "repeats" not in ties.describe_near_ties(NearTieSummary("int8", (straight,)))
 
 
 def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     ask = SetupsQuestion(Settings(prompt="Once upon a time"))
     visit, ticket = SetupsState(ask, FairQueue()), FreeTicket()
-    assert visit.shown is recorded() and not visit.own
-    work.run_all(visit, ticket, ask)
+    assert visit.shown is load_recorded_setups() and not visit.own
+    work.measure_setups(visit, ticket, ask)
     assert visit.own and [row.key for row in visit.shown.rows] == list(SETUPS) and visit.shown.text == "your text"
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
     assert len(visit.shown.near_ties.comparisons["bf16"]) == 1
@@ -192,7 +196,7 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
 
 def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before = SetupsState(SetupsQuestion(Settings(prompt="Once")), FairQueue())
-    before.found = {("Twice", Settings().pair): recorded()}
+    before.found = {("Twice", Settings().pair): load_recorded_setups()}
     monkeypatch.setattr(measurement_page.session, "base", Settings)
     monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
@@ -203,11 +207,11 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     monkeypatch.setattr(SetupsState, "SHOWN_EVERY", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
     visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
-    visit.ticket, put = Ticket(visit.queue, work.run_all, None), visit.put
+    visit.ticket, put = Ticket(visit.queue, work.measure_setups, None), visit.put
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(visit.underway or visit.shown)
+        shown.append(visit.partial_result or visit.shown)
 
     def stopped(share=None, doing=None):
         if "run 2 of 2" in (doing or ""):
@@ -216,28 +220,33 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     monkeypatch.setattr(visit, "put", seen)
     ticket.tick = stopped
     with pytest.raises(CancelledError):
-        work.run_all(visit, ticket, visit.question)
+        work.measure_setups(visit, ticket, visit.question)
     *checked, tied, first = shown
     assert [len(one.rows) for one in checked] == list(range(1, len(SETUPS) + 1))
     assert all(row.own is not None or row.reason for row in checked[-1].rows) and not checked[-1].near_ties.comparisons
-    assert figures.conclusion(checked[0]) == "Nothing could be compared on this pair." and len(figures.table(checked[0])) == 1
+    assert (
+        figures.describe_setups(checked[0]) == "Nothing could be compared on this pair."
+        and len(figures.build_setup_table(checked[0])) == 1
+    )
     assert tied.runs == 0 and tied.near_ties.comparisons and tied.rows == checked[-1].rows
-    assert "nothing is timed yet" in view.measured_on(visit, tied)
+    assert "nothing is timed yet" in view.describe_measurement(visit, tied)
     visit.ticket = None
-    assert visit.own and first.runs == 1 and "Incomplete: stopped after 1 of 2 runs" in view.measured_on(visit, visit.shown)
+    assert (
+        visit.own and first.runs == 1 and "Incomplete: stopped after 1 of 2 runs" in view.describe_measurement(visit, visit.shown)
+    )
 
 
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue())
     for ticks in (0, 3, 25):
         with pytest.raises(CancelledError):
-            work.run_all(visit, FreeTicket(ticks), visit.question)
+            work.measure_setups(visit, FreeTicket(ticks), visit.question)
     assert visit.found == {}
 
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), FairQueue())
-    visit.submit(work.run_all, visit.question)
+    visit.submit(work.measure_setups, visit.question)
     visit.ticket.ended.wait(30)
     assert "prompt must be at most" in visit.notices[0] and visit.found == {}
 
@@ -258,8 +267,8 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
 
 
 def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
-    seen = recorded().near_ties.seen("bf16")
-    told = ties.story(seen)
+    seen = load_recorded_setups().near_ties.seen("bf16")
+    told = ties.build_story(seen)
     one = min(seen.differing, key=lambda pair: pair.margins[0])
     assert (told.place, told.gap, told.names) == (
         one.place + 1,
@@ -269,15 +278,15 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
     assert f"{told.gap:.2g} apart in float32; the median gap is {seen.median_margin:.2g}" in told.in_words
     same = replace(one, second=one.first)
-    assert ties.story(replace(seen, pairings=(same,))) is None and ties.story(None) is None, "no texts part"
+    assert ties.build_story(replace(seen, pairings=(same,))) is None and ties.build_story(None) is None, "no texts part"
 
 
 def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
-    said = view.elsewhere(shown)
+    said = view.describe_speed_page(shown)
     plan = view.recorded_plans()["storybook 1"]
     (row,) = [row for row in plan.checked if row.gamma == shown.settings.gamma]
     assert row.factor.said() in said and "the same models, temperature and gamma" in said
-    assert view.elsewhere(replace(shown, settings=replace(shown.settings, pair="a|b"))) == ""
+    assert view.describe_speed_page(replace(shown, settings=replace(shown.settings, pair="a|b"))) == ""
 
 
 def test_the_cells_of_a_plain_table_are_text():

@@ -10,9 +10,9 @@ from itertools import combinations
 import pytest
 from PIL import Image, ImageSequence
 
-from specviz.export.matplotlib_adapter import saved
+from specviz.export.matplotlib_adapter import save_figure
 from specviz.export.package import Package, Picture
-from specviz.figures.narration import motions
+from specviz.figures.narration import build_steps
 from specviz.figures.token_bars import Panel, panels
 from specviz.records import ASSETS
 from specviz.settings import Settings
@@ -84,8 +84,8 @@ def test_the_animation_has_a_frame_for_each_motion_and_stays_on_the_last_one():
 def test_the_export_offers_each_motion_in_three_formats_and_they_are_what_they_are_called():
     package = one_round(TRACE, 0, {}, {})
     steps = [name for name in package.names if "-step-" in name]
-    assert len(steps) == 3 * len(motions(TRACE, TRACE.rounds[0]))
-    assert package.file("round-1-step-02.svg") == saved(slides.slide(PAYLOAD, 0, 1), "svg")
+    assert len(steps) == 3 * len(build_steps(TRACE, TRACE.rounds[0]))
+    assert package.file("round-1-step-02.svg") == save_figure(slides.slide(PAYLOAD, 0, 1), "svg")
     assert package.file("round-1-step-02.pdf").startswith(b"%PDF")
     with Image.open(io.BytesIO(package.file("round-1-step-02.png"))) as read:
         assert read.size == (1920, 1080)

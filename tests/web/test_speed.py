@@ -17,8 +17,8 @@ from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.speed import batch, export, surface, timeline, view, work
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as fast_study
-from specviz.web.speed.sections import of_batches
-from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
+from specviz.web.speed.sections import choose_rounds
+from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text, load_recorded_plans, load_study
 from tests.pages import FreeTicket, first_paint
 from tests.speed.test_plan import TEXT, curve, planned
 
@@ -34,7 +34,7 @@ def ready(page_pair, monkeypatch):
 
 @pytest.fixture(scope="module")
 def shown():
-    return recorded()["storybook 1"]
+    return load_recorded_plans()["storybook 1"]
 
 
 def opened_page(query: dict[str, str]) -> dict:
@@ -44,7 +44,7 @@ def opened_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
-    assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
+    assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], load_example_text())
     assert seen["figures"] == 5 and "Predict for this text" in seen["buttons"]
     assert any(
         one.startswith("Recorded: Storybook, temperature 1") and "bedtime.txt" in one and "cores" in one for one in seen["text"]
@@ -53,7 +53,7 @@ def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown)
 
 def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_measurement():
     """Twice the half width of a 95% interval is four standard errors: beyond it one gap in 16,000 lies by chance, and here are 36."""
-    found = recorded()
+    found = load_recorded_plans()
     assert list(found) == [choice.key for choice in PLAN_CHOICES]
     for choice in PLAN_CHOICES:
         one = found[choice.key]
@@ -75,7 +75,7 @@ def test_plans_come_back_and_damage_is_refused():
 
 
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
-    figure = figures.tokens(shown)
+    figure = figures.plot_tokens(shown)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["predicted"].y) == [row.tokens.value for row in shown.rows]
     assert list(named[figures.PER_POSITION].y) == [row.hazards for row in shown.rows]
@@ -85,14 +85,14 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
     assert figure.layout.yaxis.title.text == "tokens per target pass"
     worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
-    assert f"is within {worst:.1%} of the measurement" in figures.tokens_conclusion(shown)
-    assert "equals the measurement" in figures.tokens_conclusion(recorded()["ngram 0"])
+    assert f"is within {worst:.1%} of the measurement" in figures.describe_tokens(shown)
+    assert "equals the measurement" in figures.describe_tokens(load_recorded_plans()["ngram 0"])
 
 
 def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     plan = planned(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
-    named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
+    named = {trace.name: trace for trace in figures.plot_factors(replace(plan, rows=rows)).data}
     assert list(named["predicted"].y) == [row.factor.value for row in rows]
     assert list(named[figures.PER_POSITION].y) == [1.5] * 4 and list(named[figures.FORMULA].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
@@ -102,17 +102,17 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     ("axis", "places"), ((fast_study.TEMPERATURE, [0.0, 0.3, 0.6, 1.0, 1.4]), (fast_study.TOP_P, [0.5, 0.8, 0.9, 0.95, 1.0]))
 )
 def test_the_pictures_of_acceptance_are_the_study(axis, places):
-    found = study()
-    figure = fast_study.acceptance(found, "storybook", axis)
+    found = load_study()
+    figure = fast_study.plot_acceptance(found, "storybook", axis)
     mean = figure.data[-1]
     assert len(figure.data) == 9 + 2 and list(mean.x) == places and figure.layout.xaxis.title.text == axis
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
-    first, last = (fast_study.means(found, "storybook", axis)[place] for place in (places[0], places[-1]))
-    said = fast_study.acceptance_conclusion(found, "storybook", axis)
+    first, last = (fast_study.compute_means(found, "storybook", axis)[place] for place in (places[0], places[-1]))
+    said = fast_study.describe_acceptance(found, "storybook", axis)
     assert f"hardly depends on {axis}: on average {first.said()} at {places[0]:g} and {last.said()} at {places[-1]:g}" in said
-    assert f"falls with {axis}" in fast_study.acceptance_conclusion(found, "ngram", axis)
-    assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
+    assert f"falls with {axis}" in fast_study.describe_acceptance(found, "ngram", axis)
+    assert fast_study.build_score_rows(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
     said = [x for x, label in zip(places, figure.layout.xaxis.ticktext, strict=True) if label]
@@ -121,46 +121,49 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 
 
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
-    found = study()
-    cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
+    found = load_study()
+    cells, named = (
+        found.measured(("storybook",)),
+        {trace.name: trace for trace in fast_study.plot_predictions(found, "storybook").data},
+    )
     points = named["predicted"]
     assert list(points.x) == [cell.predicted for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.predicted - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
-    assert f"intervals of {held} of {len(cells)} measured rates" in fast_study.foretold_conclusion(found, "storybook")
-    low, high = fast_study.span(cells)
+    assert f"intervals of {held} of {len(cells)} measured rates" in fast_study.describe_predictions(found, "storybook")
+    low, high = fast_study.compute_range(cells)
     assert all(low <= x <= high for cell in cells for x in (cell.predicted, cell.share, cell.statistics["overlap"]))
 
 
 def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
-    found = study()
-    (_, points) = fast_study.confidence(found, "storybook").data
+    found = load_study()
+    (_, points) = fast_study.plot_confidence(found, "storybook").data
     assert list(points.x) == sorted(points.x) and sum(points.customdata) <= sum(
-        n for c in fast_study.uncut(found, "storybook") for n, _, _ in c.bins
+        n for c in fast_study.list_uncut_cells(found, "storybook") for n, _, _ in c.bins
     )
-    assert len(fast_study.uncut(found, "storybook")) == 9 and "calibration error" in fast_study.confidence_conclusion(
+    assert len(fast_study.list_uncut_cells(found, "storybook")) == 9 and "calibration error" in fast_study.describe_confidence(
         found, "storybook"
     )
-    assert "have the same probability (1.00)" in fast_study.confidence_conclusion(found, "ngram")
+    assert "have the same probability (1.00)" in fast_study.describe_confidence(found, "ngram")
 
 
 def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     spot, pair = surface.Spot(0.8, 0.1), surface.Spot(0.66, 0.19)
-    named = {trace.name: trace for trace in surface.surface(3, spot, pair).data}
+    named = {trace.name: trace for trace in surface.plot_surface(3, spot, pair).data}
     shade = named["factor"]
     assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
     assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
     assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
     edge = named[surface.ALONE]
     assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
-    assert "the chosen pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
+    assert "the chosen pair" not in {trace.name for trace in surface.plot_surface(3, spot, None).data}
 
 
 @pytest.mark.parametrize(("alpha", "c", "gamma"), ((0.8, 0.1, 3), (0.0, 1.0, 16), (1.0, 0.0, 1), (0.67, 0.13, 4)))
 def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_formulas_tokens(alpha, c, gamma):
     spot = surface.Spot(alpha, c)
-    steps, passes = timeline.timeline(gamma, spot).data
-    rounds, end = timeline.starts(gamma, spot), timeline.span(gamma, spot)
+    steps, passes = timeline.plot_timeline(gamma, spot).data
+    rounds, end = timeline.list_round_starts(gamma, spot), timeline.compute_span(gamma, spot)
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.ALONE]
     drafted = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.DRAFTED]
     assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
@@ -169,9 +172,9 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
     assert set(passes.text) - {""} == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
     cut = [begin + 1 > end + 1e-9 for begin in drafted]
     assert [text == "" for text in passes.text[len(alone) :]] == cut, "a pass that the picture cuts has no number to be cut"
-    said = timeline.in_words(gamma, spot)
+    said = timeline.describe_round(gamma, spot)
     cost, tokens, factor = map(
-        timeline.plainly, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
+        timeline.format_number, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
     )
     assert f"c + 1 = {cost} target pass" in said and f"= {tokens} token" in said and f"speed-up of {factor} over" in said
     assert f"takes {gamma} c + 1" in said and said.count("alpha") - 1 == min(gamma, 3)
@@ -179,12 +182,12 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
 
 def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decimals():
     plain = {1.0: "1", 17.0: "17", 136.0: "136", 1.386: "1.39", 13.94: "13.9", 9.996: "10.0", 2.4: "2.40", 120.4: "120"}
-    assert {number: timeline.plainly(number) for number in plain} == plain | {9.996: "10"}
+    assert {number: timeline.format_number(number) for number in plain} == plain | {9.996: "10"}
 
 
 @pytest.mark.parametrize("gamma", range(1, 17))
 def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(shown, gamma):
-    said = timeline.one_pass(gamma, shown, "Storybook")
+    said = timeline.explain_pass_cost(gamma, shown, "Storybook")
     if gamma > PLAN_GAMMAS[-1]:
         assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
         return
@@ -192,61 +195,68 @@ def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every
     assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
     assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
     dear = replace(shown.costs, parts=shown.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
-    assert "reading the weights" not in timeline.one_pass(gamma, replace(shown, costs=dear), "Storybook"), (
+    assert "reading the weights" not in timeline.explain_pass_cost(gamma, replace(shown, costs=dear), "Storybook"), (
         "no reason for what is not so"
     )
-    assert timeline.one_pass(1, None, "").endswith("draft token as 1.")
+    assert timeline.explain_pass_cost(1, None, "").endswith("draft token as 1.")
 
 
 @pytest.mark.parametrize("key", [choice.key for choice in PLAN_CHOICES])
 def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
     """Formula, prediction and measurement stand side by side at one gamma, and each row works out; the parts of a timed round add up."""
-    plan = recorded()[key]
-    for (name, tokens, cost, factor), _ in figures.ways(plan):
+    plan = load_recorded_plans()[key]
+    for (name, tokens, cost, factor), _ in figures.build_ways(plan):
         assert float(tokens) / float(cost) == pytest.approx(float(factor.split(" ")[0]), abs=0.02), name
-    row = figures.shown(plan)
+    row = figures.choose_row(plan)
     parts = sum(plan.costs.part(name, row.gamma) for name in plan.costs.parts)
     assert plan.costs.cost(row.gamma) == pytest.approx(parts, abs=0.03)
-    assert f"the pass over {row.gamma + 1} tokens {plan.costs.part('target', row.gamma):.2f} (formula: 1)" in figures.why(plan)
+    assert (
+        f"the pass over {row.gamma + 1} tokens {plan.costs.part('target', row.gamma):.2f} (formula: 1)"
+        in figures.explain_formula(plan)
+    )
     less, here = (plan.costs.part("target", gamma) for gamma in (max(1, row.gamma - 1), row.gamma))
-    assert ("The curve peaks there" in figures.best_conclusion(plan)) == (here < less), (
+    assert ("The curve peaks there" in figures.describe_best_gamma(plan)) == (here < less), (
         "said where a longer pass was the cheaper one"
     )
-    uncertain = any("too uncertain" in meaning for _, meaning in figures.ways(plan))
+    uncertain = any("too uncertain" in meaning for _, meaning in figures.build_ways(plan))
     assert uncertain == (not plan.is_conclusive)
 
 
 def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
-    found = batches()
+    found = load_batches()
     gamma, here = found.best("storybook 1", 1)
-    said = batch.beside(found, "storybook 1", shown)
+    said = batch.compare_with_plan(found, "storybook 1", shown)
     assert f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {shown.row(gamma).factor.value:.2f}" in said
     assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.cost(gamma):.2f}, at" in said
-    assert batch.beside(found, "storybook 1", None) == "" == batch.beside(found, "storybook 1", replace(shown, costs=None))
+    assert (
+        batch.compare_with_plan(found, "storybook 1", None)
+        == ""
+        == batch.compare_with_plan(found, "storybook 1", replace(shown, costs=None))
+    )
 
 
 def test_what_the_surface_says_follows_from_the_formula():
-    assert "no gamma pays" in surface.in_words(2, surface.Spot(0.3, 0.3))
+    assert "no gamma pays" in surface.describe_spot(2, surface.Spot(0.3, 0.3))
     best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
-    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface.in_words(
+    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface.describe_spot(
         1, surface.Spot(0.7, 0.1)
     )
-    assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
-    assert "not marked" in surface.of_pair(2, None, None)
-    assert "measured rounds is 1.20" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "No other gamma" in surface.describe_spot(best, surface.Spot(0.7, 0.1))
+    assert "not marked" in surface.describe_pair(2, None, None)
+    assert "measured rounds is 1.20" in surface.describe_pair(2, surface.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
-    found = batches()
-    assert of_batches(found, PlanChoice("storybook", "0"))[0] == "storybook 0"
-    key, said = of_batches(found, PlanChoice("ngram", "0.6"))
+    found = load_batches()
+    assert choose_rounds(found, PlanChoice("storybook", "0"))[0] == "storybook 0"
+    key, said = choose_rounds(found, PlanChoice("ngram", "0.6"))
     assert key == "storybook 0.6" and said.endswith("; there is no record of draft tokens copied from the text so far.")
 
 
 @pytest.mark.parametrize("temperature", ["0", "0.6", "1"])
 def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(temperature):
-    plans = {name: recorded()[f"{name} {temperature}"] for name in view.DRAFTS}
-    found = figures.beside(plans)
+    plans = {name: load_recorded_plans()[f"{name} {temperature}"] for name in view.DRAFTS}
+    found = figures.build_draft_rows(plans)
     assert [cells[0] for cells, _ in found] == list(PLAN_DRAFTS)
     for (name, gamma, tokens, predicted, measured), _ in found:
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
@@ -255,19 +265,19 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
     assert gain["storybook"] > gain["storybook-plain"], (
         "the draft that every page opens with is predicted to gain more than the plain one"
     )
-    assert figures.beside({"": replace(plans["ngram"], costs=None)}) == []
+    assert figures.build_draft_rows({"": replace(plans["ngram"], costs=None)}) == []
 
 
 def test_the_papers_table_stands_beside_its_formula():
-    lines = figures.published()
+    lines = figures.build_published_rows()
     assert len(lines) == 12 and lines[2]["error"] == "+47%" and lines[2]["reported"] == 1.7
 
 
 def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     ask = SpeedQuestion(TEXT.strip())
     state, ticket = SpeedState(ask, FairQueue()), FreeTicket()
-    assert state.shown is recorded()["storybook 1"] and not state.own
-    work.make(state, ticket, ask)
+    assert state.shown is load_recorded_plans()["storybook 1"] and not state.own
+    work.make_plan_of_text(state, ticket, ask)
     assert state.own and [row.gamma for row in state.shown.rows] == [1, 2, 3] and state.shown.costs is not None
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
     assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, PlanChoice("ngram"))) and not state.own
@@ -276,7 +286,7 @@ def test_a_plan_of_a_visitors_text_takes_its_place(ready):
 def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
     state = SpeedState(SpeedQuestion(TEXT), FairQueue())
     with pytest.raises(CancelledError):
-        work.make(state, FreeTicket(5), state.question)
+        work.make_plan_of_text(state, FreeTicket(5), state.question)
     assert state.found == {}
 
 
@@ -289,23 +299,23 @@ def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_sto
 
     ticket.tick = stopped
     with pytest.raises(CancelledError):
-        work.make(state, ticket, state.question)
+        work.make_plan_of_text(state, ticket, state.question)
     plan = state.shown
     assert state.own and plan.costs is None and [row.gamma for row in plan.rows] == [1, 2, 3] and ticket.expected > 0.0
-    assert "stopped before that" in view.in_words(state, plan)
-    state.ticket = Ticket(state.queue, work.make, None)
-    assert view.in_words(state, plan) == "The verdict follows: rounds are being timed."
+    assert "stopped before that" in view.describe_verdict(state, plan)
+    state.ticket = Ticket(state.queue, work.make_plan_of_text, None)
+    assert view.describe_verdict(state, plan) == "The verdict follows: rounds are being timed."
 
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     state = SpeedState(SpeedQuestion("Once upon"), FairQueue())
-    state.submit(work.make, state.question)
+    state.submit(work.make_plan_of_text, state.question)
     state.ticket.ended.wait(30)
     assert "at least 20 tokens long" in state.notices[0] and state.found == {}
 
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
-    state = SpeedState(SpeedQuestion(shown_text()), FairQueue())
+    state = SpeedState(SpeedQuestion(load_example_text()), FairQueue())
     package = export.build_offer(state).make()
     figures_ = (
         "tokens.svg",

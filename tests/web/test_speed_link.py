@@ -10,8 +10,8 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.plan import PlanChoice
-from specviz.web.speed.sections import followed, running, slider, tabs, what_if
-from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
+from specviz.web.speed.sections import follow_widgets, locate_pair, place_sliders, slider_key, tabs_key
+from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text
 from tests.pages import first_paint
 from tests.speed.test_plan import TEXT, planned
 
@@ -28,12 +28,12 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 def test_a_link_leads_to_what_it_was_made_from():
     what = {"tab": "what-if", "alpha": 0.0, "c": 0.07, "gamma": 16}
     for ask in (
-        SpeedQuestion(shown_text(), PlanChoice("ngram", "0")),
+        SpeedQuestion(load_example_text(), PlanChoice("ngram", "0")),
         SpeedQuestion("The cat sat on the mat."),
-        SpeedQuestion(shown_text(), **what),
+        SpeedQuestion(load_example_text(), **what),
     ):
-        assert SpeedQuestion.of_link(ask.link(), Settings()) == (ask, [])
-    assert SpeedQuestion(shown_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
+        assert SpeedQuestion.from_link(ask.link(), Settings()) == (ask, [])
+    assert SpeedQuestion(load_example_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
     assert "text" not in SpeedQuestion("a" * 5000).link()
     with pytest.raises(SettingsError, match="at most 20,000 characters"):
         SpeedQuestion("a" * 20_001)
@@ -52,7 +52,7 @@ def test_a_link_leads_to_what_it_was_made_from():
     ),
 )
 def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, value, said):
-    ask, sentences = SpeedQuestion.of_link({"c": "0.3", "tab": "many", name: value}, Settings())
+    ask, sentences = SpeedQuestion.from_link({"c": "0.3", "tab": "many", name: value}, Settings())
     assert getattr(ask, name) == getattr(SpeedQuestion(""), name) and len(sentences) == 1
     assert sentences[0].startswith(f"The link's {name} was left out: ") and said in sentences[0]
     assert name == "c" or ask.c == 0.3
@@ -79,16 +79,16 @@ def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
 def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     plan, choice = planned(0.5), PlanChoice()
     ask = SpeedQuestion(TEXT, choice)
-    here = what_if(ask, plan, None)
+    here = place_sliders(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
     assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
-    state = {slider("c", choice, 0): 0.7, slider("gamma", choice, 0): here.gamma, tabs(0): "The formula as a map"}
-    moved = followed(ask, plan, None, state, 0)
+    state = {slider_key("c", choice, 0): 0.7, slider_key("gamma", choice, 0): here.gamma, tabs_key(0): "The formula as a map"}
+    moved = follow_widgets(ask, plan, None, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
-    assert what_if(moved, plan, None).spot == replace(here.spot, c=0.7)
-    assert followed(moved, plan, None, {slider("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
-    assert followed(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
+    assert place_sliders(moved, plan, None).spot == replace(here.spot, c=0.7)
+    assert follow_widgets(moved, plan, None, {slider_key("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
+    assert follow_widgets(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
     timeless = replace(plan, costs=None, best=None)
-    assert running(choice, timeless, None, 2) is None, "nothing was timed"
-    assert running(choice, timeless, batches(), 2).c == batches().c
-    assert running(PlanChoice("ngram"), timeless, batches(), 2) is None, "copying has no draft that was timed"
+    assert locate_pair(choice, timeless, None, 2) is None, "nothing was timed"
+    assert locate_pair(choice, timeless, load_batches(), 2).c == load_batches().c
+    assert locate_pair(PlanChoice("ngram"), timeless, load_batches(), 2) is None, "copying has no draft that was timed"

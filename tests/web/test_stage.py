@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from specviz.figures.components import component, modules
+from specviz.figures.components import load_component, read_modules
 from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import braces, glyphs, name, unfinished, whole
@@ -152,14 +152,14 @@ def test_the_links_cursor_counts_from_one_and_reads_back():
 
 
 def test_the_script_never_writes_markup_and_computes_no_distribution():
-    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", "\n".join(modules("one_round/main.js").values()), flags=re.DOTALL)
+    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", "\n".join(read_modules("one_round/main.js").values()), flags=re.DOTALL)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert not re.search(r"Math\.min\([^)]*\.p\b[^)]*\.q\b|\.p\s*/\s*\w+\.q|\.p\s*-\s*\w+\.q", script)
     assert script.count("export default") == 1
 
 
 def test_every_meaning_has_its_color_in_the_style_sheet():
-    sheet = component("one_round")["css"]
+    sheet = load_component("one_round")["css"]
     for meaning in MEANINGS:
         assert f"--{meaning}:" in sheet and f"var(--{meaning}" in sheet
 

@@ -15,7 +15,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.statistics.total_variation import cell_band
 from specviz.web.exactness import export, words
-from specviz.web.exactness.state import FILE, Exam, Question, Upload
+from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState, SampleUpload
 from specviz.web.exactness.work import examine_files
 from specviz.web.jobs import cache
 
@@ -38,14 +38,14 @@ def lines(rows, **more) -> bytes:
     return "".join(json.dumps({"prompt": PROMPT, "tokens": row, "stop": "length"} | more) + "\n" for row in rows).encode()
 
 
-def upload(content: bytes, name: str = "draws.jsonl") -> Upload:
-    return Upload(f"{name} {len(content)}", name, content)
+def upload(content: bytes, name: str = "draws.jsonl") -> SampleUpload:
+    return SampleUpload(f"{name} {len(content)}", name, content)
 
 
-def took(exam: Exam, *uploads: Upload) -> Exam:
+def took(exam: ExactnessState, *uploads: SampleUpload) -> ExactnessState:
     exam.take(uploads, examine_files)
     for _ in range(600):
-        if not exam.busy:
+        if not exam.is_busy:
             return exam
         time.sleep(0.05)
     raise AssertionError("the work did not end")
@@ -53,7 +53,7 @@ def took(exam: Exam, *uploads: Upload) -> Exam:
 
 @pytest.fixture
 def exam(page_pair):
-    return Exam(Question(BASE, FILE), FairQueue())
+    return ExactnessState(ExactnessQuestion(BASE, FILE), FairQueue())
 
 
 REPORTS: dict[str, dict] = {}  # of the good file, tested once
@@ -77,8 +77,8 @@ def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been
     assert "would have shown a total variation of" in report["sentence"]
     shown = CellShares.from_report(report)
     assert sum(shown.counts) <= 600 and shown.n == 600
-    assert words.described(report) == "'draws.jsonl' (600 samples), after “Once upon”."
-    assert len(words.file_tests(report)) == len(report["tests"])
+    assert words.describe_files(report) == "'draws.jsonl' (600 samples), after “Once upon”."
+    assert len(words.build_report_tests_table(report)) == len(report["tests"])
 
 
 def test_samples_of_another_distribution_are_rejected(exam, draws):
@@ -141,7 +141,7 @@ def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
 
 
 def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
-    other = Exam(Question(BASE, FILE), exam.queue)
+    other = ExactnessState(ExactnessQuestion(BASE, FILE), exam.queue)
     found = took(exam, upload(lines(draws["right"]))).report
     assert took(exam, upload(lines(draws["right"]))).report is found
     assert other.report is None and other.notices == []

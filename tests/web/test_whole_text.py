@@ -70,8 +70,8 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     request = PassageRequest(replace(BASE, max_new_tokens=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
-    assert PassageRequest.of_link(request.link(), Settings()) == (request, [])
-    opened = PassageRequest.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
+    assert PassageRequest.from_link(request.link(), Settings()) == (request, [])
+    opened = PassageRequest.from_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
     assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.max_new_tokens) == (
         "Once upon",
         9,
@@ -111,8 +111,8 @@ def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
     state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
     state.submit(lambda state, ticket: None)
-    state.await_first(60.0)
-    assert not state.busy, "the work ended without showing anything"
+    state.wait_for_partial(60.0)
+    assert not state.is_busy, "the work ended without showing anything"
     shown = threading.Event()
 
     def streams(state, ticket):
@@ -120,8 +120,8 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
         shown.wait(30.0)
 
     state.submit(streams)
-    state.await_first(60.0)
-    assert state.underway == "first tokens"
+    state.wait_for_partial(60.0)
+    assert state.partial_result == "first tokens"
     shown.set()
 
 
@@ -162,7 +162,7 @@ def test_another_question_stops_the_work_for_the_last_one():
     state = WholeTextState(PassageRequest(opening(BASE)))
     state.ticket = ticket = Ticket(state.queue, work.write, None)
     assert not state.choose(state.question) and not ticket.is_discarded
-    assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.is_discarded and not state.busy
+    assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.is_discarded and not state.is_busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from specviz.classroom.records import METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.evidence.results import CellShares
 from specviz.export.manifest import conditions, facts
-from specviz.export.package import ExportOffer, Package, Picture, Rows, quoted
+from specviz.export.package import ExportOffer, Package, Picture, Rows, quote_text
 from specviz.figures import cell_shares
 from specviz.settings import Settings
 from specviz.web.classroom import figures, words
@@ -131,11 +131,11 @@ PARTS = {"sample": _samples, "predict": _predictions, "vote": _votes, "race": _r
 
 
 def _bars(shares: CellShares, title: str) -> Picture:
-    return Picture(partial(cell_shares.cell_bars, shares, cell_shares.rows_end(shares)), title)
+    return Picture(partial(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares)), title)
 
 
 def _cells(shares: CellShares) -> Rows:
-    return CELLS, ([shares.name, quoted(row[0]), *row[1:]] for row in cell_rows(shares))
+    return CELLS, ([shares.name, quote_text(row[0]), *row[1:]] for row in cell_rows(shares))
 
 
 def _counts(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:

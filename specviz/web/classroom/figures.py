@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
-from specviz.figures.charts import safe, short
+from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.web.classroom.wall import CHOICES, ENOUGH, FINE
 
@@ -44,7 +44,10 @@ def calibration(found: Calibration, kind: str = "light") -> go.Figure:
 
 def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind: str = "light") -> go.Figure:
     """Votes before and after the discussion; the right answer is marked."""
-    names = [f"{'✓ ' if place == answer else ''}{safe(short(option['name'], 44))}" for place, option in enumerate(options)]
+    names = [
+        f"{'✓ ' if place == answer else ''}{escape_label(shorten_label(option['name'], 44))}"
+        for place, option in enumerate(options)
+    ]
     rows = list(range(len(names)))[::-1]
     figure = go.Figure()
     for name, counts, shift, pattern in (

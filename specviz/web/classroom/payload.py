@@ -8,7 +8,7 @@ from typing import Any
 from specviz.classroom import tally
 from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
 from specviz.evidence.results import CellShares
-from specviz.figures.cell_shares import axis_end
+from specviz.figures.cell_shares import compute_axis_end
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import words
 from specviz.web.classroom.host import Hall
@@ -91,7 +91,7 @@ def bars(shares: CellShares) -> dict[str, Any]:
     """The bars of a histogram, heaviest first. cell: its place among the counts."""
     places = shares.bars
     return {
-        "end": axis_end(shares),
+        "end": compute_axis_end(shares),
         "rows": [
             {"cell": place, "label": shares.labels[place], "p": shares.probs[place], "share": shares.shares[place],
              "low": shares.low[place], "high": shares.high[place]}

@@ -37,7 +37,7 @@ class Lesson:
         return self.settings.to_query() | {"prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Lesson, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Lesson, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         said: list[str] = []
         if steer := query.get("steer"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from html import escape
 
-from specviz.figures.components import linked, styles
+from specviz.figures.components import link_modules, read_styles
 from specviz.static_site.document import ICON, digest, policy
 
 
 @lru_cache(maxsize=1)
 def script() -> str:
-    return linked("classroom/page.js")
+    return link_modules("classroom/page.js")
 
 
 def script_digest() -> str:
@@ -26,7 +26,7 @@ FACE = f'@font-face {{ font-family: Inter; font-weight: 100 900; font-display: s
 @lru_cache(maxsize=1)
 def page() -> str:
     """The file. It is the same for every room and every student."""
-    style = FACE + styles("theme", "classroom_student")
+    style = FACE + read_styles("theme", "classroom_student")
     for part in (script(), style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
     head = "\n".join(

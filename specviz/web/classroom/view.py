@@ -17,7 +17,7 @@ from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
-from specviz.figures.components import styles
+from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import wall, words, work
 from specviz.web.classroom.host import Hall, host, next_number
@@ -30,7 +30,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import unknown_keys
 from specviz.web.common.page_head import show_page_head
-from specviz.web.sampling.state import recorded_samples
+from specviz.web.sampling.state import load_recorded_samples
 
 LEDE = (
     "Let a class test with its own samples whether speculative decoding is exact: every student draws some on a phone, and together they are "
@@ -120,7 +120,7 @@ def recorded(kind: str) -> None:
     one, said = example()
     if one is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
-        picture = draw_cached(cell_shares.cell_bars, one, cell_shares.rows_end(one), kind)
+        picture = draw_cached(cell_shares.plot_cells, one, cell_shares.compute_rows_end(one), kind)
         elements.show_figure(picture, "classroom", "recorded", one.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(said)
 
@@ -128,7 +128,7 @@ def recorded(kind: str) -> None:
 @lru_cache(maxsize=1)
 def example() -> tuple[CellShares | None, str]:
     """The record's picture, the same object each time, and where it is from; None without the file."""
-    known = recorded_samples()
+    known = load_recorded_samples()
     if known is None:
         return None, ""
     one = known.mistakes
@@ -238,13 +238,13 @@ def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
         with st.popover(
             "Start a task" if task is None else "Next task",
             key=f"classroom-next-{next_number(hall)}",
-            disabled=desk.busy,
+            disabled=desk.is_busy,
             type=first,
         ):
             for kind in KINDS:
                 st.button(
                     words.TITLES[kind], key=f"classroom-begin-{kind}-{next_number(hall)}", help=words.BEGINS[kind], width="stretch",
-                    on_click=began, args=(desk, hall, room, kind, next_number(hall)), disabled=desk.busy,
+                    on_click=began, args=(desk, hall, room, kind, next_number(hall)), disabled=desk.is_busy,
                 )  # fmt: skip
     if task is None:
         st.markdown(words.kinds())
@@ -367,7 +367,7 @@ def door(root: str, room: Room) -> str:
 
 def draw_wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
-    st.html(f"<style>\n{styles('classroom_wall')}\n</style>")
+    st.html(f"<style>\n{read_styles('classroom_wall')}\n</style>")
     show_notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
     room = host().store.room(code)
     if room is None:

@@ -14,8 +14,8 @@ from typing import Any
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.evidence.results import CellShares
-from specviz.figures.charts import short
-from specviz.figures.narration import number
+from specviz.figures.charts import shorten_label
+from specviz.figures.narration import format_probability
 
 CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 FINE = 20  # places on an axis of probabilities at which predictions are drawn together
@@ -34,7 +34,7 @@ def histogram(one: CellShares) -> str:
         low, high = (min(end, edge[place]) for edge in (one.low, one.high))
         band = _bar("band", low / end, (high - low) / end) if one.n else ""
         bars = band + _bar("share", 0.0, one.shares[place] / end) + _mark(one.probs[place] / end)
-        rows.append((short(one.labels[place], LONGEST), bars))
+        rows.append((shorten_label(one.labels[place], LONGEST), bars))
     step = next((step for step in STEPS if end / step <= TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
@@ -65,16 +65,16 @@ def situation(content: Mapping[str, Any]) -> str:
     """Both distributions at the draft token of a prediction, with its q and p: a class is to say what follows from them."""
     end = 1.25 * max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))  # with room for the numbers
     rows = [
-        (short(row["token"], LONGEST),
+        (shorten_label(row["token"], LONGEST),
          "".join(_bar(f"{name} {side}", 0.0, row[letter] / end)
-                 + (_value(side, row[letter] / end, f"{letter} = {number(row[letter])}") if row["token"] == content["token"] else "")
+                 + (_value(side, row[letter] / end, f"{letter} = {format_probability(row[letter])}") if row["token"] == content["token"] else "")
                  for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
          row["token"] == content["token"])
         for row in content["bars"]
     ]  # fmt: skip
     key = _key(("draft", "draft q"), ("target", "target p"))
     return _chart(
-        f"Both distributions of the next token. Of the draft token: q = {number(content['q'])}, p = {number(content['p'])}.",
+        f"Both distributions of the next token. Of the draft token: q = {format_probability(content['q'])}, p = {format_probability(content['p'])}.",
         key + _rows(rows, "two"),
     )
 
@@ -101,7 +101,7 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> st
     """Votes before and after the discussion; the right answer is marked."""
     end = 1.12 * max(1, *found.before, *found.after)
     rows = [
-        (f"{'✓ ' if place == answer else ''}{short(option['name'], 2 * LONGEST)}",
+        (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * LONGEST)}",
          "".join(_bar(f"{name} {side}", 0.0, counts[place] / end) + _value(side, counts[place] / end, f"{counts[place]}")
                  for name, side, counts in (("before", "upper", found.before), ("after", "lower", found.after))),
          place == answer)

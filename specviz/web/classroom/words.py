@@ -8,10 +8,10 @@ from typing import Any
 
 from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
-from specviz.figures.narration import number
+from specviz.figures.narration import format_probability
 from specviz.records import HERE
 from specviz.settings import Settings
-from specviz.web.sampling.words import counted
+from specviz.web.sampling.words import count_samples
 
 TITLES = {"predict": "Predict", "sample": "Sample", "vote": "Which mistake?", "race": "Race"}
 BEGINS = {
@@ -81,10 +81,10 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
     """Of the class's histogram: a mark, the answer, what could have been seen. One rejection at any test stays."""
     n, looks = found.shares.n, found.looks
     if not looks:
-        words = f"{counted(n)} so far: too few to tell." if n else "There are no samples yet."
+        words = f"{count_samples(n)} so far: too few to tell." if n else "There are no samples yet."
         return "waiting", words, "The first test comes at 100 samples of the class."
     last: Mapping[str, Any] = next((look for look in looks if look["verdict"] == "rejected"), looks[-1])
-    tested = counted(last["n"])
+    tested = count_samples(last["n"])
     if last["verdict"] == "rejected":
         p = min(last["p_values"].values())
         return (
@@ -103,7 +103,7 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
 
 def _next(n: int) -> str:
     coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
-    return f"The class has {counted(n)}; " + (
+    return f"The class has {count_samples(n)}; " + (
         f"the next test comes at {coming:,}." if coming else "this was the last test of the plan."
     )
 
@@ -120,7 +120,7 @@ def predictions(task: Task, found: Calibration | None) -> str:
         return f"{n:,} prediction{'' if n == 1 else 's'} so far."
     content = task.content
     return (
-        f"min(1, p/q) = min(1, {number(content['p'])}/{number(content['q'])}) = {content['chance']:.0%}. The class said {found.said:.0%} on average. "
+        f"min(1, p/q) = min(1, {format_probability(content['p'])}/{format_probability(content['q'])}) = {content['chance']:.0%}. The class said {found.said:.0%} on average. "
         f"Expected Brier score of what was said: {found.expected:.3f}; of min(1, p/q): {found.best:.3f}."
     )
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from specviz.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, left_over, ranges
-from specviz.export.matplotlib_adapter import INK, as_one_pdf, printing
+from specviz.export.matplotlib_adapter import INK, save_pdf, use_print_settings
 from specviz.figures.theme import GRAY, MEANINGS
 
 WIDTH, HEIGHT = 8.27, 11.69  # inches of A4
@@ -24,7 +24,7 @@ BLANK = ""
 
 def pdf(sheets: Sequence[Worksheet], key: bool = False) -> bytes:
     """The sheets, or with ``key`` their answers, as one PDF with two pages for each. The same sheets give the same bytes on the same versions."""
-    return as_one_pdf([page(sheet, key) for sheet in sheets for page in (front, back)])
+    return save_pdf([page(sheet, key) for sheet in sheets for page in (front, back)])
 
 
 def front(sheet: Worksheet, key: bool = False) -> Figure:
@@ -194,7 +194,7 @@ class _Page:
     """Parts of a page one below the other, from the top; lengths in inches."""
 
     def __init__(self, title: str, number: str):
-        with printing():
+        with use_print_settings():
             self.figure = Figure(figsize=(WIDTH, HEIGHT))
         self.y = TOP
         self._text(MARGIN, title, TITLE, weight="bold")

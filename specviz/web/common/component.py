@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.components import component
+from specviz.figures.components import load_component
 
 
 class Component:
@@ -19,7 +19,7 @@ class Component:
     """
 
     def __init__(self, name: str):
-        self._mount = st.components.v2.component(f"specviz_{name}", **component(name))
+        self._mount = st.components.v2.component(f"specviz_{name}", **load_component(name))
 
     def draw(self, key: str, data: Mapping[str, Any], **on_event: Callable[[Any], None] | None) -> Mapping[str, Any]:
         """Draw the component with this data.

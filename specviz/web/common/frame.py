@@ -9,9 +9,9 @@ from typing import Any
 import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not meet it half imported by another
 import streamlit as st
 
-from specviz.figures.components import styles
+from specviz.figures.components import read_styles
 from specviz.figures.notes import ASK, INSTEAD
-from specviz.figures.pages import ALL, TITLES, following
+from specviz.figures.pages import ALL, TITLES, next_page
 from specviz.web.common import reconnect, widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
@@ -39,7 +39,9 @@ def run_page() -> None:
     st.set_page_config(
         page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
     )  # fmt: skip
-    st.html(f"<style>\n{styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(page.url_path or FIRST)}</style>")
+    st.html(
+        f"<style>\n{read_styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(page.url_path or FIRST)}</style>"
+    )
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
     reconnect.show_reconnect_notice(page.url_path or FIRST)
@@ -72,7 +74,7 @@ def build_group_style(path: str) -> str:
 
 def show_next_page(path: str, pages: dict[str, Any]) -> None:
     """The end of a page: the one that follows, and why."""
-    after = following(path)
+    after = next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
         st.markdown(after.why)

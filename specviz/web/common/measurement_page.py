@@ -67,8 +67,8 @@ def show_controls(
 
 def describe_missing_runs(state: MeasurementState, runs: int, of: int) -> str:
     """A sentence where a visitor's own numbers are of fewer runs than were asked for; empty where they are of all."""
-    if runs >= of or not (state.own or state.underway):
+    if runs >= of or not (state.own or state.partial_result):
         return ""
-    if state.busy:
+    if state.is_busy:
         return f" So far: {runs} of {of} runs, and the times still change." if runs else " So far: nothing is timed yet."
     return f" Incomplete: stopped after {runs} of {of} runs."

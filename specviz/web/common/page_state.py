@@ -45,7 +45,7 @@ class PageState:
         self.visitor: object = None
         self.address: dict[str, str] = {}
         self.moved = False
-        self.followed: str | None = None
+        self.last_pair: str | None = None
         self.drawn_at = 0.0
         self.lock = threading.RLock()
         self._runs_in: int | None = None
@@ -65,7 +65,7 @@ class PageState:
         return self._runs_in not in (None, threading.get_ident())
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self.ticket is not None and self.ticket.is_open
 
     @property
@@ -84,8 +84,8 @@ class PageState:
 
     def follow(self, pair: str) -> None:
         """Take over the session's pair, unless this page knows it already: a pair that could not be loaded is not asked for again."""
-        if pair != self.followed and not self.is_overtaken:
-            self.followed = pair
+        if pair != self.last_pair and not self.is_overtaken:
+            self.last_pair = pair
             if pair != self.pair:
                 self.set_pair(pair)
 
@@ -128,7 +128,7 @@ class PageState:
         """Have ``work(self, ticket, *arguments)`` done in the queue, unless something is under way."""
         with self.lock:
             self.said = []
-            if self.busy:
+            if self.is_busy:
                 return
             try:
                 self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor, self.page)
@@ -176,14 +176,14 @@ class MeasurementState(PageState):
     def submit(self, work: Work, *arguments: Any) -> None:
         """As every page; what was found so far belongs to the work before."""
         with self.lock:
-            if not self.busy:
+            if not self.is_busy:
                 self.now, self._streamed = None, 0.0
             super().submit(work, *arguments)
 
     @property
-    def underway(self) -> Any:
+    def partial_result(self) -> Any:
         """What is found so far, while there is work; None where there is nothing to show of it."""
-        return self.now if self.busy else None
+        return self.now if self.is_busy else None
 
     def stream(self, ticket: Ticket, make: Callable[[], Any]) -> None:
         """Work shows what it has found so far, unless it just has. make: puts that together."""
@@ -191,23 +191,23 @@ class MeasurementState(PageState):
             self.put(ticket, now=make())
             self._streamed = time.monotonic()
 
-    def await_first(self, seconds: float) -> None:
+    def wait_for_partial(self, seconds: float) -> None:
         """Return when the work has first shown what it found, or has ended; at the latest after so many seconds."""
         until = time.monotonic() + seconds
-        while self.busy and not self._streamed and time.monotonic() < until:
+        while self.is_busy and not self._streamed and time.monotonic() < until:
             self.ticket.ended.wait(A_LOOK)
 
     @property
     def own(self) -> bool:
         """Whether what is shown is the visitor's own."""
-        return self.key_of(self.question) in self.found
+        return self.build_key(self.question) in self.found
 
     @property
     def shown(self) -> Any:
         """The visitor's own findings for the question, else the recorded ones; None where there are none."""
-        return self.found.get(self.key_of(self.question)) or self.recorded()
+        return self.found.get(self.build_key(self.question)) or self.recorded()
 
-    def key_of(self, question: Any) -> Any:
+    def build_key(self, question: Any) -> Any:
         """What findings hang on; questions with the same key only look at them in other ways."""
         raise NotImplementedError
 
@@ -215,12 +215,12 @@ class MeasurementState(PageState):
         raise NotImplementedError
 
     def can_reuse_findings(self, question: Any) -> bool:
-        return self.key_of(question) == self.key_of(self.question)
+        return self.build_key(question) == self.build_key(self.question)
 
     def keep(self, ticket: Ticket, question: Any, found: Any) -> None:
         """Work hands over an answer to a question: the whole, or one that stands even if the work is stopped now."""
-        others = [(key, one) for key, one in self.found.items() if key != self.key_of(question)][1 - self.KEPT :]
-        self.put(ticket, found=dict(others) | {self.key_of(question): found}, now=None)
+        others = [(key, one) for key, one in self.found.items() if key != self.build_key(question)][1 - self.KEPT :]
+        self.put(ticket, found=dict(others) | {self.build_key(question): found}, now=None)
 
 
 def format_duration(seconds: float) -> str:

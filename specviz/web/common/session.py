@@ -86,7 +86,7 @@ def set_pair(name: str) -> None:
 def share_pair(state: PageState) -> bool:
     """The pair of a page becomes the session's. Returns whether it was another one before."""
     other = state.pair != get_pair()
-    state.followed = state.pair
+    state.last_pair = state.pair
     set_pair(state.pair)
     return other
 
@@ -122,7 +122,7 @@ def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], 
     """For ``current``: the state of a page whose question the address alone says."""
 
     def opened(query: dict[str, str], before: State | None) -> State:
-        wanted, left_out = question.of_link(query, find_base_settings())
+        wanted, left_out = question.from_link(query, find_base_settings())
         new = state(wanted)
         new.said = left_out
         return new
@@ -158,7 +158,7 @@ def wait_briefly(state: PageState) -> None:
 def show_work_button(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
     """A button that has work done in the queue. It is read after the fields, so that what was typed just before counts."""
     options = {"disabled": False} | options
-    if place.button(label, key=key, **options | {"disabled": state.busy or options["disabled"]}):
+    if place.button(label, key=key, **options | {"disabled": state.is_busy or options["disabled"]}):
         state.submit(work, *arguments)
         st.rerun()  # the button above does not know yet that there is work
 
@@ -173,7 +173,7 @@ def show_progress(name: str, bar: bool = True) -> None:
     place = st.container(
         key=f"{name}-progress", horizontal=True, vertical_alignment="center"
     )  # always there: what follows keeps its position
-    if state.busy:
+    if state.is_busy:
         far = _is_far_back(state)
         with place:
             look = _make_poller()
@@ -207,7 +207,7 @@ def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     if ticket is not None:
         ticket.keep_alive()
     if (
-        not state.busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
+        not state.is_busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
     ):  # its turn comes: look more often
         st.rerun()
     if bar:

@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from specviz.figures.narration import number
+from specviz.figures.narration import format_probability
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 
 WIDEST = 4  # gamma that the sentence speaks of, where the plan has it
 
 
-def rows(plan: SpeedPlan) -> list[dict[str, object]]:
+def build_gain_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """A line for each gamma; in brackets the middle 95% of resampled texts."""
     measured = {one.gamma: one.gain for one in plan.checked}
     return [
         {
             "draft tokens": row.gamma,
             "tokens per target pass": round(row.tokens.value, 3),
-            "gain over the token rule, predicted": span(row.gain),
-            "measured": span(measured[row.gamma]) if row.gamma in measured else "",
+            "gain over the token rule, predicted": format_gain(row.gain),
+            "measured": format_gain(measured[row.gamma]) if row.gamma in measured else "",
         }
         for row in plan.rows
         if row.gain is not None
     ]
 
 
-def sentence(plan: SpeedPlan) -> str:
+def describe_gain(plan: SpeedPlan) -> str:
     """What is gained at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
     known = [row for row in plan.rows if row.gain is not None]
     if not known:
         return ""
     row = next((row for row in known if row.gamma == WIDEST), known[-1])
     said = (
-        f"Block verification gives {span(row.gain)} more tokens per target pass than the token rule at {row.gamma} draft tokens, as predicted from "
+        f"Block verification gives {format_gain(row.gain)} more tokens per target pass than the token rule at {row.gamma} draft tokens, as predicted from "
         f"{plan.openings} texts of {plan.length} tokens of the target at temperature {plan.settings.temperature:g}."
     )
     seen = next((one.gain for one in plan.checked if one.gamma == row.gamma), None)
     if seen is None:
         return said
     agrees = "agrees with" if seen.low <= row.gain.value <= seen.high else "does not agree with"
-    return f"{said} Decoding with both rules gave {span(seen)}, which {agrees} the prediction. With one draft token both rules are the same."
+    return f"{said} Decoding with both rules gave {format_gain(seen)}, which {agrees} the prediction. With one draft token both rules are the same."
 
 
-def span(gain: Estimate) -> str:
+def format_gain(gain: Estimate) -> str:
     """To a thousandth of a token; what rounding leaves is 0."""
-    value, low, high = (number(round(one, 3) + 0.0, 3) for one in (gain.value, gain.low, gain.high))
+    value, low, high = (format_probability(round(one, 3) + 0.0, 3) for one in (gain.value, gain.low, gain.high))
     return f"{value} ({low} to {high})"

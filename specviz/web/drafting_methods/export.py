@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from specviz.export.manifest import conditions, facts
-from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
+from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import as_options
 from specviz.speed.records.methods import MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.drafting_methods import block_gain
 from specviz.web.drafting_methods import matrix as all_rules
 from specviz.web.drafting_methods import methods as figures
-from specviz.web.drafting_methods.state import MethodsState, recorded_block_gain, recorded_matrix
+from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
 
 
 def build_offer(state: MethodsState) -> ExportOffer:
@@ -27,9 +27,9 @@ def build_offer(state: MethodsState) -> ExportOffer:
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = facts(
         one.settings, one.models, "drafting_methods", link, [methods_command(one)], n=count_samples(one), turns=one.runs,
-        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
+        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_comparison(one),
     )  # fmt: skip
-    package = build_drafting_methods_package(one, state.question.choice, said, recorded_block_gain(), recorded_matrix())
+    package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
     return ExportOffer.of(package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”.")
 
 
@@ -50,7 +50,7 @@ def methods_command(one: MethodComparison) -> str:
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
         "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "told", "blank_because")  # fmt: skip
 CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
-GAIN = ("draft_tokens", "tokens_per_pass", *interval_columns("counted", "measured"))
+GAIN = ("draft_tokens", "tokens_per_pass", *name_interval_columns("counted", "measured"))
 FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
 
 
@@ -70,27 +70,29 @@ def build_drafting_methods_package(
     where = conditions(one.settings, one.models)
     pictures, captions = (
         {},
-        [f"{figures.conclusion(one)} {figures.few(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"],
+        [
+            f"{figures.describe_comparison(one)} {figures.describe_sample_size(one)} {figures.describe_positions(one)} {quote_text(one.settings.prompt)}. {where}"
+        ],
     )
     row = one.row("adversarial")
     if row and row.first:
         pictures["same-distribution"] = Picture(
-            partial(figures.same_distribution, row.first), "A bad draft, the same distribution"
+            partial(figures.plot_adversarial, row.first), "A bad draft, the same distribution"
         )
-        captions.append(f"{figures.same_distribution_conclusion(row.first)} {where}")
+        captions.append(f"{figures.describe_adversarial(row.first)} {where}")
     row = one.row("typical")
     if row and row.first:
-        pictures["shortcut"] = Picture(partial(figures.shortcut, row.first), "A popular shortcut")
-        captions.append(f"{figures.shortcut_conclusion(row.first)} {where}")
+        pictures["shortcut"] = Picture(partial(figures.plot_typical, row.first), "A popular shortcut")
+        captions.append(f"{figures.describe_typical(row.first)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _method_rows(one)), "first-tokens.csv": lambda: (FIRST, _first_token_rows(one))}
-    if gain is not None and (sentence := block_gain.sentence(gain)):
+    if gain is not None and (sentence := block_gain.describe_gain(gain)):
         tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
         captions.append(f"{sentence} {conditions(gain.settings, gain.models)}")
     if matrix is not None:
         tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
         asked = matrix["settings"]
         captions.append(
-            f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
+            f"{all_rules.describe_matrix(matrix)} Recorded for the pair {asked['pair']} and the text {quote_text(asked['prompt'])}."
         )
     data = {"methods.json": json.loads(dump_comparisons({choice: one}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
@@ -101,9 +103,9 @@ def _method_rows(one: MethodComparison) -> Iterator[list[Any]]:
         measured: list[Any] = [None] * 12
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
-            measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *interval(row.ms)]
-            measured += [*interval(figures.speed(row, one)), figures.told(row, one)]
-        verdict = "" if row.reason else figures.verdict(row)
+            measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *list_interval(row.ms)]
+            measured += [*list_interval(figures.compute_speed(row, one)), figures.compare_with_target(row, one)]
+        verdict = "" if row.reason else figures.name_verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 
 
@@ -112,7 +114,7 @@ def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
     measured = {one.gamma: one.gain for one in plan.checked}
     for row in plan.rows:
         if row.gain is not None:
-            yield [row.gamma, row.tokens.value, *interval(row.gain), *interval(measured.get(row.gamma))]
+            yield [row.gamma, row.tokens.value, *list_interval(row.gain), *list_interval(measured.get(row.gamma))]
 
 
 def _first_token_rows(one: MethodComparison) -> Iterator[list[Any]]:
@@ -120,5 +122,5 @@ def _first_token_rows(one: MethodComparison) -> Iterator[list[Any]]:
         first = row.first
         for cell in range(len(first.probs) if first else 0):
             written = first.written[cell] if first.written else None
-            yield [row.key, quoted(figures.name_of(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
+            yield [row.key, quote_text(figures.name_first_token(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
                    first.low[cell], first.high[cell], written]  # fmt: skip

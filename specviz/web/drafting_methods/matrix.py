@@ -45,32 +45,32 @@ REASONS = {  # of the record -> in the page's words
 }
 
 
-def read(text: str) -> dict[str, Any]:
+def read_matrix(text: str) -> dict[str, Any]:
     """A record of ``verify --all --format json``. Raises TraceError for anything else."""
 
     def whole(record: dict[str, Any]) -> dict[str, Any]:
         for cell in record["cells"]:
-            mark(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
+            mark_cell(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
         record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
         return {"schema": SCHEMA.tag} | record
 
     return SCHEMA.read(text, whole)
 
 
-def mark(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+def mark_cell(cell: Mapping[str, Any]) -> tuple[str, str, str]:
     """Class, sign and word of a cell."""
     return MARKS[cell["verdict"]] if cell["right"] else WRONG
 
 
-def html(record: Mapping[str, Any]) -> str:
+def build_matrix_html(record: Mapping[str, Any]) -> str:
     """The tables. Words come from records of this package alone and are escaped all the same."""
     cells = {(cell["column"], cell["line"], cell["rule"]): cell for cell in record["cells"]}
-    lines, rules = _names(record, "line"), _names(record, "rule")
+    lines, rules = _list_names(record, "line"), _list_names(record, "rule")
     tables = []
-    for column in _names(record, "column"):
+    for column in _list_names(record, "column"):
         head = "".join(f"<th scope='col'>{escape(RULES.get(rule, rule))}</th>" for rule in rules)
         rows = "".join(
-            f"<tr><th scope='row'>{escape(LINES.get(line, line))}</th>{''.join(_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
+            f"<tr><th scope='row'>{escape(LINES.get(line, line))}</th>{''.join(_build_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
             for line in lines
         )
         tables.append(
@@ -79,14 +79,14 @@ def html(record: Mapping[str, Any]) -> str:
     return f"<div class='matrix'>{''.join(tables)}</div>"
 
 
-def _cell(cell: Mapping[str, Any] | None) -> str:
+def _build_cell(cell: Mapping[str, Any] | None) -> str:
     if cell is None:
         return "<td></td>"
-    kind, sign, word = mark(cell)
-    return f"<td class='{kind}' title='{escape(reason(cell), quote=True)}'>{sign}<span>{escape(word)}</span></td>"
+    kind, sign, word = mark_cell(cell)
+    return f"<td class='{kind}' title='{escape(explain_cell(cell), quote=True)}'>{sign}<span>{escape(word)}</span></td>"
 
 
-def reason(cell: Mapping[str, Any]) -> str:
+def explain_cell(cell: Mapping[str, Any]) -> str:
     """What is said of a cell; why a blank one is blank, in the page's words."""
     said = cell["said"]
     if cell["verdict"] != "blank":
@@ -94,7 +94,7 @@ def reason(cell: Mapping[str, Any]) -> str:
     return NEEDS.get(cell["rule"], said) if said.startswith("rule must be") else REASONS.get(said, said)
 
 
-def conclusion(record: Mapping[str, Any]) -> str:
+def describe_matrix(record: Mapping[str, Any]) -> str:
     """What the tables show, with the distance that the samples could detect."""
     cells, rules = record["cells"], record["rules"]
     drawn = [cell for cell in cells if rules[cell["rule"]]["exact"] and cell["verdict"] != "blank"]
@@ -111,13 +111,13 @@ def conclusion(record: Mapping[str, Any]) -> str:
     return said
 
 
-def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
+def list_blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
     """Each reason for blank cells once, with the rules and the methods that it leaves blank."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in record["cells"]:
         if cell["verdict"] == "blank":
             rule, line = RULES.get(cell["rule"], cell["rule"]), LINES.get(cell["line"], cell["line"])
-            found.setdefault(reason(cell), {}).setdefault(line, {})[rule] = None
+            found.setdefault(explain_cell(cell), {}).setdefault(line, {})[rule] = None
     rows = []
     for why, lines in found.items():
         rules = dict.fromkeys(rule for of in lines.values() for rule in of)
@@ -125,5 +125,5 @@ def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def _names(record: Mapping[str, Any], key: str) -> list[str]:
+def _list_names(record: Mapping[str, Any], key: str) -> list[str]:
     return list(dict.fromkeys(cell[key] for cell in record["cells"]))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import plotly.graph_objects as go
 
 from specviz.evidence.results import REST, label_cell
-from specviz.figures.charts import frame, safe, short
-from specviz.figures.narration import number
+from specviz.figures.charts import escape_label, frame_chart, shorten_label
+from specviz.figures.narration import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
@@ -21,14 +21,14 @@ FEW = 3  # methods that a sentence names
 FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
 
 
-def verdict(row: MethodRow) -> str:
+def name_verdict(row: MethodRow) -> str:
     """exact or lossy; a dash for a combination that makes no sense."""
     if row.reason:
         return "–"
     return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
-def speed(row: MethodRow, one: MethodComparison) -> Estimate | None:
+def compute_speed(row: MethodRow, one: MethodComparison) -> Estimate | None:
     """Times the speed of target-only sampling, and the range that the intervals of both times allow; None where one is not timed.
 
     The range excludes 1 just where the two intervals do not meet.
@@ -39,75 +39,76 @@ def speed(row: MethodRow, one: MethodComparison) -> Estimate | None:
     return Estimate(alone.ms.value / row.ms.value, alone.ms.low / row.ms.high, alone.ms.high / row.ms.low, one.runs, "times")
 
 
-def told(row: MethodRow, one: MethodComparison) -> str:
+def compare_with_target(row: MethodRow, one: MethodComparison) -> str:
     """Whether it is faster than target-only sampling; empty for that itself, and for a single run, which has no interval."""
-    found = speed(row, one)
+    found = compute_speed(row, one)
     if found is None or row.key == "target" or one.runs < 2:
         return ""
     return FASTER if found.low > 1.0 else SLOWER if found.high < 1.0 else UNSURE
 
 
-def fastest(one: MethodComparison) -> MethodRow | None:
+def find_fastest(one: MethodComparison) -> MethodRow | None:
     """The exact method with the highest speed, target-only sampling aside."""
-    timed = [row for row in one.rows if row.exact and row.key != "target" and speed(row, one) is not None]
-    return max(timed, key=lambda row: speed(row, one).value, default=None)
+    timed = [row for row in one.rows if row.exact and row.key != "target" and compute_speed(row, one) is not None]
+    return max(timed, key=lambda row: compute_speed(row, one).value, default=None)
 
 
-def spanned(found: Estimate) -> str:
+def format_estimate(found: Estimate) -> str:
     """1.26 (0.99 to 1.56)."""
-    return f"{found.value:.2f} ({span(found)})"
+    return f"{found.value:.2f} ({format_range(found)})"
 
 
-def span(found: Estimate) -> str:
+def format_range(found: Estimate) -> str:
     """0.99 to 1.56; an end beside 1 has the digits that tell it from 1."""
     ends = (f"{end:.2f}" if f"{end:.2f}" != "1.00" else f"{end:.4g}" for end in (found.low, found.high))
     return " to ".join(ends)
 
 
-def conclusion(one: MethodComparison) -> str:
+def describe_comparison(one: MethodComparison) -> str:
     """What the chart shows: which methods are exact, which is fastest, and that tokens per target pass alone do not make one fast."""
     sampled = [row for row in one.rows if not row.reason and row.first is not None]
     lossy = [row for row in sampled if not row.exact and not row.coincides]
     said = []
     if lossy:
         named = ", ".join(
-            f"{row.entry.name} (it moves {number(row.first.written_tv)} of the first token’s probability)" for row in lossy
+            f"{row.entry.name} (it moves {format_probability(row.first.written_tv)} of the first token’s probability)"
+            for row in lossy
         )
         said.append(f"All methods write the target’s distribution, except {named}.")
     elif sampled:
         said.append("All methods write the target’s distribution here.")
-    best = fastest(one)
+    best = find_fastest(one)
     if best is None:
         running = any(not row.reason for row in one.rows)
         said.append("Speeds follow with the timed runs." if running and not one.runs else "No method could run here.")
         return " ".join(said)
     said.append(
-        _told_apart(one)
+        _describe_speeds(one)
         if one.runs > 1
-        else f"Fastest: {best.entry.name}, {spanned(speed(best, one))} times as fast as target only."
+        else f"Fastest: {best.entry.name}, {format_estimate(compute_speed(best, one))} times as fast as target only."
     )
     most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
-    if most is not best and told(most, one) != FASTER:
-        yet = "and yet slower" if told(most, one) == SLOWER else "without a gain that these runs show"
+    if most is not best and compare_with_target(most, one) != FASTER:
+        yet = "and yet slower" if compare_with_target(most, one) == SLOWER else "without a gain that these runs show"
         said.append(f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, {yet}.")
     return " ".join(said)
 
 
-def _told_apart(one: MethodComparison) -> str:
+def _describe_speeds(one: MethodComparison) -> str:
     """Which methods are surely faster or slower than target-only sampling, the fastest first, and how many the runs cannot tell."""
-    exact = [row for row in one.rows if row.exact and told(row, one)]
-    exact.sort(key=lambda row: speed(row, one).value, reverse=True)
-    faster, slower, unsure = ([row for row in exact if told(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
-    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {spanned(speed(exact[0], one))} times as fast."
+    exact = [row for row in one.rows if row.exact and compare_with_target(row, one)]
+    exact.sort(key=lambda row: compute_speed(row, one).value, reverse=True)
+    faster, slower, unsure = ([row for row in exact if compare_with_target(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
+    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(compute_speed(exact[0], one))} times as fast."
     if faster:
-        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {spanned(speed(row, one))} times' for row in faster)}."
+        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(compute_speed(row, one))} times' for row in faster)}."
     for rows, what in ((slower, "Slower"), (unsure, "Not told apart")):
         if rows:
             said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
     return said
 
 
-def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
+def describe_sample_size(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
     """How little was timed here, and what How fast? found on more texts for the same pair and distribution; empty before anything was timed.
 
     plans  those recorded for that page
@@ -116,42 +117,42 @@ def few(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
         return ""
     gamma = one.settings.gamma
     said = f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
-    larger = next((plan for plan in plans if _same_question(plan.settings, one.settings)), None)
+    larger = next((plan for plan in plans if _has_same_distribution(plan.settings, one.settings)), None)
     timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
     if gamma not in timed:
         return said
     best = max(timed, key=lambda other: timed[other].value)
-    said += f" *How fast?* timed the draft model on {larger.openings} texts of {larger.length} tokens: {spanned(timed[gamma])} with gamma {gamma}"
-    return f"{said}, {spanned(timed[best])} with gamma {best}." if best != gamma else f"{said}."
+    said += f" *How fast?* timed the draft model on {larger.openings} texts of {larger.length} tokens: {format_estimate(timed[gamma])} with gamma {gamma}"
+    return f"{said}, {format_estimate(timed[best])} with gamma {best}." if best != gamma else f"{said}."
 
 
-def _same_question(plan: Settings, one: Settings) -> bool:
+def _has_same_distribution(plan: Settings, one: Settings) -> bool:
     """Whether a plan is of the draft model under a comparison's own pair and distribution."""
     same = all(getattr(plan, name) == getattr(one, name) for name in ("pair", "temperature", "top_k", "top_p", "min_p"))
     return same and plan.proposer == "draft"
 
 
-def certain(first: FirstToken) -> bool:
+def is_certain(first: FirstToken) -> bool:
     """Whether the target is certain of one token, so that nothing is random."""
     return first.upper == 0.0
 
 
-def details(one: MethodComparison) -> list[dict[str, object]]:
+def build_detail_rows(one: MethodComparison) -> list[dict[str, object]]:
     """What stands behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
     rows = []
     for row in one.rows:
-        first, found = row.first, speed(row, one)
+        first, found = row.first, compute_speed(row, one)
         counts = ", ".join(f"{accepted} of {checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
         shown = "enumerated on small tables" if row.exact else "computed"
         rows.append(
             {
                 "method": row.entry.name,
-                "verdict": verdict(row),
+                "verdict": name_verdict(row),
                 "rule": row.rule,
                 "tokens per pass": None if row.per_pass is None else round(row.per_pass, 2),
                 f"ms per token, {describe_interval(one.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
-                "times target only": spanned(found) if found else "",
-                "speed": told(row, one),
+                "times target only": format_estimate(found) if found else "",
+                "speed": compare_with_target(row, one),
                 "draft tokens per pass": round(row.nodes, 1) if row.passes else None,
                 "accepted of checked, by position": counts,
                 "exactness": row.reason or (f"{shown}, sampled" if first else shown if row.exact else ""),
@@ -163,7 +164,7 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
     return rows
 
 
-def positions(one: MethodComparison) -> str:
+def describe_positions(one: MethodComparison) -> str:
     """What the shares by position mean, which differs between rules."""
     said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."
     if any(row.entry.settings.get("rule") == "block" and row.checked for row in one.rows):
@@ -171,7 +172,7 @@ def positions(one: MethodComparison) -> str:
     return said
 
 
-def sized(row: MethodRow, paying: Paying | None) -> str:
+def explain_tree_size(row: MethodRow, paying: Paying | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
     if not row.entry.size_from_curve or row.trace is None or paying is None:
         return ""
@@ -187,98 +188,98 @@ def sized(row: MethodRow, paying: Paying | None) -> str:
     )  # fmt: skip
 
 
-def name_of(first: FirstToken, cell: int) -> str:
+def name_first_token(first: FirstToken, cell: int) -> str:
     """A cell's token with its spaces shown."""
     raw = first.labels[cell]
     return label_cell((0,), True, {0: raw}) if raw else REST
 
 
-def cells(first: FirstToken) -> list[dict[str, object]]:
+def build_first_token_rows(first: FirstToken) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows = []
     for cell, probs in enumerate(first.probs):
-        row = {"first token": name_of(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
+        row = {"first token": name_first_token(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
                "share": round(first.shares[cell], 5), "sampling noise, 99%": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
         rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
     return rows
 
 
-def same_distribution_conclusion(first: FirstToken) -> str:
+def describe_adversarial(first: FirstToken) -> str:
     """What the samples with adversarial draft tokens show, as the figure's text."""
-    if certain(first) and first.tv == 0.0:
+    if is_certain(first) and first.tv == 0.0:
         return f"All {first.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
     if first.tv <= first.upper:
         return (
-            f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target’s exact distribution, "
-            f"within sampling noise (up to {number(first.upper, 3)}): the draft costs speed, not exactness."
+            f"{first.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first.tv, 3)} from the target’s exact distribution, "
+            f"within sampling noise (up to {format_probability(first.upper, 3)}): the draft costs speed, not exactness."
         )
     return (
-        f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target’s exact distribution. "
-        f"Sampling noise stays below {number(first.upper, 3)} 99 times in 100."
+        f"{first.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first.tv, 3)} from the target’s exact distribution. "
+        f"Sampling noise stays below {format_probability(first.upper, 3)} 99 times in 100."
     )
 
 
-def same_distribution(first: FirstToken, kind: str = "light") -> go.Figure:
+def plot_adversarial(first: FirstToken, kind: str = "light") -> go.Figure:
     """Samples as bars, the exact distribution as marks, and the band of sampling noise. All other tokens stand in the table."""
-    places = _heaviest(first)
+    places = _choose_cells(first)
     figure = go.Figure()
     wide = [first.high[cell] - first.low[cell] for cell in places]
-    rows = _rows(places)
+    rows = _place_rows(places)
     figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
                    name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
     figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GRAY[kind]},
                    name=f"{first.n:,} samples", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
-                       marker=_mark(kind))  # fmt: skip
-    return _laid_out(figure, first, places, "share of all first tokens")
+                       marker=_build_marker(kind))  # fmt: skip
+    return _finish_figure(figure, first, places, "share of all first tokens")
 
 
-def shortcut_conclusion(first: FirstToken) -> str:
+def describe_typical(first: FirstToken) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
     if first.written_tv < 1e-9:
         return "Typical acceptance follows the target’s distribution here: one token is certain."
     known = [cell for cell, raw in enumerate(first.labels) if raw]
     lost = sum(1 for cell in known if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     return (
-        f"Typical acceptance keeps every draft token whose p is above {number(first.edge, 3)}, however often the draft suggests it; in place of the others it "
-        f"writes the likeliest token. That moves {number(first.written_tv)} of the probability (TV). "
+        f"Typical acceptance keeps every draft token whose p is above {format_probability(first.edge, 3)}, however often the draft suggests it; in place of the others it "
+        f"writes the likeliest token. That moves {format_probability(first.written_tv)} of the probability (TV). "
         + (f"{lost} of the {len(known)} likeliest tokens are never written." if lost else "It writes these tokens with the draft’s probabilities instead of the target’s.")
     )  # fmt: skip
 
 
-def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
+def plot_typical(first: FirstToken, kind: str = "light") -> go.Figure:
     """What the shortcut writes as bars, the target’s distribution as marks, and the entropy threshold as a line over p."""
-    places = _heaviest(first)
+    places = _choose_cells(first)
     figure = go.Figure()
-    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
+    figure.add_bar(x=[first.written[cell] for cell in places], y=_place_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
                    name="what it writes", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
-                       hoverinfo="skip", marker=_mark(kind))  # fmt: skip
+    figure.add_scatter(x=[first.probs[cell] for cell in places], y=_place_rows(places), mode="markers", name="target’s exact distribution",
+                       hoverinfo="skip", marker=_build_marker(kind))  # fmt: skip
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": GRAY[kind]})
     figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GRAY[kind]},
-                          text=f"accepted above {number(first.edge, 3)}")  # fmt: skip
-    return _laid_out(figure, first, places, "probability of the first token")
+                          text=f"accepted above {format_probability(first.edge, 3)}")  # fmt: skip
+    return _finish_figure(figure, first, places, "probability of the first token")
 
 
-def _heaviest(first: FirstToken) -> list[int]:
+def _choose_cells(first: FirstToken) -> list[int]:
     """Cells of single tokens, the likeliest first; the others stand in the table."""
     return [cell for cell, raw in enumerate(first.labels) if raw][:SHOWN]
 
 
-def _rows(places: list[int]) -> list[int]:
+def _place_rows(places: list[int]) -> list[int]:
     return list(range(len(places)))[::-1]
 
 
-def _mark(kind: str) -> dict[str, object]:
+def _build_marker(kind: str) -> dict[str, object]:
     blue = getattr(MEANINGS["target"], kind)
     return {"symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": blue}, "color": blue}
 
 
-def _laid_out(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
+def _finish_figure(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
     most = max(x for row in (first.probs, first.shares, first.written or (), first.high) for x in row[: len(places)])
     rows = max(4, len(places))
-    frame(figure, 129 + 21 * rows, title, barmode="overlay")
-    ticks = [safe(short(name_of(first, cell))) for cell in places]
-    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, rows + 0.5], showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
+    frame_chart(figure, 129 + 21 * rows, title, barmode="overlay")
+    ticks = [escape_label(shorten_label(name_first_token(first, cell))) for cell in places]
+    figure.update_yaxes(tickvals=_place_rows(places), ticktext=ticks, range=[-0.6, rows + 0.5], showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=PERCENT, nticks=6, tickfont={"size": 12})
     return figure

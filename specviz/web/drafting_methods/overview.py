@@ -6,7 +6,7 @@ from typing import Any
 
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.web.drafting_methods import drawings
-from specviz.web.drafting_methods.methods import fastest, span, speed, told
+from specviz.web.drafting_methods.methods import compare_with_target, compute_speed, find_fastest, format_range
 
 FAMILIES = {  # title -> its methods, in the order of the page
     "No draft": ("target",),
@@ -23,7 +23,7 @@ IN_SIGHT = ("target", "draft", "tree-wide", "eagle", "early-exit", "ngram", "adv
 STEP = 0.5  # between two ticks of the speed
 
 
-def overview_payload(one: MethodComparison) -> dict[str, Any]:
+def build_overview(one: MethodComparison) -> dict[str, Any]:
     """What the component draws.
 
     rows   per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag (what is to be said beside the name),
@@ -31,21 +31,21 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
            cost is what a round takes, in passes of target-only sampling: the quotient of the two; the speed has low, high, span (both in words) and told (faster, slower, or neither) as well
     ticks  of the speed, {"at", "said"}; unit  where target-only sampling stands; key  of the drawings
     """
-    found = {row.key: speed(row, one) for row in one.rows}
+    found = {row.key: compute_speed(row, one) for row in one.rows}
     farthest = max((each.high for each in found.values() if each is not None), default=1.0)
     end = STEP * (int(max(farthest, 1.5) / STEP) + 1)
     most = max((row.per_pass for row in one.rows if row.per_pass is not None), default=1.0)
-    best = fastest(one)
+    best = find_fastest(one)
     rows = []
     for row in one.rows:
         times = found[row.key]
         said = None if times is None else {
-            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": told(row, one),
-            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": span(times) if told(row, one) else "",
+            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": compare_with_target(row, one),
+            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, one) else "",
         }  # fmt: skip
         rows.append({
-            "key": row.key, "name": row.entry.name, "line": first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": drawings.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag(row),
+            "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
+            "drawing": drawings.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag_method(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
@@ -53,14 +53,14 @@ def overview_payload(one: MethodComparison) -> dict[str, Any]:
     return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": drawings.KEY, "size": [drawings.WIDTH, drawings.HEIGHT]}
 
 
-def tag(row: MethodRow) -> str:
+def tag_method(row: MethodRow) -> str:
     """What sets a method apart from the exact ones that could run; empty for those."""
     if row.reason:
         return "left out"
     return "" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
-def first_sentence(text: str) -> str:
+def take_first_sentence(text: str) -> str:
     """The others stand beside a round of the method."""
     head, stop, _ = text.partition(". ")
     return head + "." if stop else text

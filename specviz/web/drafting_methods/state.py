@@ -22,21 +22,21 @@ LENGTH = 32  # tokens of each row on this page
 
 
 @lru_cache(maxsize=1)
-def recorded() -> dict[str, MethodComparison]:
+def load_recorded_comparisons() -> dict[str, MethodComparison]:
     """The comparisons that the page opens with, by choice; empty where the file is missing or damaged."""
     return of_file(RECORDED, load_comparisons, {})
 
 
 @lru_cache(maxsize=1)
-def recorded_block_gain() -> SpeedPlan | None:
+def load_block_gain() -> SpeedPlan | None:
     """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
     return of_file(GAIN, SpeedPlan.from_json, None)
 
 
 @lru_cache(maxsize=1)
-def recorded_matrix() -> dict[str, Any] | None:
+def load_matrix() -> dict[str, Any] | None:
     """Every method under every rule, as ``verify --all`` recorded it; None where there is none."""
-    return of_file(MATRIX, matrix.read, None)
+    return of_file(MATRIX, matrix.read_matrix, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +60,25 @@ class MethodsQuestion:
         return links.of_prompt(self.settings) | {"distribution": self.choice, "row": self.row}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        settings, said = links.prompt_of(query, opening(base), base)
+        settings, said = links.prompt_of(query, build_first_settings(base), base)
         put = {"distribution": lambda one, text: replace(one, choice=text), "row": lambda one, text: replace(one, row=text)}
         question, left_out = links.values_of(query, cls(settings), put)
         return question, said + left_out
 
 
-def opening(base: Settings) -> Settings:
+def build_first_settings(base: Settings) -> Settings:
     """Text and pair of another page's run, under the settings that every row here has in common."""
-    common = next((one.settings for one in recorded().values()), FALLBACK)
+    common = next((one.settings for one in load_recorded_comparisons().values()), FALLBACK)
     return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, max_new_tokens=LENGTH)
 
 
 class MethodsState(MeasurementState):
     """The question, and every comparison that this visitor has run: (prompt, pair, choice) -> MethodComparison."""
 
-    def key_of(self, question: MethodsQuestion) -> tuple[str, str, str]:
+    def build_key(self, question: MethodsQuestion) -> tuple[str, str, str]:
         return question.settings.prompt, question.settings.pair, question.choice
 
     def recorded(self) -> MethodComparison | None:
-        return recorded().get(self.question.choice)
+        return load_recorded_comparisons().get(self.question.choice)

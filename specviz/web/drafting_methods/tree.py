@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.narration import apart, checked, number
+from specviz.figures.narration import format_apart, format_probability, list_checked
 from specviz.glyphs import glyphs, is_special, name, piece, whole
 from specviz.trace import Distribution, Round, Trace
 
@@ -17,7 +17,7 @@ ROOT = -1
 TAIL = 60  # characters of the text before the round that are shown
 
 
-def tree_payload(trace: Trace) -> dict[str, Any]:
+def build_tree(trace: Trace) -> dict[str, Any]:
     """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
 
     nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
@@ -30,24 +30,24 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
     round_ = trace.rounds[-1]
     parents = [one.parent for one in round_.proposals]
     end = round_.accepted_path[-1] if round_.accepted_path else ROOT
-    places, lines = layout(parents, end, round_.ending.token is not None)
+    places, lines = lay_out_tree(parents, end, round_.ending.token is not None)
     before = [piece(trace.pieces, token) for token in trace.prompt_ids]
-    narration, order = RoundNarration(trace, round_), check_order(round_)
+    narration, order = RoundNarration(trace, round_), order_checks(round_)
     return {
         "id": trace.digest()[:16],
-        "before": _tail(whole(b"".join(raw for raw in before if not is_special(raw)))),
-        "nodes": [_node(narration, node, node in order) | places[node] for node in range(len(parents))],
-        "mask": mask(parents),
+        "before": _shorten_text(whole(b"".join(raw for raw in before if not is_special(raw)))),
+        "nodes": [_build_node(narration, node, node in order) | places[node] for node in range(len(parents))],
+        "mask": build_mask(parents),
         "path": list(round_.accepted_path),
-        "ending": _ending(narration) | places[len(parents)] if round_.ending.token is not None else None,
+        "ending": _build_ending(narration) | places[len(parents)] if round_.ending.token is not None else None,
         "endKind": round_.ending.kind,
         "columns": max((one["col"] for one in places), default=0) + 1,
         "lines": lines,
-        "steps": _steps(narration, order),
+        "steps": _build_steps(narration, order),
     }
 
 
-def mask(parents: Sequence[int]) -> list[list[int]]:
+def build_mask(parents: Sequence[int]) -> list[list[int]]:
     """(N, N): 1 where a node may attend to another: its ancestors and itself. All attend to the text before the round."""
     rows: list[list[int]] = []
     for node, parent in enumerate(parents):
@@ -57,7 +57,7 @@ def mask(parents: Sequence[int]) -> list[list[int]]:
     return rows
 
 
-def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
+def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
     """Where each node stands: its depth as column, its first leaf's line as line, so that every chain is level; the ending is one more
     child of ``end``.
 
@@ -69,7 +69,7 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
 
     def put(node: int, column: int) -> float:
         nonlocal lines
-        inside = [put(child, column + 1) for child in below(every, node)]
+        inside = [put(child, column + 1) for child in list_children(every, node)]
         line = inside[0] if inside else float(lines)
         lines += not inside
         if node != ROOT:
@@ -80,23 +80,23 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
     return places, lines
 
 
-def check_order(round_: Round) -> list[int]:
+def order_checks(round_: Round) -> list[int]:
     """Nodes in the order in which they were checked: siblings one after the other, then those below the accepted one."""
-    counted, accepted, order, node = checked(round_), set(round_.accepted_path), [], ROOT
+    counted, accepted, order, node = list_checked(round_), set(round_.accepted_path), [], ROOT
     parents = [one.parent for one in round_.proposals]
     while node is not None:
-        siblings = [child for child in below(parents, node) if child in counted]
+        siblings = [child for child in list_children(parents, node) if child in counted]
         order += siblings
         node = next((child for child in siblings if child in accepted), None)
     return order + [node for node in counted if node not in order]
 
 
-def _tail(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """The end of a text, from a whole word on."""
     return text if len(text) <= TAIL else text[-TAIL:].partition(" ")[2] or text[-TAIL:]
 
 
-def _steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, Any]]:
+def _build_steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, Any]]:
     rows = [{"kind": "tree", "node": None, "sentence": narration.opening()}]
     for index in order:
         rows.append({"kind": "uniform", "node": index, "sentence": narration.uniform(index)})
@@ -107,35 +107,35 @@ def _steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, An
     return rows
 
 
-def _node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, Any]:
+def _build_node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, Any]:
     one, round_ = narration.round.proposals[index], narration.round
     fate = "unchecked" if not checked_ else "accepted" if index in round_.accepted_path else "rejected"
     return {
-        "glyphs": _glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
+        "glyphs": _build_glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
-        "bars": _bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
+        "bars": _build_bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
         "left": narration.left(index) if narration.leaves_residual(index) else None,
         "met": "left" if narration.rule == "token" and checked_ and narration.before(index) else "target",
     }  # fmt: skip
 
 
-def _ending(narration: RoundNarration) -> dict[str, Any]:
+def _build_ending(narration: RoundNarration) -> dict[str, Any]:
     end, rejected, distributions = narration.round.ending, narration.rejected(), narration.round.distributions
     probs = distributions[-1 if rejected is None else rejected] if distributions else None
-    bars, left = _bars(probs, narration.trace, end.token), narration.left(rejected)
+    bars, left = _build_bars(probs, narration.trace, end.token), narration.left(rejected)
     if left:
         bars = [{"glyphs": bar["glyphs"], "mine": bar["mine"], "drawn": bar["residual"] / left} for bar in bars]
     return {
-        "glyphs": _glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": narration.drawn_with(),
+        "glyphs": _build_glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": narration.drawn_with(),
         "parent": narration.end(), "bars": bars,
     }  # fmt: skip
 
 
-def _glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
+def _build_glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
     return glyphs(piece(trace.pieces, token), token)
 
 
-def _bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
+def _build_bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
     """The distribution's bars and its rest, as the trace holds them; tokens that neither distribution has are left out."""
     if probs is None:
         return []
@@ -143,14 +143,14 @@ def _bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str
     for place, one in enumerate(probs.tokens):
         if one != token and probs.p[place] == 0.0 and not (probs.q and probs.q[place]):
             continue  # where a distribution is certain, others fill its places
-        row: dict[str, Any] = {"glyphs": _glyphs(trace, one), "p": probs.p[place], "mine": one == token}
+        row: dict[str, Any] = {"glyphs": _build_glyphs(trace, one), "p": probs.p[place], "mine": one == token}
         if probs.q is not None:
             row |= {"q": probs.q[place], "overlap": probs.overlap[place], "residual": probs.residual[place]}
         rows.append(row)
     return [*rows, {"glyphs": None, "mine": False} | probs.rest]
 
 
-def below(parents: Sequence[int], node: int) -> list[int]:
+def list_children(parents: Sequence[int], node: int) -> list[int]:
     """Children in the order they were proposed."""
     return [index for index, parent in enumerate(parents) if parent == node]
 
@@ -173,7 +173,7 @@ class RoundNarration:
         if self.round.ending.kind != "residual":
             return None
         return max(
-            (child for child in below(self.parents, self.end()) if self.round.proposals[child].accepted is not None),
+            (child for child in list_children(self.parents, self.end()) if self.round.proposals[child].accepted is not None),
             default=None,
         )
 
@@ -185,7 +185,7 @@ class RoundNarration:
         count = len(self.parents)
         if not count:
             return "Nothing is drafted here: one target pass gives one token."
-        chain = all(len(below(self.parents, node)) <= 1 for node in range(ROOT, count))
+        chain = all(len(list_children(self.parents, node)) <= 1 for node in range(ROOT, count))
         shape = f"A chain of {count}" if chain else f"A tree of {count}"
         tokens = f"draft token{'' if count == 1 else 's'}"
         levels = "" if chain else f", {1 + max(map(self.depth, range(count)))} deep"
@@ -199,30 +199,36 @@ class RoundNarration:
         who = self.name(one.token)
         if self.rule == "typical":
             said = "likely enough, so it is accepted" if one.accepted else "not likely enough, so it is rejected"
-            return f"{who}: the target gives it {number(one.p)}. Typical acceptance finds that {said}. It uses no random number."
-        uniform, edge = apart(one.u, one.threshold)
+            return f"{who}: the target gives it {format_probability(one.p)}. Typical acceptance finds that {said}. It uses no random number."
+        uniform, edge = format_apart(one.u, one.threshold)
         verdict = "accepted" if one.accepted else "rejected"
         if self.rule == "block":
             said = f"the chain up to here is accepted as a whole with probability {edge}. The random number u is {uniform}"
             if one.accepted and not one.u < one.threshold:
                 return f"{who}: {said}, but a longer chain is accepted, so it is accepted."
             return f"{who}: {said}: {verdict}."
-        drawn = f"it was drawn with q = {number(one.q)}" if one.u_draft is not None else "it was proposed for certain, q = 1"
-        siblings = len(below(self.parents, one.parent))
+        drawn = (
+            f"it was drawn with q = {format_probability(one.q)}"
+            if one.u_draft is not None
+            else "it was proposed for certain, q = 1"
+        )
+        siblings = len(list_children(self.parents, one.parent))
         number_u = f"The random number u is {uniform}: {verdict}."
         if self.rule == "k-seq" and siblings > 1:
             return (
-                f"{who}: one of {siblings} independent siblings; {drawn}, and the target gives it {number(one.p)}. Each is accepted with a "
+                f"{who}: one of {siblings} independent siblings; {drawn}, and the target gives it {format_probability(one.p)}. Each is accepted with a "
                 f"probability that leaves room for the others, here {edge}. {number_u}"
             )
         met = (
             f"the residual of its rejected sibling{'s' if self.before(index) > 1 else ''}" if self.before(index) else "the target"
         )
-        return f"{who}: {drawn}; {met} gives it {number(one.p)}. So it is accepted with probability {edge}. {number_u}"
+        return (
+            f"{who}: {drawn}; {met} gives it {format_probability(one.p)}. So it is accepted with probability {edge}. {number_u}"
+        )
 
     def before(self, index: int) -> int:
         """Siblings that were rejected before it."""
-        return sum(1 for one in below(self.parents, self.parents[index]) if one < index)
+        return sum(1 for one in list_children(self.parents, self.parents[index]) if one < index)
 
     def leaves_residual(self, index: int) -> bool:
         """Whether its rejection leaves a residual that is used next, and the trace holds it."""
@@ -245,13 +251,15 @@ class RoundNarration:
     def residual(self, index: int) -> str:
         left = self.left(index)
         siblings = [
-            n for n in below(self.parents, self.parents[index]) if n > index and self.round.proposals[n].accepted is not None
+            n
+            for n in list_children(self.parents, self.parents[index])
+            if n > index and self.round.proposals[n].accepted is not None
         ]
         after = "the replacement is drawn from it"
         if siblings:
             after = f"its sibling {self.name(self.round.proposals[siblings[0]].token)} is checked against it"
         return (
-            f"{self.name(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {number(left)} remains. "
+            f"{self.name(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {format_probability(left)} remains. "
             f"Rescaled to 1, this is the residual distribution: {after}."
         )
 
@@ -265,7 +273,7 @@ class RoundNarration:
         if self.rule == "typical":
             lost = "" if self.trace.settings.get("temperature") == 0.0 else " Here the text leaves the target’s distribution."
             return f"{who}: typical acceptance adds the target’s likeliest token.{lost}"
-        by = "" if end.u is None else f" The random number of this draw is {number(end.u)}."
+        by = "" if end.u is None else f" The random number of this draw is {format_probability(end.u)}."
         if end.kind == "residual":
             return f"The replacement, {who}, is drawn from the residual distribution.{by}"
         if not self.parents:

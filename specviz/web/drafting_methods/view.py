@@ -19,10 +19,10 @@ from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, matrix, work
 from specviz.web.drafting_methods import methods as figures
-from specviz.web.drafting_methods.overview import overview_payload
-from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, recorded_block_gain, recorded_matrix
-from specviz.web.drafting_methods.tree import tree_payload
-from specviz.web.speed.state import recorded as recorded_plans
+from specviz.web.drafting_methods.overview import build_overview
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
+from specviz.web.drafting_methods.tree import build_tree
+from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
 LEDE = "Anything may draft. Under an exact rule a bad draft costs speed, never correctness."
 ABOUT = "All methods run interleaved on this text. The page says how long that takes."
@@ -35,7 +35,7 @@ OVERVIEW = "drafting_methods-overview"
 _overview, _tree = Component("drafting_methods/chart"), Component("drafting_methods/tree")
 
 
-def page() -> None:
+def show_page() -> None:
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
     show_page_head("drafting_methods", LEDE)
     choice, top = st.container(key="drafting_methods-choice"), st.container(key="drafting_methods-top")
@@ -43,43 +43,53 @@ def page() -> None:
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
-    question = replace(question, row=picked() or question.row)
+    question = replace(question, row=read_chosen_method() or question.row)
     measurement_page.show_controls(
-        "drafting_methods", state, question, problems, export.build_offer, "Run all methods", work.run_all, ABOUT, fold
+        "drafting_methods",
+        state,
+        question,
+        problems,
+        export.build_offer,
+        "Run all methods",
+        work.compare_all_methods,
+        ABOUT,
+        fold,
     )
-    one = state.underway or state.shown
+    one = state.partial_result or state.shown
     if one is None:
         top.caption("The comparison appears here once it has run.")
         return
     with top:
-        overview(state, one)
+        show_overview(state, one)
     if row := one.row(state.question.row):
-        a_round(row)
-    first_tokens(one, session.get_theme())
-    every_rule()
-    numbers(one)
+        show_round(row)
+    show_first_tokens(one, session.get_theme())
+    show_matrix()
+    show_numbers(one)
 
 
-def picked() -> str | None:
+def read_chosen_method() -> str | None:
     """The method that was just chosen in the chart."""
     row = read_reported(OVERVIEW, "row")
     return row if row in DRAFTING_METHODS else None
 
 
-def overview(state: MethodsState, one: MethodComparison) -> None:
+def show_overview(state: MethodsState, one: MethodComparison) -> None:
     """The verdict, the methods as one chart, and where its numbers come from."""
     place = st.container(key="drafting_methods-said")
-    place.markdown(escape_markdown(figures.conclusion(one)))
-    place.caption(escape_markdown(figures.few(one, () if state.own or state.underway else recorded_plans().values())))
-    data = {"payload": draw_cached(overview_payload, one), "chosen": state.question.row, "within": True}
+    place.markdown(escape_markdown(figures.describe_comparison(one)))
+    place.caption(
+        escape_markdown(figures.describe_sample_size(one, () if state.own or state.partial_result else recorded_plans().values()))
+    )
+    data = {"payload": draw_cached(build_overview, one), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
-    show_notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
+    show_notes([describe_measurement(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
 
 
-def measured_on(state: MethodsState, one: MethodComparison) -> str:
+def describe_measurement(state: MethodsState, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
     when = f"measured {one.date} on {describe_machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens."
-    if state.own or state.underway:
+    if state.own or state.partial_result:
         return f"Your run, {when}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     other = describe_recorded_pair(one.settings.pair, state.pair)
     if other or state.question.settings.prompt != one.settings.prompt:
@@ -88,24 +98,24 @@ def measured_on(state: MethodsState, one: MethodComparison) -> str:
     return f"Recorded, {when}"
 
 
-def a_round(row: MethodRow) -> None:
+def show_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
     st.container(key="drafting_methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
         show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
-        sized = figures.sized(row, node_count.recorded())
+        sized = figures.explain_tree_size(row, node_count.recorded())
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
-        _tree.draw("drafting_methods-tree", {"payload": draw_cached(tree_payload, row.trace), "within": True})
-        plan = recorded_block_gain() if row.key == "block" else None
-        if plan is not None and (sentence := gain_words.sentence(plan)):
+        _tree.draw("drafting_methods-tree", {"payload": draw_cached(build_tree, row.trace), "within": True})
+        plan = load_block_gain() if row.key == "block" else None
+        if plan is not None and (sentence := gain_words.describe_gain(plan)):
             show_sentence(sentence, "drafting_methods-said-gain")
-            show_dataframe(gain_words.rows(plan), alt=sentence)
+            show_dataframe(gain_words.build_gain_rows(plan), alt=sentence)
 
 
-def first_tokens(one: MethodComparison, kind: str) -> None:
+def show_first_tokens(one: MethodComparison, kind: str) -> None:
     """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
     bad, short = one.row("adversarial"), one.row("typical")
     left, right = st.container(key="drafting_methods-third").columns(2, gap="large")
@@ -113,40 +123,40 @@ def first_tokens(one: MethodComparison, kind: str) -> None:
         with left:
             st.markdown("### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens.")
             shown, words = (
-                draw_cached(figures.same_distribution, bad.first, kind),
-                figures.same_distribution_conclusion(bad.first),
+                draw_cached(figures.plot_adversarial, bad.first, kind),
+                figures.describe_adversarial(bad.first),
             )
             show_figure(shown, "drafting_methods", "lossy", words)
     if short is not None and short.first is not None:
         with right:
             st.markdown("### A popular shortcut\nTypical acceptance accepts every token that is likely enough.")
-            shown, words = draw_cached(figures.shortcut, short.first, kind), figures.shortcut_conclusion(short.first)
+            shown, words = draw_cached(figures.plot_typical, short.first, kind), figures.describe_typical(short.first)
             show_figure(shown, "drafting_methods", "typical", words)
 
 
-def every_rule() -> None:
+def show_matrix() -> None:
     """Every method under every rule, a sentence of meaning, and why cells are blank."""
-    record = recorded_matrix()
+    record = load_matrix()
     if record is None:
         return
     with st.expander("Every drafting method under every rule"):
         st.text(
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --min-tv {record['tv']:g} reproduces it."
         )
-        st.html(matrix.html(record))
-        show_sentence(matrix.conclusion(record), "drafting_methods-said-matrix")
+        st.html(matrix.build_matrix_html(record))
+        show_sentence(matrix.describe_matrix(record), "drafting_methods-said-matrix")
         st.caption(LEGEND)
         with st.container(key="drafting_methods-blank"):
-            for why, cells in (row.values() for row in matrix.blanks(record)):
+            for why, cells in (row.values() for row in matrix.list_blanks(record)):
                 st.text(f"{why} Blank: {cells}.")
 
 
-def numbers(one: MethodComparison) -> None:
+def show_numbers(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
-        show_dataframe(figures.details(one), placeholder="")
-        st.caption(escape_markdown(figures.positions(one)))
+        show_dataframe(figures.build_detail_rows(one), placeholder="")
+        st.caption(escape_markdown(figures.describe_positions(one)))
         for key in ("adversarial", "typical"):
             row = one.row(key)
             if row is not None and row.first is not None:
                 st.caption(row.entry.name)
-                show_dataframe(figures.cells(row.first))
+                show_dataframe(figures.build_first_token_rows(row.first))

@@ -10,7 +10,7 @@ from specviz.web.jobs import cache, model_loading
 RUNS, SAMPLES = 3, 500
 
 
-def run_all(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
+def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)

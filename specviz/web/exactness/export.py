@@ -12,26 +12,26 @@ from specviz.export.package import ExportOffer, Package, Picture
 from specviz.figures import cell_shares
 from specviz.settings import Settings
 from specviz.web.exactness import words
-from specviz.web.exactness.state import Exam
+from specviz.web.exactness.state import ExactnessState
 from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
-from specviz.web.sampling.words import RULE, as_row
+from specviz.web.sampling.words import RULE, build_test_row
 
 
-def build_offer(exam: Exam) -> ExportOffer:
+def build_offer(exam: ExactnessState) -> ExportOffer:
     """What can be exported; nothing until the exact distribution is known."""
     if exam.report is not None:
         from specviz.export.report import build_report_package  # scipy comes with it, which a recorded page does without
 
         return ExportOffer.of(build_report_package(exam.report))
-    return ExportOffer("is-it-exact") if exam.shown.arms is None else ExportOffer.of(package_session(exam))
+    return ExportOffer("is-it-exact") if exam.shown.arms is None else ExportOffer.of(build_session_package(exam))
 
 
-def package_session(exam: Exam) -> Package:
+def build_session_package(exam: ExactnessState) -> Package:
     """Build the package of the samples on screen, with the tests of the plan."""
-    result, question, verdict = exam.shown, exam.question, words.verdict(exam)
-    tests = [as_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
+    result, question, verdict = exam.shown, exam.question, words.build_verdict(exam)
+    tests = [build_test_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = facts(
-        question.settings, exam.models, "exactness", question.link(), [words.command(exam)], decoder=question.source, n=result.n,
+        question.settings, exam.models, "exactness", question.link(), [words.build_command(exam)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
@@ -56,9 +56,10 @@ def build_exactness_package(
     verdict   in words, as the page says it
     manifest  settings, models, versions, permalink and commands
     """
-    end, where = cell_shares.rows_end(*arms), conditions(settings, manifest["models"])
+    end, where = cell_shares.compute_rows_end(*arms), conditions(settings, manifest["models"])
     pictures = {
-        f"draws-{number}": Picture(partial(cell_shares.cell_bars, one, end), one.name) for number, one in enumerate(arms, start=1)
+        f"draws-{number}": Picture(partial(cell_shares.plot_cells, one, end), one.name)
+        for number, one in enumerate(arms, start=1)
     }
     captions = [
         f"{describe_samples(one, settings)} {where if number else f'{verdict} {where}'}" for number, one in enumerate(arms)
@@ -66,7 +67,7 @@ def build_exactness_package(
     record, tables = build_sample_tables(arms, looks, verdict)
     if flat:
         pictures["p-values"] = Picture(
-            partial(cell_shares.p_value_bars, flat), f"{len(flat.values)} runs of {flat.samples:,} samples"
+            partial(cell_shares.plot_p_values, flat), f"{len(flat.values)} runs of {flat.samples:,} samples"
         )
         captions.append(f"{flat.conclusion} {where}")
         record["p_values"] = list(flat.values)

@@ -15,7 +15,7 @@ from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.options import load_options
-from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
+from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses
@@ -30,13 +30,13 @@ SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first,
 AT_ONCE = 8  # requests to a server at a time
 
 
-def offered() -> list[str]:
+def list_sources() -> list[str]:
     """The sources of this server's mode. A host asks no address that a visitor names: only a local server asks others."""
     return [source for source in SOURCES if source != SERVER or load_options().mode == "local"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExactnessQuestion:
     """What is tested. Raises SettingsError where it cannot be."""
 
     settings: Settings
@@ -47,8 +47,8 @@ class Question:
             raise SettingsError(
                 "max-new-tokens", self.settings.max_new_tokens, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page"
             )
-        if self.source not in offered():
-            raise SettingsError("source", self.source, f"one of {', '.join(offered())}")
+        if self.source not in list_sources():
+            raise SettingsError("source", self.source, f"one of {', '.join(list_sources())}")
         if self.settings.is_edited:
             allowed = "none on this page: a run with chosen random numbers is not a random sample"
             raise SettingsError("uniforms", sorted(self.settings.uniforms), allowed)
@@ -65,7 +65,7 @@ class Question:
         return query if self.source == "speculative" else query | {"source": self.source}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Question, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[ExactnessQuestion, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         if not ({"prompt", "max_new_tokens", "source", *base.to_query()} - {"pair"}) & set(query):
             settings, said = prompt_of(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
@@ -86,7 +86,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class SampleUpload:
     """A file as one visitor's browser sent it. id: of this upload."""
 
     id: str
@@ -95,7 +95,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerAsked:
+class ServerRequest:
     """Whom a visitor wants to have asked. No link holds it. Raises SettingsError.
 
     url      of an OpenAI-compatible server; model  its name there, empty: not named
@@ -113,7 +113,7 @@ class ServerAsked:
             raise SettingsError("samples", self.samples[:60], f"a whole number from 1 to {MOST_OF_SERVER:,} on this page")
 
 
-class Exam(SamplingState):
+class ExactnessState(SamplingState):
     """A question with everything that was found.
 
     report    on sample files or on a server, as JSON; taken  the uploads that it is about
@@ -125,7 +125,7 @@ class Exam(SamplingState):
     empty = ExactnessResult()
 
     def recorded(self) -> DecoderSamplesRecord | None:
-        found, asked = recorded_samples(), self.question
+        found, asked = load_recorded_samples(), self.question
         same = (
             found is not None
             and asked.source == found.exactness.source
@@ -139,22 +139,22 @@ class Exam(SamplingState):
         self.report: Mapping[str, Any] | None = None
         self.taken: tuple[str, ...] = ()
         self.told: tuple[str, ...] = ()
-        self.kept: tuple[ServerAsked, Any] | None = None
+        self.kept: tuple[ServerRequest, Any] | None = None
 
     def submit(self, work: Work, *arguments: Any) -> None:
         """As every page."""
         with self.lock:
-            if not self.busy:
+            if not self.is_busy:
                 self.latest = work
             super().submit(work, *arguments)
 
-    def take(self, uploads: Sequence[Upload], examine: Work) -> None:
+    def take(self, uploads: Sequence[SampleUpload], examine: Work) -> None:
         """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
         if chosen == self.taken or self.is_overtaken:
             return
         self.stop()
-        if self.busy:  # the work before has not ended yet: the page's next run asks again
+        if self.is_busy:  # the work before has not ended yet: the page's next run asks again
             return
         self.taken, self.said = chosen, []
         if not uploads:
@@ -173,9 +173,9 @@ class Exam(SamplingState):
     def ask_server(self, url: str, model: str, samples: str, audit: Work) -> None:
         """Collect samples of a server and test them. What cannot be done becomes a sentence, and nothing else changes."""
         try:
-            if SERVER not in offered():
+            if SERVER not in list_sources():
                 raise SpecvizError("This server asks no other one for a visitor. Run the app yourself, or `specviz audit`.")
-            asked = ServerAsked(url.strip(), model.strip(), samples.replace(",", "").replace(" ", ""))
+            asked = ServerRequest(url.strip(), model.strip(), samples.replace(",", "").replace(" ", ""))
             self.submit(audit, asked)
         except SpecvizError as error:
             self.said = [str(error)]
@@ -194,7 +194,7 @@ class Exam(SamplingState):
             self.said = [str(error)]
 
 
-def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple[Question, list[str]]:
+def read_question(question: ExactnessQuestion, raw: Mapping[str, Any], read: Callable) -> tuple[ExactnessQuestion, list[str]]:
     """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used.
 
     read  (fields, settings before) -> settings and sentences
@@ -204,7 +204,7 @@ def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple
         return (
             (question, problems)
             if problems
-            else (Question(replace(settings, max_new_tokens=raw["max_new_tokens"]), raw["source"]), [])
+            else (ExactnessQuestion(replace(settings, max_new_tokens=raw["max_new_tokens"]), raw["source"]), [])
         )
     except SettingsError as error:
         return question, [str(error)]

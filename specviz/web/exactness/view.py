@@ -24,14 +24,14 @@ from specviz.web.exactness.state import (
     SERVER_SAMPLES,
     SOURCES,
     URL_MAX,
-    Exam,
-    Question,
-    Upload,
-    another,
-    offered,
+    ExactnessQuestion,
+    ExactnessState,
+    SampleUpload,
+    list_sources,
+    read_question,
 )  # fmt: skip
 from specviz.web.hosting.options import load_options
-from specviz.web.sampling.words import RULE, conditions, counted, tail, told
+from specviz.web.sampling.words import RULE, count_samples, describe_conditions, describe_origin, shorten_prompt
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
@@ -41,54 +41,54 @@ LEDE = (
 )
 
 
-def page() -> None:
-    exam = session.open_state("exactness", session.make_opener(Exam, Question))
+def show_page() -> None:
+    exam = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
     show_page_head("exactness", LEDE)
     answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
     with asked:
-        place, question, problems = fields(exam)
+        place, question, problems = show_fields(exam)
     exam.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
-        exam.take(uploads(exam), work.examine_files)
+        exam.take(read_uploads(exam), work.examine_files)
     elif question.source != SERVER:
-        exam.prepare(work.prepared)
+        exam.prepare(work.prepare)
     session.sync_address(exam)
     export_fold.show_export_fold("exactness", lambda: export.build_offer(exam))
     if question.source in (FILE, SERVER):
         if question.source == SERVER:
-            server(exam)
+            show_server_fields(exam)
         session.show_progress("exactness")
         show_notes(exam.notices, "exactness-notes-live")
-        of_files(exam, session.get_theme())
+        show_report(exam, session.get_theme())
         return
-    buttons(exam, place)
-    many = exam.latest is work.many_seeds  # their progress stands beside their own button
+    show_buttons(exam, place)
+    many = exam.latest is work.run_many_seeds  # their progress stands beside their own button
     if not many:
         session.show_progress("exactness")
     show_notes(exam.notices, "exactness-notes-live")
     show_notes(exam.shown.notes, "exactness-notes-distribution")
     with answer:
-        said = words.verdict(exam)
+        said = words.build_verdict(exam)
         elements.show_verdict("exactness", said.mark, said.words, said.seen)
-    show_notes(told(exam), "exactness-notes-from")
+    show_notes(describe_origin(exam), "exactness-notes-from")
     if exam.shown.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     with drawings:
-        pictures(exam, session.get_theme())
-    texts(exam)
-    seeds(exam, session.get_theme(), many)
-    folds(exam)
+        show_pictures(exam, session.get_theme())
+    show_texts(exam)
+    show_seed_runs(exam, session.get_theme(), many)
+    show_folds(exam)
 
 
-def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
+def show_fields(exam: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]]:
     """What is tested in sight, the others folded: the place beside it, the question they ask, and sentences where one cannot be used."""
     asked = exam.question
     form = Form("exactness", exam.turn, as_fields(asked.settings))
     source, place = st.columns([3, 7], vertical_alignment="bottom")
     form.raw["source"] = source.selectbox(
-        "What to test", offered(), index=offered().index(asked.source), format_func=SOURCES.get, **form.key("source")
+        "What to test", list_sources(), index=list_sources().index(asked.source), format_func=SOURCES.get, **form.key("source")
     )
     if form.raw["source"] == FILE:  # its prompt is the file's
         place.file_uploader(
@@ -108,17 +108,17 @@ def fields(exam: Exam) -> tuple[Any, Question, list[str]]:
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        if right.button("Sample that many", key="exactness-count-go", disabled=exam.busy or not own):
-            exam.ask(count, work.draw)
+        if right.button("Sample that many", key="exactness-count-go", disabled=exam.is_busy or not own):
+            exam.ask(count, work.draw_samples)
         if own:
-            draw_button(left, exam, MILLION, "Sample a million")
+            show_draw_button(left, exam, MILLION, "Sample a million")
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
-    question, problems = another(asked, form.raw, from_fields)
+    question, problems = read_question(asked, form.raw, from_fields)
     show_notes(problems, place=top)
     return place, question, problems
 
 
-def server(exam: Exam) -> None:
+def show_server_fields(exam: ExactnessState) -> None:
     """Whom to ask, and the button: no address is asked before somebody clicks it."""
     form = Form("exactness", exam.turn, {})
     where, name, count = st.columns([5, 3, 2])
@@ -128,7 +128,7 @@ def server(exam: Exam) -> None:
     )  # fmt: skip
     model = name.text_input("Name of the model there", max_chars=200, placeholder="may be left out", **form.key("server-model"))
     samples = count.text_input("Samples", value=f"{SERVER_SAMPLES:,}", max_chars=WIDE, **form.key("server-samples"))
-    if st.button("Ask this server", key="exactness-server-go", disabled=exam.busy, type="primary"):
+    if st.button("Ask this server", key="exactness-server-go", disabled=exam.is_busy, type="primary"):
         exam.ask_server(url or "", model or "", samples or "", work.audit_server)
         st.rerun()
     if exam.told:
@@ -137,60 +137,65 @@ def server(exam: Exam) -> None:
                 st.text(line)
 
 
-def uploads(exam: Exam) -> list[Upload]:
+def read_uploads(exam: ExactnessState) -> list[SampleUpload]:
     """What this visitor's browser sent; nobody else's session sees it. A file that is not here any more is left out."""
     sent = st.session_state.get(f"exactness-file-{exam.turn}") or ()
-    return [Upload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
+    return [SampleUpload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 
 
-def buttons(exam: Exam, place: Any) -> None:
+def show_buttons(exam: ExactnessState, place: Any) -> None:
     """The buttons that draw, with the settings under which they do."""
     n = exam.result.n
     with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
         st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
-            draw_button(st, exam, count, name)
+            show_draw_button(st, exam, count, name)
         st.caption(
-            " · ".join(filter(None, (conditions(exam.question.settings), f"{counted(n)} so far" if n and not exam.busy else "")))
+            " · ".join(
+                filter(
+                    None,
+                    (describe_conditions(exam.question.settings), f"{count_samples(n)} so far" if n and not exam.is_busy else ""),
+                )
+            )
         )
 
 
-def draw_button(place: Any, exam: Exam, count: int, name: str) -> None:
+def show_draw_button(place: Any, exam: ExactnessState, count: int, name: str) -> None:
     n, most = exam.result.n, exam.question.most
     hint = "This decoder writes one text at a time and would need hours." if count > most else None
-    if place.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
-        exam.ask(count, work.draw)
+    if place.button(name, key=f"exactness-draw-{count}", disabled=exam.is_busy or n >= most or count > most, help=hint):
+        exam.ask(count, work.draw_samples)
         st.rerun()
 
 
-def pictures(exam: Exam, kind: str) -> None:
+def show_pictures(exam: ExactnessState, kind: str) -> None:
     result = exam.shown
-    end = cell_shares.rows_end(*result.arms)
+    end = cell_shares.compute_rows_end(*result.arms)
     asked = exam.question.settings
     tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
-    typed = escape_markdown(f"The next {tokens} after “{tail(asked.prompt)}”", ALL_SIGNS)
+    typed = escape_markdown(f"The next {tokens} after “{shorten_prompt(asked.prompt)}”", ALL_SIGNS)
     st.container(key="exactness-prompt").caption(typed)
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
             st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control: no draft' * (arm == 1)}")
             show_figure(
-                draw_cached(cell_shares.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False
+                draw_cached(cell_shares.plot_cells, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False
             )
     with st.container(key="exactness-said"):
-        st.markdown(words.bars_sentence(result))
+        st.markdown(words.describe_bars(result))
 
 
-def texts(exam: Exam) -> None:
+def show_texts(exam: ExactnessState) -> None:
     """The latest sample of each."""
     result = exam.shown
     if result.texts:
-        st.markdown(words.latest(result))
+        st.markdown(words.describe_latest_sample(result))
         for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
             column.caption(shown.name)
-            column.container(key=f"exactness-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
+            column.container(key=f"exactness-text-{arm}").text(words.join_prompt_and_text(exam.question, result.texts[1 + arm]))
 
 
-def seeds(exam: Exam, kind: str, many: bool) -> None:
+def show_seed_runs(exam: ExactnessState, kind: str, many: bool) -> None:
     """P-values of many runs. many: whether they are what is computed, or was last."""
     known = exam.recorded()
     found = exam.result.p_values or (known.result.p_values if known else None)
@@ -213,20 +218,20 @@ def seeds(exam: Exam, kind: str, many: bool) -> None:
             exam,
             f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own",
             "exactness-seeds",
-            work.many_seeds,
+            work.run_many_seeds,
         )
         if many:
             with left:
                 session.show_progress("exactness")
         if found:
-            left.markdown(words.runs_sentence(found))
+            left.markdown(words.describe_seed_runs(found))
             with right:
                 show_figure(
-                    cell_shares.p_value_bars(found, kind), "exactness", "flat", words.runs_sentence(found), sentence=False
+                    cell_shares.plot_p_values(found, kind), "exactness", "flat", words.describe_seed_runs(found), sentence=False
                 )
 
 
-def folds(exam: Exam) -> None:
+def show_folds(exam: ExactnessState) -> None:
     result = exam.shown
     seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
     show_tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
@@ -236,19 +241,19 @@ def folds(exam: Exam) -> None:
     from specviz.evidence.sequential import rule  # torch comes with it, which a recorded page does without
 
     with fold:
-        st.markdown(words.more(exam))
+        st.markdown(words.describe_limits(exam))
         st.markdown(RULE)
-        elements.show_dataframe(words.tests_table(result, rule()))
+        elements.show_dataframe(words.build_tests_table(result, rule()))
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
-        st.code(words.command(exam), language=None, wrap_lines=True)
+        st.code(words.build_command(exam), language=None, wrap_lines=True)
 
 
-def of_files(exam: Exam, kind: str) -> None:
+def show_report(exam: ExactnessState, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
     report = exam.report
     if report is None and exam.question.source == SERVER:
-        st.caption(words.server_hint(exam.question.settings))
+        st.caption(words.describe_server_test(exam.question.settings))
         return
     if report is None:
         st.caption(
@@ -257,29 +262,33 @@ def of_files(exam: Exam, kind: str) -> None:
         )
         return
     place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.ALARMS)
-    place.container(key="exactness-text-file").text(words.described(report))
+    place.container(key="exactness-text-file").text(words.describe_files(report))
     if report["note"]:
         show_notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
         shown = results.CellShares.from_report(report)
         show_figure(
-            cell_shares.cell_bars(shown, cell_shares.rows_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False
+            cell_shares.plot_cells(shown, cell_shares.compute_rows_end(shown), kind),
+            "exactness",
+            "file",
+            shown.conclusion,
+            sentence=False,
         )
         st.markdown(
             "The most likely texts, by the exact distribution alone; a name that ends in … stands for all other texts that begin like this. "
             "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
             + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.left_out) else "")
         )
-    for number, line in enumerate(words.of_audit(report)):
+    for number, line in enumerate(words.list_audit_sentences(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)
-    if rows := words.tables_of_audit(report):
+    if rows := words.build_audit_tables(report):
         show_tables("The numbers behind these sentences", *rows)
     if again := (report.get("audit") or {}).get("reproduction"):
         with st.expander("Show it again without this project"):
             st.code(again["script"], language="python", wrap_lines=True)
     with st.expander("Every test"):
-        elements.show_dataframe(words.file_tests(report))
+        elements.show_dataframe(words.build_report_tests_table(report))
     with st.expander("The same test on the command line"):
-        from specviz.export.report import commands
+        from specviz.export.report import build_commands
 
-        st.code("\n".join(commands(report)[:1]), language=None, wrap_lines=True)
+        st.code("\n".join(build_commands(report)[:1]), language=None, wrap_lines=True)

@@ -9,17 +9,17 @@ from specviz.evidence.results import SEEDS, ExactnessResult, SeedPValues
 from specviz.export.manifest import proposer_options
 from specviz.settings import Settings
 from specviz.statistics.finding import p_in_a_table
-from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exam, Question
+from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 from specviz.web.sampling.words import (
-    Verdict,
-    counted,
-    detectable,
-    distances,
-    next_test,
-    rejection,
-    tail,
-    too_early,
-    verify_command,
+    PageVerdict,
+    announce_next_test,
+    build_early_verdict,
+    build_verify_command,
+    count_samples,
+    describe_detectable,
+    describe_rejection,
+    explain_distance,
+    shorten_prompt,
 )
 
 if TYPE_CHECKING:
@@ -35,44 +35,58 @@ TABLE = (
 )
 
 
-def verdict(exam: Exam) -> Verdict:
+def build_verdict(exam: ExactnessState) -> PageVerdict:
     """The answer so far. One rejection at any test stays."""
-    if early := too_early(exam, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."):
+    if early := build_early_verdict(
+        exam, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."
+    ):
         return early
     looks = [look for (look,) in exam.shown.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
-    samples, who = counted(found.n), SOURCES[exam.question.source]
+    samples, who = count_samples(found.n), SOURCES[exam.question.source]
     if found.verdict == "rejected":
-        return Verdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", rejection(found))
+        return PageVerdict(
+            "rejected", f"No, not exact: {samples} do not follow the target’s distribution.", describe_rejection(found)
+        )
     if not found.tells:
-        return Verdict("untold", f"{samples} cannot decide: all texts share one cell.", next_test(exam))
+        return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", announce_next_test(exam))
     if found.detectable_tv > LARGE:
-        return Verdict(
+        return PageVerdict(
             "untold",
             f"No difference seen, but {samples} can show only a large one.",
-            f"{who}. {detectable(found)} {next_test(exam)}",
+            f"{who}. {describe_detectable(found)} {announce_next_test(exam)}",
         )
-    return Verdict(
-        "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {detectable(found)}"
+    return PageVerdict(
+        "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {describe_detectable(found)}"
     )
 
 
-def more(exam: Exam) -> str:
+def describe_limits(exam: ExactnessState) -> str:
     """What the verdict leaves open: its distance, differences inside a cell, how samples were drawn, and the test that comes next."""
     if not (looks := exam.shown.looks):
         return ""
     last = looks[-1][0]
-    return " ".join(filter(None, (distances(last), _pooled(last), engine_sentence(exam.shown, exam.question), next_test(exam))))
+    return " ".join(
+        filter(
+            None,
+            (
+                explain_distance(last),
+                _describe_pooling(last),
+                describe_sampling_mode(exam.shown, exam.question),
+                announce_next_test(exam),
+            ),
+        )
+    )
 
 
-def _pooled(found: Look) -> str:
+def _describe_pooling(found: Look) -> str:
     if found.pooled < 5e-4:
         return ""
     share = "All cells hold" if found.pooled > 0.9995 else f"{found.pooled:.0%} of the probability lies in cells that hold"
     return f"{share} several texts each; differences inside a cell are not seen here."
 
 
-def tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[dict[str, object]]:
+def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[dict[str, object]]:
     """The plan as rows, with what each test found."""
     looks = [look for (look,) in result.looks] + [None] * (len(plan) - len(result.looks))
     return [
@@ -84,12 +98,12 @@ def tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> list[d
     ]  # fmt: skip
 
 
-def continued(question: Question, text: str) -> str:
+def join_prompt_and_text(question: ExactnessQuestion, text: str) -> str:
     """A text after the last words of its prompt."""
-    return f"{tail(question.settings.prompt)} → {text.strip(' ')}".replace("\n", "↵").strip()
+    return f"{shorten_prompt(question.settings.prompt)} → {text.strip(' ')}".replace("\n", "↵").strip()
 
 
-def bars_sentence(result: ExactnessResult) -> str:
+def describe_bars(result: ExactnessResult) -> str:
     """The sentence of meaning under the two pictures."""
     words = "A dot stands for a space. A name that ends in … stands for all other texts that begin like this. "
     if result.n:
@@ -104,12 +118,12 @@ def bars_sentence(result: ExactnessResult) -> str:
     return words.strip()
 
 
-def latest(result: ExactnessResult) -> str:
+def describe_latest_sample(result: ExactnessResult) -> str:
     """What stands over one text of each decoder."""
     return f"The latest sample of each (number {result.texts[0]:,}). One text cannot tell the two apart; many can."
 
 
-def engine_sentence(result: ExactnessResult, question: Question) -> str:
+def describe_sampling_mode(result: ExactnessResult, question: ExactnessQuestion) -> str:
     """Which samples ran through the cached decoder itself."""
     if not result.n or question.source == "assisted":
         return ""
@@ -119,14 +133,14 @@ def engine_sentence(result: ExactnessResult, question: Question) -> str:
     return f"To save time, each distribution is computed once and used for every sample that needs it. This changes no sample.{engine}"
 
 
-def runs_sentence(found: SeedPValues | None) -> str:
+def describe_seed_runs(found: SeedPValues | None) -> str:
     """What the p-values of many runs say, once all are there."""
     if found is None or len(found.values) < SEEDS:
         return f"{len(found.values) if found else 0} of {SEEDS} runs so far. What they say is told when all are there."
     return found.conclusion
 
 
-def server_hint(settings: Settings) -> str:
+def describe_server_test(settings: Settings) -> str:
     """What asking a server takes, before it is asked."""
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     seconds = SERVER_SAMPLES / AT_ONCE * EACH
@@ -137,26 +151,26 @@ def server_hint(settings: Settings) -> str:
     )
 
 
-def command(exam: Exam) -> str:
+def build_command(exam: ExactnessState) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = exam.question.settings, exam.question.source, Settings()
     options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(exam.shown.n, 10_000)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]
-    return verify_command(
+    return build_verify_command(
         settings, source, *options, *(proposer_options(settings.to_record()) if source == "speculative" else [])
     )
 
 
-def described(report: Mapping[str, Any]) -> str:
+def describe_files(report: Mapping[str, Any]) -> str:
     """Which files, how many samples, after which words."""
     files = " and ".join(f"'{one['name']}' ({one['draws']:,} samples)" for one in report["files"])
     prompt = report["settings"]["prompt"]
     return f"{files}, after “{prompt if len(prompt) <= 80 else '…' + prompt[-79:]}”."
 
 
-def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
+def build_report_tests_table(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every test of a report as a row."""
     return [
         {"test": test["name"], "p-value": p_in_a_table(test['p_value']), "corrected": p_in_a_table(test['adjusted_p']),
@@ -165,7 +179,7 @@ def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def of_audit(report: Mapping[str, Any]) -> list[str]:
+def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
     if not (audit := report.get("audit")):
         return []
@@ -176,7 +190,7 @@ def of_audit(report: Mapping[str, Any]) -> list[str]:
     return [line for line in (said[0], *servers, said[1], audit.get("where"), *said[2:]) if line]
 
 
-def tables_of_audit(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
+def build_audit_tables(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
     """Where a server's samples part, and the known mistakes that were compared; nothing where none were."""
     found = (report.get("audit") or {}).get("diagnosis") or {}
     parting, matches = found.get("parting"), found.get("matches")

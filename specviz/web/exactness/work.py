@@ -16,7 +16,7 @@ from specviz.export.manifest import proposing, sampling_options
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import as_options
 from specviz.progress import ProgressCallback
-from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, Exam, ServerAsked, Upload, offered
+from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling import work as sampling
@@ -36,7 +36,7 @@ STARTS = cache.ResultCache(64)  # the same record for all who ask the same, so t
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
-def prepared(exam: Exam, ticket: Ticket) -> Bench:
+def prepare(exam: ExactnessState, ticket: Ticket) -> Bench:
     """The bench, made once; the picture shows the exact distribution before anything is sampled."""
     if exam.bench is None:
         settings, source = exam.question.settings, exam.question.source
@@ -50,9 +50,9 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
     return exam.bench
 
 
-def draw(exam: Exam, ticket: Ticket, count: int) -> None:
+def draw_samples(exam: ExactnessState, ticket: Ticket, count: int) -> None:
     """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
-    bench = prepared(exam, ticket)
+    bench = prepare(exam, ticket)
     from specviz.evidence import decoders, shards
 
     settings, source = exam.question.settings, exam.question.source
@@ -70,11 +70,11 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
 
     def arm(number: int, size: int, on_progress: ProgressCallback) -> Samples:
         if number == 1:
-            return drawn(
+            return draw_shard(
                 bench, shards.SamplingSpec("target", modes[1], other, bench.ids), shards.ShardRange(bench.n, size), on_progress
             )
         if source != "assisted":
-            return drawn(
+            return draw_shard(
                 bench, shards.SamplingSpec(source, modes[0], settings, bench.ids), shards.ShardRange(bench.n, size), on_progress
             )
         while not _global_generator.acquire(timeout=0.1):
@@ -91,16 +91,16 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     sampling.draw(exam, ticket, count, most, SIZES, both, more)
 
 
-def drawn(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> Samples:
+def draw_shard(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> Samples:
     """The samples of a shard. work, cut: as in evidence.shards."""
     from specviz.evidence import shards
 
     return server_workers.run_in_worker(shards.draw_shard, bench.pair, work.settings, (work, cut), on_progress, str(cut))
 
 
-def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
+def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
-    bench = prepared(exam, ticket)
+    bench = prepare(exam, ticket)
     from specviz.evidence import decoders, shards
     from specviz.evidence.many_seeds import p_values
 
@@ -112,7 +112,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
         ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
         limits.get_sample_allowance().grant(ticket.visitor, samples)
         asked = shards.SamplingSpec(source, mode, own, bench.ids), shards.ShardRange(0, samples)
-        return drawn(bench, *asked, lambda share: ticket.tick())
+        return draw_shard(bench, *asked, lambda share: ticket.tick())
 
     for value in p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
@@ -121,7 +121,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
     ticket.tick(1.0)
 
 
-def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
+def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
     from specviz.evidence.sample_files.against_weights import examined
@@ -146,9 +146,9 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     exam.put(ticket, report=server_workers.run_in_worker(examined, pair, settings, asked, on_progress, "a file of samples"))
 
 
-def audit_server(exam: Exam, ticket: Ticket, who: ServerAsked) -> None:
+def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
     """Look for traps, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
-    assert SERVER in offered(), "only a local server asks others"
+    assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
     from specviz.audit import verdict
     from specviz.audit.collect import CollectionSize

@@ -10,34 +10,37 @@ from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.results import CellShares
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture
-from specviz.figures import mistakes as figures
 from specviz.settings import Settings
-from specviz.web.mistakes import words
-from specviz.web.mistakes.state import Trial
+from specviz.web.mistakes import figures, words
+from specviz.web.mistakes.state import BugState
 from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
-from specviz.web.sampling.words import RULE, as_row, decisive, verify_command
+from specviz.web.sampling.words import RULE, build_test_row, build_verify_command, find_smallest_p
 
 
-def build_offer(trial: Trial) -> ExportOffer:
+def build_offer(trial: BugState) -> ExportOffer:
     """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
-    if trial.shown.arms is None or not trial.revealed:
-        return ExportOffer("break-it", note="" if trial.revealed else "Guess first: an export would reveal the answer.")
-    return ExportOffer.of(package_session(trial))
+    if trial.shown.arms is None or not trial.is_revealed:
+        return ExportOffer("break-it", note="" if trial.is_revealed else "Guess first: an export would reveal the answer.")
+    return ExportOffer.of(build_session_package(trial))
 
 
-def package_session(trial: Trial) -> Package:
+def build_session_package(trial: BugState) -> Package:
     """Build the package of the trial on screen."""
-    result, case, verdict = trial.shown, trial.question, words.verdict(trial)
-    tests = [as_row(name, one, decisive(one)) for pair in result.looks for name, one in zip(case.names, pair, strict=True)]
+    result, case, verdict = trial.shown, trial.question, words.build_verdict(trial)
+    tests = [
+        build_test_row(name, one, find_smallest_p(one))
+        for pair in result.looks
+        for name, one in zip(case.names, pair, strict=True)
+    ]
     mistake = None
     if found := case.known:
         mistake = {key: getattr(found, key) for key in ("id", "name", "wrong", "thread")} | {"decoder": case.names[case.wrong[1]]}
     said = facts(
         case.settings, trial.models, "mistakes", case.link(),
-        [] if case.hidden else [verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
+        [] if case.is_hidden else [build_verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
-    curve = result.picture(case.wrong_arm)
+    curve = result.picture(case.wrong_index)
     return build_mistakes_package(
         case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said
     )
@@ -62,15 +65,15 @@ def build_mistakes_package(
     where, pictures = conditions(settings, manifest["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:
-        pictures["distance"] = Picture(partial(figures.curve, curve), "How far from the exact distribution?")
+        pictures["distance"] = Picture(partial(figures.plot_distances, curve), "How far from the exact distribution?")
         captions.append(f"{curve.conclusion} {where}")
-    pictures["speed"] = Picture(partial(figures.speeds, speeds, curve.wrong))
+    pictures["speed"] = Picture(partial(figures.plot_acceptance, speeds, curve.wrong))
     captions.append(
         " ".join(f"{one.name} accepts {one.accepted:,} of {one.checked:,} draft tokens in {one.texts} texts." for one in speeds)
     )
     if curve.n and curve.wrong is not None:
         one = arms[curve.wrong]
-        pictures["draws"] = Picture(partial(figures.wrong_cells, one), one.name)
+        pictures["draws"] = Picture(partial(figures.plot_wrong_cells, one), one.name)
         captions.append(f"{describe_samples(one, settings)} {where}")
     record, tables = build_sample_tables(arms, looks, verdict)
     distances, accepted = (

@@ -14,7 +14,7 @@ from specviz.evidence.tally import SIZES, Look
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import resolve_pair
-from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, recorded_samples
+from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one
@@ -35,7 +35,7 @@ HIDEABLE = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BugQuestion:
     """What is tried: text, seed and pair of a visitor, everything else the mistake's own. Raises SettingsError."""
 
     settings: Settings
@@ -45,24 +45,24 @@ class Case:
         if self.mistake != HIDDEN and self.mistake not in MISTAKES:
             raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(MISTAKES)}")
         settings = replace(self.settings, uniforms={})
-        settings = replace(settings, **GAME) if self.hidden else MISTAKES[self.mistake].under(settings)
+        settings = replace(settings, **GAME) if self.is_hidden else MISTAKES[self.mistake].under(settings)
         object.__setattr__(self, "settings", settings)
 
     @property
-    def hidden(self) -> bool:
+    def is_hidden(self) -> bool:
         return self.mistake == HIDDEN
 
     @property
     def wrong(self) -> tuple[str | None, int]:
         """The mistake that is made (None: none is) and which of the two decoders makes it. A game's seed alone decides."""
-        if not self.hidden:
+        if not self.is_hidden:
             return self.mistake, 1
         stream = random.Random(f"hidden {self.settings.seed}")
         answer = stream.choice(GUESSES)
         return (None, 1) if answer == "neither" else (stream.choice(HIDEABLE), GUESSES.index(answer))
 
     @property
-    def wrong_arm(self) -> int | None:
+    def wrong_index(self) -> int | None:
         """The decoder that makes a mistake; None where neither does."""
         mistake, arm = self.wrong
         return arm if mistake else None
@@ -87,7 +87,7 @@ class Case:
 
     @property
     def names(self) -> tuple[str, str]:
-        return ("Decoder A", "Decoder B") if self.hidden else RULES
+        return ("Decoder A", "Decoder B") if self.is_hidden else RULES
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same trial."""
@@ -95,7 +95,7 @@ class Case:
         return query | {"mistake": self.mistake, "prompt": self.settings.prompt}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Case, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[BugQuestion, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
         found, left_out = linked(mine)
@@ -110,13 +110,13 @@ class Case:
             return cls(settings), [*said, f"The link's mistake was left out: {error}"]
 
 
-class Trial(SamplingState):
+class BugState(SamplingState):
     """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
     empty = BugResult()
 
     def recorded(self) -> BugSamplesRecord | None:
-        found, asked = recorded_samples(), self.question
+        found, asked = load_recorded_samples(), self.question
         same = (
             found is not None
             and asked.mistake == found.mistakes.mistake
@@ -130,21 +130,21 @@ class Trial(SamplingState):
         self.guessed_at = 0
 
     @property
-    def revealed(self) -> bool:
+    def is_revealed(self) -> bool:
         """Whether the page may say which decoder is wrong."""
-        return not self.question.hidden or self.guess is not None
+        return not self.question.is_hidden or self.guess is not None
 
     @property
-    def detected(self) -> Look | None:
+    def first_rejection(self) -> Look | None:
         """The first test of the visitor's own samples that rejected the mistake."""
-        return self.rejection_in(self.result)
+        return self.find_rejection(self.result)
 
-    def rejection_in(self, result: BugResult) -> Look | None:
+    def find_rejection(self, result: BugResult) -> Look | None:
         """The first test that rejected the mistake."""
         mistake, arm = self.question.wrong
         return next((pair[arm] for pair in result.looks if mistake and pair[arm].verdict == "rejected"), None)
 
-    def take_guess(self, guess: str) -> None:
+    def record_guess(self, guess: str) -> None:
         """The first guess counts."""
         if self.guess is None and guess in GUESSES:
             self.guess, self.guessed_at = guess, self.result.n

@@ -9,64 +9,63 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.evidence.bugs import comparison
-from specviz.figures import mistakes as figures
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import show_page_head
-from specviz.web.mistakes import export, words, work
-from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
-from specviz.web.sampling.words import RULE, conditions, continued, told, verify_command
+from specviz.web.mistakes import export, figures, words, work
+from specviz.web.mistakes.state import GUESSES, HIDDEN, BugQuestion, BugState
+from specviz.web.sampling.words import RULE, build_verify_command, describe_conditions, describe_origin, describe_prompt
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
 
-def page() -> None:
-    trial = session.open_state("mistakes", session.make_opener(Trial, Case))
-    show_page_head("mistakes", words.lede())
+def show_page() -> None:
+    trial = session.open_state("mistakes", session.make_opener(BugState, BugQuestion))
+    show_page_head("mistakes", words.build_lede())
     first, chooser = st.columns([3, 2], gap="large")
     with chooser:
-        case, problems = fields(trial)
+        case, problems = show_fields(trial)
     told_first = first.container(key="mistakes-top")
     left, right = st.columns([3, 2], gap="large")
     trial.choose(case)
     with right:
         show_notes(problems, "mistakes-notes-fields")
-    trial.prepare(work.prepared)
+    trial.prepare(work.prepare)
     session.sync_address(trial)
     export_fold.show_export_fold("mistakes", lambda: export.build_offer(trial))
     with right:
-        buttons(trial)
+        show_buttons(trial)
         show_notes(trial.notices, "mistakes-notes-live")
         show_notes(trial.shown.notes, "mistakes-notes-distribution")
-        show_notes(told(trial), "mistakes-notes-from")
-        quiz(trial)
+        show_notes(describe_origin(trial), "mistakes-notes-from")
+        show_quiz(trial)
     with told_first:
-        if not case.hidden:
-            st.container(key="mistakes-about").markdown(words.about(case))
-        said = words.verdict(trial)
+        if not case.is_hidden:
+            st.container(key="mistakes-about").markdown(words.describe_question(case))
+        said = words.build_verdict(trial)
         elements.show_verdict("mistakes", said.mark, said.words, said.seen)
     if trial.shown.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    drawn_curve = trial.shown.picture(case.wrong_arm if trial.revealed else None)
+    drawn_curve = trial.shown.picture(case.wrong_index if trial.is_revealed else None)
     with left:
-        distance(trial, drawn_curve, session.get_theme())
-    pictures(trial, drawn_curve, session.get_theme())
+        show_distance(trial, drawn_curve, session.get_theme())
+    show_pictures(trial, drawn_curve, session.get_theme())
     if trial.shown.pairs:
-        st.markdown(words.texts_title(trial))
-        st.html(words.texts_html(case, trial.shown.pairs))
-    folds(trial, drawn_curve)
+        st.markdown(words.build_texts_title(trial))
+        st.html(words.build_texts_html(case, trial.shown.pairs))
+    show_folds(trial, drawn_curve)
 
 
-def fields(trial: Trial) -> tuple[Case, list[str]]:
+def show_fields(trial: BugState) -> tuple[BugQuestion, list[str]]:
     """The mistake in sight, text and seed folded: the case they ask for, and sentences where one cannot be used."""
-    case, names = trial.question, [HIDDEN, *words.ordered()]
+    case, names = trial.question, [HIDDEN, *words.order_bugs()]
     form = Form("mistakes", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
     mistake = st.container(key="mistakes-which").selectbox(
-        "Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake")
+        "Mistake", names, index=names.index(case.mistake), format_func=words.title_bug, **form.key("mistake")
     )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
@@ -77,63 +76,77 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
         )
     settings, problems = from_fields(form.raw, case.settings)
     try:
-        case = case if problems else Case(settings, mistake)
+        case = case if problems else BugQuestion(settings, mistake)
     except SettingsError as error:
         problems = [str(error)]
     show_notes(problems, place=top)
     return case, problems
 
 
-def quiz(trial: Trial) -> None:
+def show_quiz(trial: BugState) -> None:
     """The way into the game: a mistake that the visitor is to find."""
-    if trial.question.hidden:
+    if trial.question.is_hidden:
         return
     with st.container(key="mistakes-quiz"):
         st.button(
-            "Find the wrong decoder", key="mistakes-hide", on_click=another, args=(trial,), disabled=trial.busy, type="primary"
+            "Find the wrong decoder",
+            key="mistakes-hide",
+            on_click=start_new_quiz,
+            args=(trial,),
+            disabled=trial.is_busy,
+            type="primary",
         )
         st.caption("A game: two decoders, and perhaps one of them makes a mistake. Sample both, then say which.")
 
 
-def buttons(trial: Trial) -> None:
+def show_buttons(trial: BugState) -> None:
     case, n, coming = trial.question, trial.result.n, trial.next_test
-    over = case.hidden and trial.revealed
+    over = case.is_hidden and trial.is_revealed
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
-        if not case.hidden and words.showable(case.known) and not trial.detected:
+        if not case.is_hidden and words.can_sampling_show(case.known) and not trial.first_rejection:
             session.show_work_button(
-                st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, disabled=not coming
+                st, trial, "Sample until it is detected", "mistakes-until", work.draw_until_detected, disabled=not coming
             )
         else:
-            asked = "Sample anyway, to" if not (case.hidden or words.showable(case.known)) else "Sample to"
+            asked = "Sample anyway, to" if not (case.is_hidden or words.can_sampling_show(case.known)) else "Sample to"
             label = f"{asked} {coming:,}" if coming else "All samples drawn"
-            kind = "primary" if case.hidden and not over else "secondary"
-            session.show_work_button(st, trial, label, "mistakes-next", work.to_next_test, disabled=not coming, type=kind)
+            kind = "primary" if case.is_hidden and not over else "secondary"
+            session.show_work_button(st, trial, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
         if over:
-            st.button("Play again", key="mistakes-another", on_click=another, args=(trial,), disabled=trial.busy, type="primary")
-    if case.hidden and not over and n:
+            st.button(
+                "Play again",
+                key="mistakes-another",
+                on_click=start_new_quiz,
+                args=(trial,),
+                disabled=trial.is_busy,
+                type="primary",
+            )
+    if case.is_hidden and not over and n:
         st.segmented_control(
             "Which one is wrong?",
             GUESSES,
             format_func=ANSWERS.get,
             key=f"mistakes-guess-{trial.turn}",
-            on_change=answered,
+            on_change=take_answer,
             args=(trial,),
         )
-    under = f"{continued(case.settings.prompt)}: {conditions(case.settings)}" + (f" · {n:,} samples of each so far" if n else "")
+    under = f"{describe_prompt(case.settings.prompt)}: {describe_conditions(case.settings)}" + (
+        f" · {n:,} samples of each so far" if n else ""
+    )
     other = (
         ""
-        if case.hidden
+        if case.is_hidden
         else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
     )
     st.container(key="mistakes-conditions").caption(escape_markdown(under + other, ALL_SIGNS))  # it holds what a visitor typed
     session.show_progress("mistakes")
 
 
-def answered(trial: Trial) -> None:
-    trial.take_guess(st.session_state.get(f"mistakes-guess-{trial.turn}"))
+def take_answer(trial: BugState) -> None:
+    trial.record_guess(st.session_state.get(f"mistakes-guess-{trial.turn}"))
 
 
-def another(trial: Trial) -> None:
+def start_new_quiz(trial: BugState) -> None:
     """A hidden mistake under another seed, in fields of its own."""
     trial.enter()
     settings = replace(trial.question.settings, seed=secrets.randbelow(1_000_000))
@@ -141,32 +154,34 @@ def another(trial: Trial) -> None:
     trial.turn += 1
 
 
-def distance(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
+def show_distance(trial: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
     st.markdown("**How far from the exact distribution?**")
-    show_figure(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
-    said = words.curve_sentence(curve, trial)
+    show_figure(figures.plot_distances(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
+    said = words.describe_curve(curve, trial)
     st.container(key="mistakes-said-curve").markdown(said)
 
 
-def pictures(trial: Trial, curve: comparison.DistanceCurve, kind: str) -> None:
+def show_pictures(trial: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
     result = trial.shown
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]
         with left:
             st.markdown("**Where do the wrong rule’s samples go?**")
-            show_figure(figures.wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
-            st.container(key="mistakes-said-cells").markdown(words.cells_sentence(trial))
+            show_figure(figures.plot_wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
+            st.container(key="mistakes-said-cells").markdown(words.describe_cells(trial))
     with right if result.n and curve.wrong is not None else left:
         st.markdown("**How fast?**")
         one, other = result.speeds
         alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
-        show_figure(draw_cached(figures.speeds, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
-        st.container(key="mistakes-said-speed").markdown(words.speed_sentence(trial))
+        show_figure(
+            draw_cached(figures.plot_acceptance, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False
+        )
+        st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(trial))
 
 
-def folds(trial: Trial, curve: comparison.DistanceCurve) -> None:
+def show_folds(trial: BugState, curve: comparison.DistanceCurve) -> None:
     result, case = trial.shown, trial.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
@@ -176,10 +191,10 @@ def folds(trial: Trial, curve: comparison.DistanceCurve) -> None:
     show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests, and what each test found"):
         st.markdown(
-            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.enumerated(case, result.toy)}"
+            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(case, result.toy)}"
         )
-        if result.looks and trial.revealed:
-            elements.show_dataframe(words.tests_table(trial))
-        if not case.hidden:
+        if result.looks and trial.is_revealed:
+            elements.show_dataframe(words.build_tests_table(trial))
+        if not case.is_hidden:
             st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
-            st.code(verify_command(case.settings, case.mistake), language=None, wrap_lines=True)
+            st.code(build_verify_command(case.settings, case.mistake), language=None, wrap_lines=True)

@@ -10,8 +10,17 @@ from specviz.evidence.tally import SIZES
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
-from specviz.web.mistakes.state import Case, Trial
-from specviz.web.sampling.words import Verdict, counted, detectable, next_test, percent, rejection, tail, too_early
+from specviz.web.mistakes.state import BugQuestion, BugState
+from specviz.web.sampling.words import (
+    PageVerdict,
+    announce_next_test,
+    build_early_verdict,
+    count_samples,
+    describe_detectable,
+    describe_rejection,
+    format_percent,
+    shorten_prompt,
+)
 
 if TYPE_CHECKING:
     from specviz.evidence.tally import Look
@@ -41,36 +50,39 @@ MAKERS = {
 }
 
 
-def ordered() -> list[str]:
+def order_bugs() -> list[str]:
     """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
-    return sorted(MISTAKES, key=lambda name: (not showable(MISTAKES[name]), MISTAKES[name].thread == "derived"))
+    return sorted(MISTAKES, key=lambda name: (not can_sampling_show(MISTAKES[name]), MISTAKES[name].thread == "derived"))
 
 
-def showable(mistake: Mistake) -> bool:
+def can_sampling_show(mistake: Mistake) -> bool:
     """Whether sampling can show it."""
     return mistake.tier not in UNSEEN
 
 
-def title(name: str) -> str:
+def title_bug(name: str) -> str:
     """An entry of the list: the mistake, and where it was made."""
     if name not in MISTAKES:
         return "A hidden mistake: which decoder is wrong?"
     mistake = MISTAKES[name]
-    parts = [plain(mistake), f"in {' and '.join(made)}" if (made := projects(mistake)[: 2 if showable(mistake) else 1]) else ""]
-    return " · ".join(filter(None, [*parts, "" if showable(mistake) else "not shown by sampling"]))
+    parts = [
+        name_bug(mistake),
+        f"in {' and '.join(made)}" if (made := list_projects(mistake)[: 2 if can_sampling_show(mistake) else 1]) else "",
+    ]
+    return " · ".join(filter(None, [*parts, "" if can_sampling_show(mistake) else "not shown by sampling"]))
 
 
-def plain(mistake: Mistake) -> str:
+def name_bug(mistake: Mistake) -> str:
     name = PLAIN.get(mistake.id, mistake.name)
     return name[0].upper() + name[1:]
 
 
-def sentence(mistake: Mistake) -> str:
+def describe_bug(mistake: Mistake) -> str:
     """What goes wrong, with the page's apostrophes."""
     return mistake.wrong.replace("'", "’")
 
 
-def projects(mistake: Mistake) -> list[str]:
+def list_projects(mistake: Mistake) -> list[str]:
     """Projects in which it was found; none where nobody reported it."""
     if mistake.thread == "derived":
         return []
@@ -83,12 +95,12 @@ def projects(mistake: Mistake) -> list[str]:
     return list(dict.fromkeys(MAKERS.get(one, one) for one in found if not one.startswith("examples")))
 
 
-def lede() -> str:
+def build_lede() -> str:
     made = sum(one.thread != "derived" for one in MISTAKES.values())
     return f"Choose one of {len(MISTAKES)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
 
 
-def reported(mistake: Mistake) -> str:
+def describe_source(mistake: Mistake) -> str:
     """Who reported it, with links, as markdown; the words come from this package alone."""
     if mistake.thread == "derived":
         return "Not seen in a real decoder so far."
@@ -97,63 +109,63 @@ def reported(mistake: Mistake) -> str:
     return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in mistake.threads) + "."
 
 
-def about(case: Case) -> str:
+def describe_question(case: BugQuestion) -> str:
     """What is wrong, and who reported it."""
     mistake = case.known
-    said = f"**{plain(mistake)}.** {sentence(mistake)} {reported(mistake)}"
+    said = f"**{name_bug(mistake)}.** {describe_bug(mistake)} {describe_source(mistake)}"
     if not mistake.shared:
         said += f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
     return said
 
 
-def enumerated(case: Case, toy: float) -> str:
+def describe_enumeration(case: BugQuestion, toy: float) -> str:
     """How far the mistake is from the target on small tables, where every outcome is added up; empty where that says nothing."""
     if toy:
-        return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {percent(toy)} of the probability."
+        return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {format_percent(toy)} of the probability."
     if case.known and case.known.tier in ("injected random number", "tokens per pass"):
         return "In a worked example with few tokens, where every outcome is added up, this mistake moves no probability."
     return ""
 
 
-def verdict(trial: Trial) -> Verdict:
+def build_verdict(trial: BugState) -> PageVerdict:
     """What the tests have found so far."""
-    case, result, rejected = trial.question, trial.shown, trial.rejection_in(trial.shown)
-    if not trial.revealed:
-        return Verdict("waiting", *_game(trial))
-    if case.hidden:
-        return _revealed(trial)
+    case, result, rejected = trial.question, trial.shown, trial.find_rejection(trial.shown)
+    if not trial.is_revealed:
+        return PageVerdict("waiting", *_describe_game(trial))
+    if case.is_hidden:
+        return _build_game_verdict(trial)
     if rejected:
-        return Verdict("rejected", _detected(rejected), _why(trial, rejected))
-    if not showable(case.known):
-        return _as_expected(trial)
-    if early := too_early(trial, "Sample, and watch the distance of the wrong rule part from that of the right one."):
+        return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(trial, rejected))
+    if not can_sampling_show(case.known):
+        return _build_unshown_verdict(trial)
+    if early := build_early_verdict(trial, "Sample, and watch the distance of the wrong rule part from that of the right one."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
-        return Verdict("untold", words, f"Try another text, in Settings. {next_test(trial)}")
+        return PageVerdict("untold", words, f"Try another text, in Settings. {announce_next_test(trial)}")
     found = result.looks[-1][1]
     words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
-    seen = detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
-    return Verdict("untold", words, " ".join(filter(None, (seen, _inside(found), next_test(trial)))))
+    seen = describe_detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
+    return PageVerdict("untold", words, " ".join(filter(None, (seen, _describe_pooling(found), announce_next_test(trial)))))
 
 
-def _as_expected(trial: Trial) -> Verdict:
+def _build_unshown_verdict(trial: BugState) -> PageVerdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
     words, instead = UNSEEN[trial.question.known.tier]
     looks = trial.shown.looks
-    return Verdict(
-        "unshown", words, f"{instead} As expected, {counted(looks[-1][1].n)} show no difference." if looks else instead
+    return PageVerdict(
+        "unshown", words, f"{instead} As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else instead
     )
 
 
-def _detected(found: Look) -> str:
+def _announce_detection(found: Look) -> str:
     return f"Detected: {found.n:,} samples were enough."
 
 
-def _why(trial: Trial, found: Look) -> str:
+def _explain_detection(trial: BugState, found: Look) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
-    said, place = rejection(found), SIZES.index(found.n)
+    said, place = describe_rejection(found), SIZES.index(found.n)
     if place:
         said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
     if any(pair[right].verdict == "rejected" for pair in looks):
@@ -161,13 +173,13 @@ def _why(trial: Trial, found: Look) -> str:
     return f"{said} The right rule, tested alike, passes."
 
 
-def _inside(found: Look) -> str:
+def _describe_pooling(found: Look) -> str:
     if found.pooled < 0.2:
         return ""
     return f"{found.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
 
 
-def _game(trial: Trial) -> tuple[str, str]:
+def _describe_game(trial: BugState) -> tuple[str, str]:
     if not trial.result.n:
         return (
             "At most one of these two decoders is wrong. Which?",
@@ -177,12 +189,12 @@ def _game(trial: Trial) -> tuple[str, str]:
     return f"{trial.result.n:,} samples of each. Is one of them wrong?", seen
 
 
-def _revealed(trial: Trial) -> Verdict:
-    case, found = trial.question, trial.detected
+def _build_game_verdict(trial: BugState) -> PageVerdict:
+    case, found = trial.question, trial.first_rejection
     good = trial.guess == case.answer
     mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
     if not case.known:
-        return Verdict(
+        return PageVerdict(
             mark,
             f"{answer} Neither is wrong: both follow the target’s distribution.",
             f"You answered after {trial.guessed_at:,} samples.",
@@ -192,21 +204,21 @@ def _revealed(trial: Trial) -> Verdict:
         if found
         else "The test does not see it yet; more samples show when it does"
     )
-    return Verdict(
+    return PageVerdict(
         mark,
         f"{answer} Decoder {case.answer} is wrong.",
-        f"{plain(case.known)}: {sentence(case.known)} {reported(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
+        f"{name_bug(case.known)}: {describe_bug(case.known)} {describe_source(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
     )
 
 
-def curve_sentence(curve: DistanceCurve, trial: Trial) -> str:
+def describe_curve(curve: DistanceCurve, trial: BugState) -> str:
     """The sentence of meaning under the curve."""
-    known, same, n = trial.question.known if trial.revealed else None, trial.shown.same, trial.shown.n
+    known, same, n = trial.question.known if trial.is_revealed else None, trial.shown.same, trial.shown.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
-    if known and not showable(known):
+    if known and not can_sampling_show(known):
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."
-    if not n or trial.question.hidden:
+    if not n or trial.question.is_hidden:
         return said
     if not any(right for right, _ in curve.tv):
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
@@ -217,12 +229,12 @@ def curve_sentence(curve: DistanceCurve, trial: Trial) -> str:
     return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples{of}; the mistake shows in the others. {said}"
 
 
-def speed_sentence(trial: Trial) -> str:
+def describe_acceptance(trial: BugState) -> str:
     """The lesson of the second picture."""
     speeds, case = trial.shown.speeds, trial.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
     mistake, arm = case.wrong
-    if not trial.revealed or not mistake:
+    if not trial.is_revealed or not mistake:
         return f"A higher acceptance rate is faster, but does not say which decoder is correct. {counted}"
     right, wrong = speeds[1 - arm], speeds[arm]
     way = compare_acceptance_rates(right, wrong)
@@ -236,7 +248,7 @@ def speed_sentence(trial: Trial) -> str:
     return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 
-def cells_sentence(trial: Trial) -> str:
+def describe_cells(trial: BugState) -> str:
     arm = trial.shown.arms[trial.question.wrong[1]]
     beyond, bars = len(arm.rows.outside), len(arm.rows.probs)
     if not beyond:
@@ -248,7 +260,7 @@ def cells_sentence(trial: Trial) -> str:
     return f"{said} A dot stands for a space, and … for all other texts that begin like this."
 
 
-def tests_table(trial: Trial) -> list[dict[str, str]]:
+def build_tests_table(trial: BugState) -> list[dict[str, str]]:
     """Every test of both decoders as a row."""
     return [
         {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": p_in_a_table(test.p_value), "level": p_in_a_table(test.alpha),
@@ -257,7 +269,7 @@ def tests_table(trial: Trial) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def texts_title(trial: Trial) -> str:
+def build_texts_title(trial: BugState) -> str:
     alike, of = trial.shown.alike
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
@@ -267,9 +279,9 @@ def texts_title(trial: Trial) -> str:
     )
 
 
-def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
+def build_texts_html(case: BugQuestion, pairs: tuple[TextPair, ...]) -> str:
     """The texts side by side."""
-    before = tail(case.settings.prompt)
+    before = shorten_prompt(case.settings.prompt)
     return html.build_two_texts(
         TextLine(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
         for one in pairs

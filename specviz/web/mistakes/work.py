@@ -14,7 +14,7 @@ from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback
 from specviz.web.jobs import server_workers
 from specviz.web.jobs.cache import ResultCache
-from specviz.web.mistakes.state import Case, Trial
+from specviz.web.mistakes.state import BugQuestion, BugState
 from specviz.web.sampling import work
 from specviz.web.sampling.work import SHARD, Bench, as_key
 
@@ -26,18 +26,18 @@ SLOW_SHARD = 250  # samples through the engine between two pictures
 WRITTEN = ResultCache(64)
 
 
-def prepared(trial: Trial, ticket: Ticket) -> Bench:
+def prepare(trial: BugState, ticket: Ticket) -> Bench:
     """The bench, made once, with the texts side by side."""
     if trial.bench is None:
         case = trial.question
         bench = Bench(case.settings, case.names, 2, ticket)
-        written = WRITTEN.get_or_compute((as_key(case.settings), case.mistake), lambda: _beginning(case, bench, ticket))
+        written = WRITTEN.get_or_compute((as_key(case.settings), case.mistake), lambda: _start_result(case, bench, ticket))
         trial.put(ticket, bench=bench, result=written)
     ticket.tick(1.0)
     return trial.bench
 
 
-def _beginning(case: Case, bench: Bench, ticket: Ticket) -> BugResult:
+def _start_result(case: BugQuestion, bench: Bench, ticket: Ticket) -> BugResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
     from specviz.evidence.bugs import side_by_side
     from specviz.evidence.bugs.registry import MUTANTS
@@ -48,7 +48,7 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> BugResult:
         def on_progress(share: float, arm: int = arm) -> None:
             ticket.tick((arm + share) / 2.0, "Writing texts with the same random numbers")
 
-        asked = (_side(case, arm), bench.ids, TEXTS, LONG)
+        asked = (_build_side(case, arm), bench.ids, TEXTS, LONG)
         one = server_workers.run_in_worker(
             side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side"
         )
@@ -57,24 +57,24 @@ def _beginning(case: Case, bench: Bench, ticket: Ticket) -> BugResult:
     return BugResult(
         bench.picture(),
         notes=bench.notes(case.settings),
-        pairs=() if case.hidden else find_first_differences(bench.pair.decode, *texts),
+        pairs=() if case.is_hidden else find_first_differences(bench.pair.decode, *texts),
         alike=(sum(left == right for left, right in zip(*texts, strict=True)), TEXTS),
         speeds=tuple(speeds),
-        toy=0.0 if case.hidden else MUTANTS[case.mistake].toy_tv,
+        toy=0.0 if case.is_hidden else MUTANTS[case.mistake].toy_tv,
         curve=DistanceCurve(case.names, None),
     )
 
 
-def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
+def draw_samples(trial: BugState, ticket: Ticket, count: int, before: int = 0) -> None:
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
-    bench, case = prepared(trial, ticket), trial.question
+    bench, case = prepare(trial, ticket), trial.question
     from specviz.evidence.bugs import side_by_side
 
     def sample(size: int, on_progress: ProgressCallback) -> list[Samples]:
         return [of_arm(arm, size, lambda share, arm=arm: on_progress((arm + share) / 2.0)) for arm in (0, 1)]
 
     def of_arm(arm: int, size: int, on_progress: ProgressCallback) -> Samples:
-        asked = (_side(case, arm), case.shared, bench.ids, bench.n, size)
+        asked = (_build_side(case, arm), case.shared, bench.ids, bench.n, size)
         return server_workers.run_in_worker(
             side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples"
         )
@@ -88,24 +88,24 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     work.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)
 
 
-def to_next_test(trial: Trial, ticket: Ticket) -> None:
+def draw_to_next_test(trial: BugState, ticket: Ticket) -> None:
     if trial.next_test:
-        draw(trial, ticket, trial.next_test - trial.result.n)
+        draw_samples(trial, ticket, trial.next_test - trial.result.n)
 
 
-def until_detected(trial: Trial, ticket: Ticket) -> None:
+def draw_until_detected(trial: BugState, ticket: Ticket) -> None:
     """Test after test, until one rejects the wrong decoder or the plan ends."""
-    prepared(trial, ticket)
+    prepare(trial, ticket)
     began = trial.result.n
-    while not trial.detected and trial.next_test:
-        draw(trial, ticket, trial.next_test - trial.result.n, trial.result.n - began)
+    while not trial.first_rejection and trial.next_test:
+        draw_samples(trial, ticket, trial.next_test - trial.result.n, trial.result.n - began)
 
 
-def _side(case: Case, arm: int) -> Side:
+def _build_side(case: BugQuestion, arm: int) -> Side:
     """One of the two decoders. Both share their random numbers, except where a mistake is hidden: that would tell."""
     from specviz.evidence.bugs.side_by_side import Side
 
     mistake, wrong = case.wrong
-    makes = "mistake" if arm == wrong and mistake else "honest" if case.hidden else "nothing"
-    seed = (case.settings.seed + arm) % 2**63 if case.hidden else case.settings.seed
+    makes = "mistake" if arm == wrong and mistake else "honest" if case.is_hidden else "nothing"
+    seed = (case.settings.seed + arm) % 2**63 if case.is_hidden else case.settings.seed
     return Side(case.names[arm], replace(case.settings, seed=seed), mistake, makes)

@@ -9,9 +9,9 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.export.manifest import EDITED, conditions, decode_command, facts
-from specviz.export.package import ExportOffer, Package, Picture, quoted
+from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
-from specviz.figures.narration import checked, motions, ordinal, rejected_at
+from specviz.figures.narration import build_steps, find_replaced, list_checked, name_ordinal
 from specviz.figures.token_bars import Panel
 from specviz.glyphs import name, piece
 from specviz.settings import Settings
@@ -82,7 +82,7 @@ def one_round(
     A random number chosen by hand is named in the manifest, in the caption and in the name of the zip.
     """
     settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
-    told = " ".join(motion.sentence for motion in motions(trace, round_) if motion.kind in TOLD)
+    told = " ".join(motion.sentence for motion in build_steps(trace, round_) if motion.kind in TOLD)
     drawn = tuple(_panels(trace, round_))
     record = json.loads(trace.to_json())
     del record["timing"]  # the same run gives the same bytes
@@ -96,7 +96,7 @@ def one_round(
             "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
         },
         pictures={f"round-{shown + 1}": Picture(partial(token_bars.panels, drawn), slides=False)} if drawn else {},
-        captions=(f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}",),
+        captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {conditions(settings, models)}",),
         facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
         others=_shown(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
@@ -109,7 +109,7 @@ def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
         from specviz.export import matplotlib_adapter
         from specviz.web.one_round import slides  # imported only when a figure is asked for
 
-        return matplotlib_adapter.saved(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
+        return matplotlib_adapter.save_figure(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
 
     def animation() -> bytes:
         from specviz.web.one_round import slides
@@ -117,14 +117,14 @@ def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
         return slides.animation(stage_payload(trace), shown)
 
     made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
-    for motion in range(len(motions(trace, trace.rounds[shown]))):
+    for motion in range(len(build_steps(trace, trace.rounds[shown]))):
         stem = f"round-{shown + 1}-step-{motion + 1:02d}"
         made |= {f"{stem}.{kind}": partial(slide, motion, kind) for kind in ("svg", "png", "pdf")}
     return made
 
 
 def _text(trace: Trace, token: int | None) -> str:
-    return "" if token is None else quoted(name(piece(trace.pieces, token), token))
+    return "" if token is None else quote_text(name(piece(trace.pieces, token), token))
 
 
 def _decisions(trace: Trace) -> Iterator[list[Any]]:
@@ -148,8 +148,8 @@ def _distributions(trace: Trace) -> Iterator[list[Any]]:
 
 def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
     """The distributions that the rule used, largest tokens first; the title says how much is not drawn."""
-    rejected, last = rejected_at(round_), len(round_.proposals)
-    for node in (*checked(round_), *([last] if round_.ending.kind == "bonus" else [])):
+    rejected, last = find_replaced(round_), len(round_.proposals)
+    for node in (*list_checked(round_), *([last] if round_.ending.kind == "bonus" else [])):
         if node >= len(round_.distributions):
             continue
         probs = round_.distributions[node]
@@ -162,7 +162,7 @@ def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
         bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
         labels = tuple(_label(trace, probs.tokens[place], draft_token, drawn, node == rejected) for place in places)
         rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
-        where = f"{ordinal(node)} draft token" if node < last else "after the last draft token"
+        where = f"{name_ordinal(node)} draft token" if node < last else "after the last draft token"
         yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
 
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from specviz.figures.narration import BUSY, checked, motions, number, ordinal, quotient, rejected_at
+from specviz.figures.narration import (
+    BUSY,
+    build_steps,
+    find_replaced,
+    format_probability,
+    format_quotient,
+    list_checked,
+    name_ordinal,
+)
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform, update_names
@@ -94,12 +102,12 @@ def _edit_sentences(edits: dict[tuple[int, str], float], rounds: list[dict[str, 
     said = []
     for (position, purpose), u in sorted(edits.items()):
         token = tokens.get((position, purpose), f"generated token {position + 1}")
-        said.append(f"you set {what[purpose]} of {token} to {number(u, 3).rstrip('0') if u else 0}")
+        said.append(f"you set {what[purpose]} of {token} to {format_probability(u, 3).rstrip('0') if u else 0}")
     return said
 
 
 def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
-    round_, told = trace.rounds[index], motions(trace, trace.rounds[index])
+    round_, told = trace.rounds[index], build_steps(trace, trace.rounds[index])
     start = round_.prefix_length - len(trace.prompt_ids)
     when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
     chips = [_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
@@ -155,18 +163,18 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
         "fate": _fate(round_, node),
         "position": position,
-        "edited": (position, "accept") in edits and node in checked(round_),
+        "edited": (position, "accept") in edits and node in list_checked(round_),
     }
     return chip | _what_if(trace, decision, chip["name"])
 
 
 def _ratio(decision: Decision) -> dict[str, str]:
-    p, q, rate = quotient(decision.p, decision.q, decision.threshold)
+    p, q, rate = format_quotient(decision.p, decision.q, decision.threshold)
     return {"p": p, "q": q, "rate": rate}
 
 
 def _fate(round_: Round, node: int) -> str:
-    if node not in checked(round_):
+    if node not in list_checked(round_):
         return "unchecked" if round_.proposals[node].accepted is None else "behind"
     return "accepted" if round_.proposals[node].accepted else "rejected"
 
@@ -175,7 +183,7 @@ def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
     """What happens on either side of the threshold when a person moves u; None where no u can bring it about."""
     if decision.threshold is None:
         return {"ifAccepted": None, "ifRejected": None, "standIn": None}
-    bar = number(decision.threshold)
+    bar = format_probability(decision.threshold)
     accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
     rejected = stand_in = None
     if decision.stand_in is not None:
@@ -223,8 +231,8 @@ def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
         return 0 if round_.distributions or round_.proposals else None
     if kind in ("bonus", "tally") and round_.ending.kind == "bonus":
         return len(round_.proposals) if round_.distributions else None
-    rejected = rejected_at(round_)
-    return rejected if rejected is not None else max(checked(round_), default=None)
+    rejected = find_replaced(round_)
+    return rejected if rejected is not None else max(list_checked(round_), default=None)
 
 
 def _tally(trace: Trace, index: int) -> dict[str, Any]:
@@ -237,14 +245,14 @@ def _tally(trace: Trace, index: int) -> dict[str, Any]:
 def drawn_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
     """The recorded distribution with this number in its round, as bars for a wide and for a narrow page."""
     probs, last = round_.distributions[index], index == len(round_.proposals)
-    drawn = round_.ending.token if last or index == rejected_at(round_) else None
+    drawn = round_.ending.token if last or index == find_replaced(round_) else None
     drafted = None if last else round_.proposals[index].token
     must = {token for token in (drafted, drawn) if token in probs.tokens}
     views = {size: _view(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
     left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
     place = "the token after the draft" if index else "the next token"
     if drafted is not None:
-        place = f"{ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
+        place = f"{name_ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
     return {"place": place, "beta": _short(probs.beta), "left": _short(left), "views": views}
 
 

@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from PIL import Image
 
-from specviz.export.matplotlib_adapter import INK, printable, printing
-from specviz.figures.narration import apart, number
+from specviz.export.matplotlib_adapter import INK, make_printable, use_print_settings
+from specviz.figures.narration import format_apart, format_probability
 from specviz.figures.theme import GRAY, MEANINGS
 
 WIDE, HIGH = 13.3334, 7.5  # inches: 1920 x 1080 at 144 dots each
@@ -55,7 +55,7 @@ def slide(payload: Mapping[str, Any], round_: int, motion: int) -> Figure:
     payload  of ``stage_payload``; round_, motion  from 0. Raises IndexError where there is no such motion
     """
     shown = payload["rounds"][round_]
-    with printing():
+    with use_print_settings():
         return _Slide(payload, round_, shown, shown["motions"][motion], motion).figure
 
 
@@ -64,7 +64,7 @@ def animation(payload: Mapping[str, Any], round_: int) -> bytes:
     frames = []
     for motion in range(len(payload["rounds"][round_]["motions"])):
         drawn = slide(payload, round_, motion)
-        with printing():
+        with use_print_settings():
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
             frames.append(Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB"))
@@ -104,7 +104,7 @@ class _Slide:
         """The end of the text, and after it the draft tokens with what has become of them."""
         chips = self.chips()
         room = RIGHT - LEFT - sum(wide + 0.14 for *_, wide in chips)
-        before, y = printable(" ".join((self.payload["prompt"] + self.round["text"]).split()), 400), HIGH - 1.3
+        before, y = make_printable(" ".join((self.payload["prompt"] + self.round["text"]).split()), 400), HIGH - 1.3
         if self.wide(before, TEXT) > room:
             while before and self.wide(f"…{before}", TEXT) > room:
                 before = before[1:]
@@ -127,7 +127,7 @@ class _Slide:
         if ending and ending["appears"] <= self.at:
             found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
-        named = [(printable(_word(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
+        named = [(make_printable(_word(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
         return [(words, look, fate, self.wide(words, TEXT - 3) + 0.32) for words, look, fate in named]
 
     def chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
@@ -168,7 +168,7 @@ class _Slide:
             self.write(
                 box.x + names - 0.12,
                 y,
-                printable(_word(bar), 14),
+                make_printable(_word(bar), 14),
                 SMALL,
                 ha="right",
                 weight="bold" if bar["drafted"] else "normal",
@@ -188,8 +188,8 @@ class _Slide:
             if bar["drafted"]:
                 x = x0 + room * max(bar[key] for key, *_ in kinds) / most + 0.1
                 for key, shade, _ in kinds:
-                    self.write(x, y, number(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
-                    x += self.wide(number(bar[key]), SMALL - 1, "bold") + 0.14
+                    self.write(x, y, format_probability(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
+                    x += self.wide(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
         legend += [("left over: p − q", RESIDUAL.light)] if gone else []
         x = box.x + 0.2
@@ -200,7 +200,7 @@ class _Slide:
 
     def ruler(self, box: _Box, chip: Mapping[str, Any], fallen: bool) -> None:
         """The random number between 0 and 1, and the part of it that accepts."""
-        u, edge = apart(chip["u"], chip["threshold"])
+        u, edge = format_apart(chip["u"], chip["threshold"])
         self.panel(box, "u, from 0 to 1", "always accepted" if chip["threshold"] >= 1 else f"accepted below {edge}")
         x, y0, high, wide = box.x + 0.55, box.y + 0.3, box.h - 1.4, 0.55
         t = min(1.0, chip["threshold"])
@@ -228,14 +228,16 @@ class _Slide:
         room, step = box.w - names - 0.85, (box.h - 1.25) / (ROWS + 1)
         for row, bar in enumerate(bars):
             y, here = box.y + box.h - 0.95 - step * (row + 0.5), bar["drawn"] and chosen
-            self.write(box.x + names - 0.12, y, printable(_word(bar), 11), SMALL, ha="right", weight="bold" if here else "normal")
+            self.write(
+                box.x + names - 0.12, y, make_printable(_word(bar), 11), SMALL, ha="right", weight="bold" if here else "normal"
+            )
             length = room * bar["end"] / most
             self.bar(box.x + names, y, length, step * 0.6, shade.light, 1.0 if here or not chosen else 0.45)
             if here or (not chosen and row < 3):
                 self.write(
                     box.x + names + length + 0.08,
                     y,
-                    number(bar["end"]),
+                    format_probability(bar["end"]),
                     SMALL - 1,
                     color=shade.light_ink,
                     weight="bold" if here else "normal",
@@ -248,7 +250,7 @@ class _Slide:
 
     def sentence(self) -> None:
         lines = [""]
-        for word in printable(self.motion["sentence"], 600).split():
+        for word in make_printable(self.motion["sentence"], 600).split():
             longer = f"{lines[-1]} {word}".strip()
             lines = [*lines[:-1], longer] if self.wide(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
         for line, words in enumerate(lines):
@@ -262,7 +264,7 @@ class _Slide:
     def panel(self, box: _Box, title: str, sub: str) -> None:
         self.box(box.x, box.y, box.w, box.h, PALE)
         self.write(box.x + 0.2, box.y + box.h - 0.32, title, SMALL + 1, weight="bold")
-        self.write(box.x + 0.2, box.y + box.h - 0.68, printable(sub, 60), SMALL - 1, color=GRAY["light"])
+        self.write(box.x + 0.2, box.y + box.h - 0.68, make_printable(sub, 60), SMALL - 1, color=GRAY["light"])
 
     def write(self, x: float, y: float, words: str, size: float, **look: Any) -> None:
         self.figure.text(x / WIDE, y / HIGH, words, fontsize=size, va="center", parse_math=False, **({"color": INK} | look))

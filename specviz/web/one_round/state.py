@@ -92,7 +92,7 @@ class OneRoundState(PageState):
         """The line about a request that lets a person wait."""
         if self.request is None:
             return None
-        return self.progress() if self.busy else "Starting …"
+        return self.progress() if self.is_busy else "Starting …"
 
     @property
     def notices(self) -> list[str]:
@@ -112,7 +112,7 @@ class OneRoundState(PageState):
             if self.ticket is not None and self._worked is not request:
                 self.ticket.cancel()
                 self.ticket = None
-            if request is None or self.busy:
+            if request is None or self.is_busy:
                 return
             if self.ticket is not None and self.ticket.state == "failed":
                 self.fail(self.ticket.sentence, None, request)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from specviz.export.manifest import facts
-from specviz.export.package import PRINTS, ExportOffer, Package, Picture, quoted
+from specviz.export.package import PRINTS, ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
 from specviz.figures.token_bars import Panel
 from specviz.settings import Settings
@@ -106,7 +106,7 @@ def one_token(
         "overlap_total": beta,
         "rules": [dict(zip(RULES, one, strict=True)) for one in rules],
     }
-    rows = [[quoted(label), *(columns[key][place] for key in TOKEN[1:])] for place, label in enumerate(labels)]
+    rows = [[quote_text(label), *(columns[key][place] for key in TOKEN[1:])] for place, label in enumerate(labels)]
     return Package(
         stem="one-token",
         title="Why it is exact: one token",

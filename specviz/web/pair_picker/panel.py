@@ -40,7 +40,7 @@ def show_pair_panel(page: str) -> None:
 
 def show_progress(page: str) -> None:
     """Show how far a check or a download is, while the panel that holds its own line is closed."""
-    if open_state().busy and not st.session_state.get(panel_key(page)):
+    if open_state().is_busy and not st.session_state.get(panel_key(page)):
         session.show_progress(NAME)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from specviz.evidence.serving_setups import records
 from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages
-from specviz.figures.narration import number
+from specviz.figures.narration import format_probability
 from specviz.glyphs import Glyph
 from specviz.records import ASSETS, read_file
 from specviz.speed.estimate import Estimate, describe_interval
@@ -23,7 +23,7 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
-from specviz.web.drafting_methods.methods import name_of
+from specviz.web.drafting_methods.methods import name_first_token
 from specviz.web.one_token.payload import positions
 from specviz.web.questions.figures import Lane, Picture, amounts, estimates, over
 
@@ -105,7 +105,7 @@ def payload(
     recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page, among: tuple[pages.Page, ...] = pages.ALL
 ) -> dict[str, Any]:
     """All that the component needs, as JSON. linked: where a page is found, if not in the app; among: the pages that are read in this order."""
-    after = pages.following("questions", among)
+    after = pages.next_page("questions", among)
     return {
         "pair": recorded.methods.settings.pair,
         "headline": HEADLINE,
@@ -249,14 +249,14 @@ def refused_mass(trace: Trace) -> Question:
         (
             Option(
                 "One drawn in proportion to p − q, among the tokens where p is larger.",
-                f"Accepted draft tokens already bring each token min(p, q), {number(beta)} in all. What is missing up to p is {number(1.0 - beta)} in all. Rescaled "
-                f"to 1 it is the residual distribution, here with {number(slots[gains]['residual'] / (1.0 - beta))} at {names[gains]}.",
+                f"Accepted draft tokens already bring each token min(p, q), {format_probability(beta)} in all. What is missing up to p is {format_probability(1.0 - beta)} in all. Rescaled "
+                f"to 1 it is the residual distribution, here with {format_probability(slots[gains]['residual'] / (1.0 - beta))} at {names[gains]}.",
                 _made(names, slots, [slot["residual"] for slot in slots], "residual", "replaced from the residual"),
                 right=True,
             ),
             Option(
                 "The token that the target finds most likely.",
-                f"Then {names[top]}{again_} would be written with probability {number(most[top])} instead of {number(slots[top]['p'])}, and others too "
+                f"Then {names[top]}{again_} would be written with probability {format_probability(most[top])} instead of {format_probability(slots[top]['p'])}, and others too "
                 "rarely. The output would be more predictable than the target.",
                 _made(
                     names,
@@ -268,8 +268,8 @@ def refused_mass(trace: Trace) -> Question:
             ),
             Option(
                 "Another draw from the draft’s q.",
-                f"Then the draft would have a say in the text: {names[over_]} would be written with probability {number(again[over_])} "
-                f"instead of {number(slots[over_]['p'])}. Nothing checks a replacement, so it has to bring just what is still missing up to p.",
+                f"Then the draft would have a say in the text: {names[over_]} would be written with probability {format_probability(again[over_])} "
+                f"instead of {format_probability(slots[over_]['p'])}. Nothing checks a replacement, so it has to bring just what is still missing up to p.",
                 _made(names, slots, [(1.0 - beta) * slot["q"] for slot in slots], "wrong", "replaced by another draw from q"),
             ),
         ),
@@ -287,8 +287,8 @@ def redraw_from_p(trace: Trace) -> Question:
     under = min(range(len(slots) - 1), key=lambda i: written[i] - slots[i]["p"])
     picture = _made(names, slots, [(1.0 - beta) * slot["p"] for slot in slots], "wrong", "redrawn from p")
     left_out = _without(slots)
-    excess = f"{names[over_]} is written with probability {number(written[over_])} instead of {number(slots[over_]['p'])}, {names[under]} with "
-    excess += f"{number(written[under])} instead of {number(slots[under]['p'])}"
+    excess = f"{names[over_]} is written with probability {format_probability(written[over_])} instead of {format_probability(slots[over_]['p'])}, {names[under]} with "
+    excess += f"{format_probability(written[under])} instead of {format_probability(slots[under]['p'])}"
     return Question(
         "redraw",
         "Somebody writes a decoder: draft tokens are accepted with probability min(1, p/q), and after a rejection the token is drawn from p, the "
@@ -304,7 +304,7 @@ def redraw_from_p(trace: Trace) -> Question:
             Option(
                 "Only if the rejected token is left out of the redraw.",
                 f"Leaving it out does not help the others: {names[over_]} is then written with probability "
-                f"{number(slots[over_]['overlap'] + left_out[over_])} instead of {number(slots[over_]['p'])}. It already comes out with all of its p as an "
+                f"{format_probability(slots[over_]['overlap'] + left_out[over_])} instead of {format_probability(slots[over_]['p'])}. It already comes out with all of its p as an "
                 "accepted draft token, so any further draw of it is too much.",
                 _made(names, slots, left_out, "wrong", "redrawn from p without the rejected token"),
             ),
@@ -374,7 +374,7 @@ def samples() -> Question:
     def picture(now: int) -> Picture:
         return amounts(
             f"smallest total variation that is detected {100 * POWER:.0f} times in 100",
-            {f"{n:,} samples": (tv, number(tv)) for n, tv in seen.items()},
+            {f"{n:,} samples": (tv, format_probability(tv)) for n, tv in seen.items()},
             f"{now:,} samples",
             (OFF, f"the server’s error, {OFF:g}"),
         )
@@ -382,32 +382,32 @@ def samples() -> Question:
     return Question(
         "samples",
         f"A server’s output is off by a total variation of {OFF:g}, over {CELLS} tokens. A test must detect it {100 * POWER:.0f} times in 100, and raise a "
-        f"false alarm once in {1 / ALPHA:,.0f} times at most. With {few:,} samples it detects {number(seen[few])}. Four times as many samples have half the "
+        f"false alarm once in {1 / ALPHA:,.0f} times at most. With {few:,} samples it detects {format_probability(seen[few])}. Four times as many samples have half the "
         "sampling noise.",
         "How many samples does it take?",
         (
             Option(
                 f"About {few:,}.",
-                f"Sampling noise is then ten times too large: with {few:,} samples the test detects only distances of {number(seen[few])} and more. If it "
+                f"Sampling noise is then ten times too large: with {few:,} samples the test detects only distances of {format_probability(seen[few])} and more. If it "
                 f"finds nothing, that says nothing about {OFF:g}.",
                 picture(few),
             ),
             Option(
                 f"About {some:,}.",
-                f"With {some:,} samples the test detects distances of {number(seen[some])} and more: sampling noise still hides the error. A third of the "
+                f"With {some:,} samples the test detects distances of {format_probability(seen[some])} and more: sampling noise still hides the error. A third of the "
                 "noise needs about ten times as many samples.",
                 picture(some),
             ),
             Option(
                 f"About {enough:,}.",
-                f"From {few:,} samples on, {number(seen[few])} is detected. An error of {OFF:g} is about a tenth of that, so it needs about a hundred times as many: "
+                f"From {few:,} samples on, {format_probability(seen[few])} is detected. An error of {OFF:g} is about a tenth of that, so it needs about a hundred times as many: "
                 f"computed, {need:,}.",
                 picture(enough),
                 right=True,
             ),
             Option(
                 f"About {many:,}.",
-                f"That would do, but it is a hundred times more than it takes: so many samples detect a distance of {number(seen[many])}, a tenth of the "
+                f"That would do, but it is a hundred times more than it takes: so many samples detect a distance of {format_probability(seen[many])}, a tenth of the "
                 "error.",
                 picture(many),
             ),
@@ -467,12 +467,12 @@ def quantized(one: SetupComparison) -> Question:
     """Exactness is relative to the target as it is served."""
     row = next(row for row in one.rows if row.key == "int8")
     wrong = next(row for row in one.rows if row.key == "int8-pass")
-    moved, own = number(row.apart.value), number(row.own.worst)
+    moved, own = format_probability(row.apart.value), format_probability(row.own.worst)
     kept, whole = "draft tokens, each token rounded by itself", "draft tokens, a pass rounded as a whole"
     moves = {
         "quantization": (row.apart.value, moved),
-        kept: (row.own.mean, number(row.own.mean)),
-        whole: (wrong.own.mean, number(wrong.own.mean)),
+        kept: (row.own.mean, format_probability(row.own.mean)),
+        whole: (wrong.own.mean, format_probability(wrong.own.mean)),
     }
     title = "how far the next token’s distribution moves, mean total variation"
     from_either = {"from the weights before rounding": moves["quantization"], "from the quantized target": moves[kept]}
@@ -492,7 +492,7 @@ def quantized(one: SetupComparison) -> Question:
                 "Neither: a quantized target cannot be decoded exactly.",
                 f"It can: draft tokens move the quantized target’s distribution by {own} at most, which is the rounding of sums. It goes wrong if all tokens "
                 f"of a pass are rounded as a whole: then draft tokens change how the others are rounded, and the distribution moves by "
-                f"{number(wrong.own.mean)} on average.",
+                f"{format_probability(wrong.own.mean)} on average.",
                 amounts(title, {name: moves[name] for name in (kept, whole)}, kept),
             ),
             Option(
@@ -597,14 +597,17 @@ def _word(glyphs: list[Glyph]) -> str:
 
 
 def _both(names: list[str], slots: list[dict[str, Any]]) -> Picture:
-    lanes = [[Lane((("p", slot["p"]),), number(slot["p"])), Lane((("q", slot["q"]),), number(slot["q"]))] for slot in slots]
+    lanes = [
+        [Lane((("p", slot["p"]),), format_probability(slot["p"])), Lane((("q", slot["q"]),), format_probability(slot["q"]))]
+        for slot in slots
+    ]
     return over("probability of the next token", names, lanes, (("p", "target p"), ("q", "draft q")))
 
 
 def _made(names: list[str], slots: list[dict[str, Any]], added: list[float], role: str, words: str) -> Picture:
     """What is accepted, what replaces a rejected token on top of it, and marks where p ends."""
     lanes = [
-        [Lane((("accepted", slot["overlap"]), (role, more)), number(slot["overlap"] + more), slot["p"])]
+        [Lane((("accepted", slot["overlap"]), (role, more)), format_probability(slot["overlap"] + more), slot["p"])]
         for slot, more in zip(slots, added, strict=True)
     ]
     return over(
@@ -629,7 +632,8 @@ def _without(slots: list[dict[str, Any]]) -> list[float]:
 def _sampled(title: str, first: FirstToken) -> Picture:
     names, exact, found = zip(*_shares(first), strict=True)
     lanes = [
-        [Lane((("p", p),), number(p)), Lane((("plain", share),), number(share))] for p, share in zip(exact, found, strict=True)
+        [Lane((("p", p),), format_probability(p)), Lane((("plain", share),), format_probability(share))]
+        for p, share in zip(exact, found, strict=True)
     ]
     return over(title, names, lanes, SHARES)
 
@@ -638,7 +642,7 @@ def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
     names, exact, plain = zip(*_shares(one), strict=True)
     drafted = [share for _, _, share in _shares(other)]
     lanes = [
-        [Lane((("plain", x),), number(x), p), Lane((("strong", y),), number(y), p)]
+        [Lane((("plain", x),), format_probability(x), p), Lane((("strong", y),), format_probability(y), p)]
         for p, x, y in zip(exact, plain, drafted, strict=True)
     ]
     key = (("plain", "samples without a draft"), ("strong", "samples with the adversary"))
@@ -653,7 +657,7 @@ def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
 
 def _shares(first: FirstToken) -> list[tuple[str, float, float]]:
     """Name, exact probability and share of the samples of the likeliest tokens; all others together at the end."""
-    shown = [(f"“{name_of(first, i).removeprefix('·')}”", first.probs[i], first.shares[i]) for i in range(SHOWN)]
+    shown = [(f"“{name_first_token(first, i).removeprefix('·')}”", first.probs[i], first.shares[i]) for i in range(SHOWN)]
     return [*shown, ("all others", sum(first.probs[SHOWN:]), sum(first.shares[SHOWN:]))]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specviz.evidence.results import CellShares
-from specviz.export.package import quoted
+from specviz.export.package import quote_text
 from specviz.settings import Settings
 
 CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
@@ -25,7 +25,7 @@ def build_sample_tables(arms: Sequence[CellShares], looks: Sequence[Look], verdi
         for one in arms
     ]
     tables = {
-        "cells.csv": lambda: (CELLS, ([one.name, quoted(row[0]), *row[1:]] for one in arms for row in cell_rows(one))),
+        "cells.csv": lambda: (CELLS, ([one.name, quote_text(row[0]), *row[1:]] for one in arms for row in cell_rows(one))),
         "looks.csv": lambda: (LOOKS, ([one[key] for key in LOOKS] for one in looks)),
     }
     return {"verdict": verdict, "arms": cells, "looks": [dict(one) for one in looks]}, tables
@@ -34,7 +34,7 @@ def build_sample_tables(arms: Sequence[CellShares], looks: Sequence[Look], verdi
 def describe_samples(one: CellShares, settings: Settings) -> str:
     """Say what a figure of samples shows, and after which prompt."""
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
-    return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quoted(settings.prompt)}."
+    return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quote_text(settings.prompt)}."
 
 
 def cell_rows(one: CellShares) -> Iterator[list[Any]]:

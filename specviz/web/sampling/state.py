@@ -63,14 +63,14 @@ class SamplingState(PageState):
     @property
     def next_test(self) -> int | None:
         """Samples at the test of the visitor's own that comes next; None after the last."""
-        return self.test_after(self.result.n)
+        return self.find_test_after(self.result.n)
 
-    def test_after(self, n: int) -> int | None:
+    def find_test_after(self, n: int) -> int | None:
         """Samples at the first test after ``n``; None after the last."""
         return next((size for size in SIZES if n < size <= self.question.most), None)
 
 
 @lru_cache(maxsize=1)
-def recorded_samples() -> RecordedSamples | None:
+def load_recorded_samples() -> RecordedSamples | None:
     """Both records; None where the file is missing or damaged."""
     return of_file(RECORDED, RecordedSamples.from_json, None)

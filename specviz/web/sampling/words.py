@@ -27,7 +27,7 @@ RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PageVerdict:
     """mark: waiting | consistent | rejected | untold | unshown (no samples could show it); words: the answer; seen: what could have been seen, and what could not."""
 
     mark: str
@@ -35,40 +35,42 @@ class Verdict:
     seen: str
 
 
-def too_early(state: SamplingState, hint: str) -> Verdict | None:
+def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
     """The verdict before the first test; None after it. hint: what to do where there are no samples."""
     n = state.shown.n
     if not n:
-        return Verdict("waiting", "There are no samples yet.", hint)
+        return PageVerdict("waiting", "There are no samples yet.", hint)
     if not state.shown.looks:
-        return Verdict("waiting", f"{counted(n)} so far: too few to tell.", f"The first test comes at {SIZES[0]} samples.")
+        return PageVerdict(
+            "waiting", f"{count_samples(n)} so far: too few to tell.", f"The first test comes at {SIZES[0]} samples."
+        )
     return None
 
 
-def told(state: SamplingState) -> list[str]:
+def describe_origin(state: SamplingState) -> list[str]:
     """Where what is shown comes from, in a sentence, where it was recorded."""
     if state.own:
         return []
     one = state.recorded()
-    return [f"Recorded on {one.date}: {counted(one.result.n)} of each. Samples that you draw take their place."]
+    return [f"Recorded on {one.date}: {count_samples(one.result.n)} of each. Samples that you draw take their place."]
 
 
-def counted(n: int) -> str:
+def count_samples(n: int) -> str:
     return "1 sample" if n == 1 else f"{n:,} samples"
 
 
-def decisive(found: Look) -> Finding:
+def find_smallest_p(found: Look) -> Finding:
     """The test with the smallest p-value."""
     return min(found.tests, key=lambda test: test.p_value)
 
 
-def rejection(found: Look) -> str:
+def describe_rejection(found: Look) -> str:
     """How rarely an exact decoder would be that far off."""
-    p = decisive(found).p_value
-    return f"A right decoder would show a difference this large {'less than once in 10³⁰⁰' if p < 1e-300 else f'about once in {times(p)}'} runs."
+    p = find_smallest_p(found).p_value
+    return f"A right decoder would show a difference this large {'less than once in 10³⁰⁰' if p < 1e-300 else f'about once in {format_odds(p)}'} runs."
 
 
-def times(p: float) -> str:
+def format_odds(p: float) -> str:
     """One in how many, for a reader: 12,000 or 7×10¹⁸."""
     whole = 1.0 / p
     if whole < 1e6:
@@ -77,27 +79,27 @@ def times(p: float) -> str:
     return f"{'' if head == '1' else head + '×'}10{str(int(exponent)).translate(RAISED)}"
 
 
-def detectable(found: Look) -> str:
+def describe_detectable(found: Look) -> str:
     """What would have been detected."""
-    test, share = found.tests[0], percent(found.detectable_tv)
+    test, share = found.tests[0], format_percent(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
     return f"A decoder that moves {share} of the probability to other texts would have been detected 99 times in 100."
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share with two digits that count: 34%, 1.6%, 0.52%."""
     return "100%" if share > 0.995 else f"{100.0 * share:.2g}%"
 
 
-def distances(found: Look) -> str:
+def explain_distance(found: Look) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
-    return f"“Differs by {percent(found.detectable_tv)}” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Differs by {format_percent(found.detectable_tv)}” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
 
 
-def conditions(settings: Settings) -> str:
+def describe_conditions(settings: Settings) -> str:
     """The settings under which decoders write."""
     parts = [f"temperature {settings.temperature:g}"]
     parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
@@ -112,28 +114,28 @@ def conditions(settings: Settings) -> str:
     )
 
 
-def continued(prompt: str) -> str:
+def describe_prompt(prompt: str) -> str:
     """The text that samples continue, for the line of conditions."""
-    return f"After “{tail(prompt)}”" if prompt else "After the start token"
+    return f"After “{shorten_prompt(prompt)}”" if prompt else "After the start token"
 
 
-def next_test(state: SamplingState) -> str:
-    coming = state.test_after(state.shown.n)
+def announce_next_test(state: SamplingState) -> str:
+    coming = state.find_test_after(state.shown.n)
     return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
 
 
-def tail(prompt: str) -> str:
+def shorten_prompt(prompt: str) -> str:
     """The last words of a prompt."""
     return prompt if len(prompt) <= TAIL else "… " + prompt[-TAIL:].partition(" ")[2]
 
 
-def verify_command(settings: Settings, decoder: str, *options: Any) -> str:
+def build_verify_command(settings: Settings, decoder: str, *options: Any) -> str:
     """The command that tests the same without the page."""
     words = ["python", "-m", "specviz", "verify", *as_options(settings.pair), f"--prompt={settings.prompt}"]
     return shlex.join(map(str, [*words, "--decoder", decoder, "--seed", settings.seed, *options]))
 
 
-def as_row(decoder: str, found: Look, test: Finding) -> dict[str, Any]:
+def build_test_row(decoder: str, found: Look, test: Finding) -> dict[str, Any]:
     """A test as a row of an export."""
     return {"decoder": decoder, "draws": found.n, "test": test.name, "p_value": test.p_value, "level": test.alpha,
             "detectable_tv": found.detectable_tv, "verdict": found.verdict}  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, dump_setups
 from specviz.export.manifest import conditions, facts
-from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns, quoted
+from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import as_options
 from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
@@ -25,7 +25,7 @@ def build_offer(state: SetupsState) -> ExportOffer:
     link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
     said = facts(
         one.settings, one.models, "serving_limits", link, [] if state.own else [setups_command(one)], n=one.texts, turns=one.runs,
-        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
+        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_setups(one),
     )  # fmt: skip
     package = build_serving_limits_package(one, state.question.arm, said)
     return ExportOffer.of(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
@@ -40,7 +40,7 @@ def setups_command(one: SetupComparison) -> str:
     return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])
 
 
-ROWS = ("row", "served_as", "verdict", *interval_columns("tv_to_reference", "overlap", "target_only_speed", "speculative_speed"),
+ROWS = ("row", "served_as", "verdict", *name_interval_columns("tv_to_reference", "overlap", "target_only_speed", "speculative_speed"),
         "draft_tokens_mean_tv", "draft_tokens_worst_tv", "prefixes", "near_ties", "tokens", "passes", "tested", "accepted",
         "ms_target_only", "ms_speculative", "blank_because")  # fmt: skip
 GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin", "second_margin", "same")
@@ -53,14 +53,16 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
     manifest  settings, models, versions, permalink and commands
     """
     where = conditions(one.settings, one.models)
-    pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
-    captions = [f"{figures.conclusion(one)} {where}"]
+    pictures = {
+        "distances": Picture(partial(figures.plot_distances, one), "What a serving setup changes, and what draft tokens add")
+    }
+    captions = [f"{figures.describe_setups(one)} {where}"]
     if seen := one.near_ties.seen(arm):
-        pictures["margins"] = Picture(partial(ties.margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
+        pictures["margins"] = Picture(partial(ties.plot_margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
         pictures["spread"] = Picture(
-            partial(ties.spread, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
+            partial(ties.plot_gap_histogram, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
         )
-        captions.append(f"{ties.conclusion(seen)} {where}")
+        captions.append(f"{ties.describe_near_ties(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _setup_rows(one)), "greedy.csv": lambda: (GREEDY, _greedy_rows(one))}
     data = {"setups.json": json.loads(dump_setups(one))}
     return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
@@ -68,7 +70,7 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
 
 def _setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
     for row in one.rows:
-        spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in interval(found)]
+        spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in list_interval(found)]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [None] * 4
         yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.checked, row.accepted,
                *(row.ms or (None, None)), row.reason]  # fmt: skip
@@ -79,6 +81,6 @@ def _greedy_rows(one: SetupComparison) -> Iterator[list[Any]]:
     for key in one.near_ties.comparisons:
         for prompt, pairing in enumerate(one.near_ties.comparisons[key]):
             for place in range(min(pairing.shared + 1, len(pairing.first.tokens))):
-                tokens = [quoted(ties.named(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
+                tokens = [quote_text(ties.name_token(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
                 margins = [text.margins[place] for text in (pairing.first, pairing.second)]
                 yield [COMPARISONS[key].name, prompt, place, *tokens, *margins, place < pairing.shared]

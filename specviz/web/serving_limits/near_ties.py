@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from specviz.evidence.results import label_cell
 from specviz.evidence.serving_setups.records import COMPARISONS, GreedyPair, NearTieSummary
-from specviz.figures.charts import frame, safe
+from specviz.figures.charts import escape_label, frame_chart
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
 from specviz.glyphs import piece, whole
 
@@ -23,7 +23,7 @@ BEFORE, AFTER = 14, 10  # tokens of a story
 MARGIN = "gap between the two largest logits"
 
 
-def conclusion(seen: NearTieSummary) -> str:
+def describe_near_ties(seen: NearTieSummary) -> str:
     """What one comparison shows."""
     arm, parted = COMPARISONS[seen.key], seen.differing
     length = max(len(one.first.tokens) for one in seen.pairings)
@@ -50,7 +50,7 @@ def conclusion(seen: NearTieSummary) -> str:
     return said
 
 
-def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, gray = go.Figure(), GRAY[kind]
     if len(seen.pairings) <= FEW:
@@ -67,18 +67,18 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     parted = seen.differing
     figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
                        marker={"symbol": "x", "size": 11, "color": INK[kind]},
-                       customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
+                       customdata=[[one.margins[0], one.margins[1], *map(escape_label, name_tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
-    frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
+    frame_chart(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
     ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
     figure.update_yaxes(type="log", tickvals=ticks, ticktext=["0", *(f"{tick:.10g}" for tick in ticks[1:])])
     return figure
 
 
-def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Distribution of the gaps: at all positions, and where texts diverge, each as shares of their own number."""
     figure = go.Figure()
-    edges, everywhere, there = histogram(seen)
+    edges, everywhere, there = compute_histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
@@ -86,13 +86,13 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
-    frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
+    frame_chart(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
     figure.update_xaxes(tickvals=ticks, ticktext=["0", *(f"{10.0**tick:g}" for tick in ticks[1:])])
     figure.update_yaxes(tickformat=".0%")
     return figure
 
 
-def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
+def compute_histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
     """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
 
     What lies below FLOOR is counted into the first bin.
@@ -109,27 +109,27 @@ def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[floa
     return edges, shares(seen.margins_before_difference), shares([one.margins[0] for one in seen.differing])
 
 
-def partings(seen: NearTieSummary) -> list[dict[str, object]]:
+def build_difference_rows(seen: NearTieSummary) -> list[dict[str, object]]:
     """Every position where two texts diverge, the earliest first."""
     arm = COMPARISONS[seen.key]
     return [
-        {"after": _end(one), "position": one.place + 1, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
+        {"after": _shorten_context(one), "position": one.place + 1, arm.first: name_tokens(one)[0], arm.second: name_tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
         for one in sorted(seen.differing, key=lambda one: one.place)
     ]  # fmt: skip
 
 
-def tokens(one: GreedyPair) -> tuple[str, str]:
+def name_tokens(one: GreedyPair) -> tuple[str, str]:
     """The two tokens where they diverge, spaces shown."""
-    return tuple(named(one, text.tokens[one.place]) for text in (one.first, one.second))
+    return tuple(name_token(one, text.tokens[one.place]) for text in (one.first, one.second))
 
 
-def named(one: GreedyPair, token: int) -> str:
+def name_token(one: GreedyPair, token: int) -> str:
     return label_cell((token,), True, one.pieces)
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class NearTieStory:
     """The closest tie of a comparison, told.
 
     names   the two ways to serve the target; before  the last words that both wrote; tokens, after  what each then wrote
@@ -154,7 +154,7 @@ class Story:
         )
 
 
-def story(seen: NearTieSummary | None) -> Story | None:
+def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
     """The parting where the reference's two largest logits are closest; None where no texts part."""
     if seen is None or not seen.differing:
         return None
@@ -167,10 +167,10 @@ def story(seen: NearTieSummary | None) -> Story | None:
     after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
     written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))
     before = text((*one.begins, *one.first.tokens[:place])[-BEFORE:])
-    return Story((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.median_margin)
+    return NearTieStory((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.median_margin)
 
 
-def _end(one: GreedyPair, count: int = 8) -> str:
+def _shorten_context(one: GreedyPair, count: int = 8) -> str:
     """The last tokens before they diverge, as text."""
     before = (*one.begins, *one.first.tokens[: one.place])[-count:]
     return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")

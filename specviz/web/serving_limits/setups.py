@@ -5,8 +5,8 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from specviz.evidence.serving_setups.records import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
-from specviz.figures.charts import frame, safe, short
-from specviz.figures.narration import number
+from specviz.figures.charts import escape_label, frame_chart, shorten_label
+from specviz.figures.narration import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS
 from specviz.speed.estimate import Estimate, describe_interval
 
@@ -23,22 +23,22 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 NOISY = "too noisy to say"
 
 
-def table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
+def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
     rows = []
     for row in one.rows:
-        apart = number(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
-        own = (number(row.own.mean), number(row.own.worst)) if row.own else ("", "")
-        cells = (apart, *own, f"{mark(row)} {WORDS[row.verdict]}")
+        apart = format_probability(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
+        own = (format_probability(row.own.mean), format_probability(row.own.worst)) if row.own else ("", "")
+        cells = (apart, *own, f"{get_sign(row)} {WORDS[row.verdict]}")
         rows.append(((row.entry.name, *(("–",) * 4 if row.reason else cells)), row.reason or row.entry.description))
     return rows
 
 
-def mark(row: SetupRow) -> str:
+def get_sign(row: SetupRow) -> str:
     return "–" if row.reason else SIGNS[row.verdict]
 
 
-def speeds(one: SetupComparison) -> list[dict[str, object]]:
+def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
     """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
 
     def said(found: Estimate | None) -> str:
@@ -52,7 +52,7 @@ def speeds(one: SetupComparison) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def timed(one: SetupComparison) -> str:
+def describe_timing(one: SetupComparison) -> str:
     """What the speed-ups are relative to, and under which settings they were measured."""
     slow = "" if one.steady else f" No speeds are given: {one.unsteady}"
     return (
@@ -62,21 +62,21 @@ def timed(one: SetupComparison) -> str:
     )
 
 
-def details(one: SetupComparison) -> list[dict[str, object]]:
+def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     """The counts, prefixes and times from which the tables are made."""
     rows = []
     for row in one.rows:
         own, ms = row.own, row.ms
-        apart = f"{number(row.apart.low)} to {number(row.apart.high)}" if row.apart else ""
+        apart = f"{format_probability(row.apart.low)} to {format_probability(row.apart.high)}" if row.apart else ""
         rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
-                     "TV to float32, 95% interval": apart, "TV by draft tokens, mean": number(own.mean) if own else "",
+                     "TV to float32, 95% interval": apart, "TV by draft tokens, mean": format_probability(own.mean) if own else "",
                      "accepted of checked": f"{row.accepted} of {row.checked}" if row.checked else "",
                      "tokens": row.tokens or None, "passes": row.passes or None, "ms per token, no draft": ms and ms[0],
                      "ms per token, draft tokens": ms and ms[1]})  # fmt: skip
     return rows
 
 
-def conclusion(one: SetupComparison) -> str:
+def describe_setups(one: SetupComparison) -> str:
     """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
     rows = [row for row in one.rows if row.own is not None]
     moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
@@ -85,21 +85,19 @@ def conclusion(one: SetupComparison) -> str:
         return "Nothing could be compared on this pair."
     near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
     said = (
-        f"Serving choices change the target, from a little ({near.entry.name}, {number(near.apart.value)}) to a lot ({far.entry.name}, "
-        f"{number(far.apart.value)}). Draft tokens add nothing to that in the exact rows (at most {number(max(row.own.worst for row in exact))})"
+        f"Serving choices change the target, from a little ({near.entry.name}, {format_probability(near.apart.value)}) to a lot ({far.entry.name}, "
+        f"{format_probability(far.apart.value)}). Draft tokens add nothing to that in the exact rows (at most {format_probability(max(row.own.worst for row in exact))})"
     )
     if rounded := [row for row in rows if row.verdict == ROUNDING]:
         worst = max(rounded, key=lambda row: row.own.worst)
-        said += (
-            f", at most {number(worst.own.worst)} where passes round differently ({', '.join(row.entry.name for row in rounded)})"
-        )
+        said += f", at most {format_probability(worst.own.worst)} where passes round differently ({', '.join(row.entry.name for row in rounded)})"
     if wrong := [row for row in rows if row.verdict == LOSSY]:
         worst = max(wrong, key=lambda row: row.own.worst)
-        said += f", and up to {number(worst.own.worst)} after a mistake ({worst.entry.name})"
+        said += f", and up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})"
     return f"{said}."
 
 
-def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
+def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
     rows = [row for row in one.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]
@@ -118,8 +116,8 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
-    frame(figure, 100 + 31 * len(rows), "change (TV)")
-    figure.update_yaxes(tickvals=places, ticktext=[safe(f"{mark(row)} {short(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row in rows],
+    frame_chart(figure, 100 + 31 * len(rows), "change (TV)")
+    figure.update_yaxes(tickvals=places, ticktext=[escape_label(f"{get_sign(row)} {shorten_label(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
     figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
                         ticktext=["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1"])  # fmt: skip

@@ -17,7 +17,7 @@ RECORDED = ASSETS / "traces" / "setups.json"
 
 
 @lru_cache(maxsize=1)
-def recorded() -> SetupComparison | None:
+def load_recorded_setups() -> SetupComparison | None:
     """The measurement that the page opens with; None where the file is missing or damaged."""
     return of_file(RECORDED, load_setups, None)
 
@@ -43,7 +43,7 @@ class SetupsQuestion:
         return links.of_prompt(self.settings) | {"arm": self.arm}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SetupsQuestion, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SetupsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         start = Settings(prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype)
         settings, said = links.prompt_of(query, start, base)
@@ -54,8 +54,8 @@ class SetupsQuestion:
 class SetupsState(MeasurementState):
     """The question, and every measurement of setups that this visitor has run: (prompt, pair) -> SetupComparison."""
 
-    def key_of(self, question: SetupsQuestion) -> tuple[str, str]:
+    def build_key(self, question: SetupsQuestion) -> tuple[str, str]:
         return question.settings.prompt, question.settings.pair
 
     def recorded(self) -> SetupComparison | None:
-        return recorded()
+        return load_recorded_setups()

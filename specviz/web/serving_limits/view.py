@@ -28,8 +28,8 @@ from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits import near_ties as ties
 from specviz.web.serving_limits import setups as figures
-from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
-from specviz.web.speed.state import recorded as recorded_plans
+from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
+from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
 LEDE = (
     "Exact compared with what? With the target as you serve it. Rounding its weights, cutting its choices or penalizing repetitions makes it another "
@@ -44,7 +44,7 @@ TV = (
 )
 
 
-def page() -> None:
+def show_page() -> None:
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", LEDE)
     top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
@@ -53,31 +53,36 @@ def page() -> None:
     form.prompt(fold)
     settings, problems = from_fields(form.raw, state.question.settings)
     with below:
-        arm = which(form, state.question.arm)
+        arm = show_comparison_choice(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
-        "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.run_all, ABOUT, fold
+        "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.measure_setups, ABOUT, fold
     )
-    one, kind = state.underway or state.shown, session.get_theme()
+    one, kind = state.partial_result or state.shown, session.get_theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
-    conclusion = figures.conclusion(one)
+    conclusion = figures.describe_setups(one)
     with top:
-        opening(one, conclusion, kind)
+        show_opening(one, conclusion, kind)
     with numbers:
         st.markdown("## Every setup")
-        st.html(html.build_plain_table(figures.COLUMNS, figures.table(one), words=True))
+        st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
         st.caption(TV)
-        show_notes([measured_on(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from")
+        show_notes(
+            [describe_measurement(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from"
+        )
     with below:
-        near_ties(one, state.question.arm, kind, state.underway is one)
-    folds(state, one)
+        show_near_ties(one, state.question.arm, kind, state.partial_result is one)
+    show_folds(state, one)
 
 
-def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
+def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     """What each setup changes as a picture; beside it one text served in two ways. The story stays when a visitor measures."""
-    told = next(filter(None, (ties.story(of.near_ties.seen(arm)) for of in (recorded(), one) if of for arm in STORIES)), None)
+    told = next(
+        filter(None, (ties.build_story(of.near_ties.seen(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)),
+        None,
+    )
     left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
     with left:
         st.markdown("## What changes the distribution?")
@@ -85,7 +90,7 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
             "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
             "change nothing but the last digits. ✓ exact, ≈ exact up to rounding, ✕ a mistake."
         )
-        show_figure(draw_cached(figures.distances, one, kind), "serving_limits", "distances", conclusion)
+        show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
     with right:
@@ -97,18 +102,18 @@ def opening(one: SetupComparison, conclusion: str, kind: str) -> None:
         show_sentence(told.in_words, "serving_limits-said-story", plain=True)
 
 
-def measured_on(state: SetupsState, one: SetupComparison) -> str:
+def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
     size = f"{one.length} tokens each, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
     slow = "" if one.steady else " The machine was busy, so no speeds are given. Run it again later."
-    if state.own or state.underway:
+    if state.own or state.partial_result:
         return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
     slow += f" {other}" if other else ""
     return f"Recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
 
-def which(form: Form, arm: str) -> str:
+def show_comparison_choice(form: Form, arm: str) -> str:
     st.markdown(
         "## Near ties\nGreedy decoding takes the token with the largest logit. Two number types, or passes over one token and over several, write "
         "different texts where rounding moves logits by more than the two largest are apart."
@@ -116,31 +121,39 @@ def which(form: Form, arm: str) -> str:
     return form.choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
-def near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
+def show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
     seen = one.near_ties.seen(arm)
     if seen is None:
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
-    conclusion = ties.conclusion(seen)
-    for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
+    conclusion = ties.describe_near_ties(seen)
+    for place, name, draw in zip(
+        st.columns(2, gap="large"), ("margins", "spread"), (ties.plot_margins, ties.plot_gap_histogram), strict=True
+    ):
         place.plotly_chart(
-            draw_cached(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
+            draw_cached(plot_comparison, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
         )
     show_sentence(conclusion, "serving_limits-said-ties")
     if seen.differing:
-        show_tables("Where they differ, and what each writes there", ties.partings(seen))
+        show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
 
 
-def of_arm(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
+def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
     """A picture of near ties."""
     return draw(one.near_ties.seen(arm), kind)
 
 
-def folds(state: SetupsState, one: SetupComparison) -> None:
+def show_folds(state: SetupsState, one: SetupComparison) -> None:
     with st.expander("Acceptance rate and speed in every setup"):
-        show_dataframe(figures.speeds(one), placeholder="")
-        st.caption(" ".join(filter(None, (figures.timed(one), "" if state.own or state.underway else elsewhere(one)))))
-    show_tables("The numbers behind the table", figures.details(one))
+        show_dataframe(figures.build_speed_rows(one), placeholder="")
+        st.caption(
+            " ".join(
+                filter(
+                    None, (figures.describe_timing(one), "" if state.own or state.partial_result else describe_speed_page(one))
+                )
+            )
+        )
+    show_tables("The numbers behind the table", figures.build_detail_rows(one))
     with st.expander("How it was measured"):
         st.markdown(
             "**Change by the setup**: every setup reads the same texts, one token per pass. Its distribution is compared with float32’s at every "
@@ -151,7 +164,7 @@ def folds(state: SetupsState, one: SetupComparison) -> None:
         )
 
 
-def elsewhere(one: SetupComparison) -> str:
+def describe_speed_page(one: SetupComparison) -> str:
     """What How fast? measured with the same pair, temperature and gamma; empty where it measured nothing like it."""
     plan = recorded_plans().get(f"{one.settings.pair} {one.settings.temperature:g}")
     found = next((row.factor for row in plan.checked if row.gamma == one.settings.gamma and row.factor), None) if plan else None

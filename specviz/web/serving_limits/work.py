@@ -11,7 +11,7 @@ TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens o
 POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 
 
-def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
+def measure_setups(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
     """Measure every setup. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)

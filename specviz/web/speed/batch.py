@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from specviz.figures.charts import frame
+from specviz.figures.charts import frame_chart
 from specviz.figures.theme import GRAY
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.speed.plan import PLAIN, banded, names
+from specviz.web.speed.plan import PLAIN, add_band, add_line_names
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
-def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
+def plot_factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over the number of texts: each gamma, and the best of them with its band."""
     figure, places = go.Figure(), list(range(len(found.rows)))
     lines = {gamma: [found.factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
@@ -21,51 +21,51 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
         figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {gamma}", line={"width": 1.3, "dash": dash, "color": PLAIN},
                            showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
     best = [found.best(key, rows)[1] for rows in found.rows]
-    banded(figure, places, best, "the best gamma", kind)
+    add_band(figure, places, best, "the best gamma", kind)
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
                        hoverinfo="skip")  # fmt: skip
-    frame(figure, 340, "texts at once", "speed-up over target-only")
-    names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
+    frame_chart(figure, 340, "texts at once", "speed-up over target-only")
+    add_line_names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
     figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in found.rows], range=ends)
     return figure
 
 
-def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
+def plot_pass_costs(found: BatchSpeeds, kind: str = "light") -> go.Figure:
     """Cost of a pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in found.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
-    lines = {_texts(rows): [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows}
+    lines = {_count_texts(rows): [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows}
     for place, (name, values) in enumerate(lines.items()):
         line = {"width": 1.0 + 0.25 * place, "color": GRAY[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
+    frame_chart(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),
         1.25 * max(values),
     )  # the dotted line leaves the picture: with all of it the others would lie on each other
-    names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
+    add_line_names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
     figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
     figure.update_yaxes(range=[low, high])
     return figure
 
 
-def passes_conclusion(found: BatchSpeeds) -> str:
+def describe_pass_costs(found: BatchSpeeds) -> str:
     """What the longest and a short pass cost, on one text and on the most."""
     short, long = found.gammas[min(1, len(found.gammas) - 1)], found.gammas[-1]
     one, many = found.rows[0], found.rows[-1]
     cost = {(rows, gamma): f"{found.cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
     return (
-        f"With {_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
-        f"{cost[one, long]}. With {_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
+        f"With {_count_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
+        f"{cost[one, long]}. With {_count_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
         "that one text leaves idle."
     )
 
 
-def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
+def build_rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     """Every number of texts and every gamma as a row."""
     return [
         {"texts": count, "gamma": gamma, "speed-up": found.factor(key, count, gamma).said(".3f"),
@@ -75,7 +75,7 @@ def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def beside(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
+def compare_with_plan(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
     """Why the speed-up of one text is another one than in the plan of the same rounds, from the costs of both; empty without both."""
     gamma, here = found.best(key, found.rows[0])
     row = plan.row(gamma) if plan else None
@@ -88,5 +88,5 @@ def beside(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
     )
 
 
-def _texts(rows: int) -> str:
+def _count_texts(rows: int) -> str:
     return "one text" if rows == 1 else f"{rows} texts"

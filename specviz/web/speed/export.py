@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from specviz.export.manifest import conditions, facts
-from specviz.export.package import ExportOffer, Package, Picture, interval, interval_columns
+from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns
 from specviz.models.pairs.names import as_options
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
@@ -17,17 +17,17 @@ from specviz.speed.records.study import STATISTICS, Study
 from specviz.web.speed import batch, positions, surface, timeline
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as fast_study
-from specviz.web.speed.sections import of_batches, running, what_if
-from specviz.web.speed.state import SpeedState, batches, study
+from specviz.web.speed.sections import choose_rounds, locate_pair, place_sliders
+from specviz.web.speed.state import SpeedState, load_batches, load_study
 from specviz.web.speed.surface import Spot
 
 
 def build_offer(state: SpeedState) -> ExportOffer:
     """What can be exported; nothing until there is a plan. The sliders stand where the visitor has left them."""
-    plan, choice, found, many = state.shown, state.question.choice, study(), batches()
+    plan, choice, found, many = state.shown, state.question.choice, load_study(), load_batches()
     if plan is None:
         return ExportOffer("how-fast")
-    asked = what_if(state.question, plan, many)
+    asked = place_sliders(state.question, plan, many)
     commands = [plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
     said = facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
@@ -37,8 +37,8 @@ def build_offer(state: SpeedState) -> ExportOffer:
         plan,
         said,
         study=found and (found, choice.draft),
-        many=many and (many, of_batches(many, choice)[0]),
-        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),  # where the sliders stand
+        many=many and (many, choose_rounds(many, choice)[0]),
+        what_if=(asked.gamma, asked.spot, locate_pair(choice, plan, many, asked.gamma)),  # where the sliders stand
     )
     about = "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}."
     return ExportOffer.of(package, about)
@@ -56,10 +56,10 @@ def plan_command(plan: SpeedPlan) -> str:
     return shlex.join(words + (["--tokens-only"] if plan.costs is None else []))
 
 
-ROWS = ("gamma", *interval_columns("tokens", "measured_tokens", "factor", "measured_factor"),
+ROWS = ("gamma", *name_interval_columns("tokens", "measured_tokens", "factor", "measured_factor"),
         "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
-POSITIONS = ("position", *interval_columns("accepted"))
-BATCHES = ("texts", "gamma", *interval_columns("factor", "pass", "tokens"))
+POSITIONS = ("position", *name_interval_columns("accepted"))
+BATCHES = ("texts", "gamma", *name_interval_columns("factor", "pass", "tokens"))
 CELLS = (
     "kind",
     "temperature",
@@ -88,40 +88,42 @@ def build_speed_package(
     what_if   gamma, the chosen point and the running pair
     """
     where = conditions(plan.settings, plan.models)
-    pictures = {"tokens": Picture(partial(figures.tokens, plan), "Tokens per target pass")}
-    captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
+    pictures = {"tokens": Picture(partial(figures.plot_tokens, plan), "Tokens per target pass")}
+    captions = [f"{figures.describe_tokens(plan)} {where}", f"{plan.in_words} {where}"]
     tables = {"gammas.csv": lambda: (ROWS, _gamma_rows(plan))}
     if plan.costs is not None:
-        pictures["speed"] = Picture(partial(figures.factors, plan), "Speed-up")
+        pictures["speed"] = Picture(partial(figures.plot_factors, plan), "Speed-up")
     if plan.positions:
-        pictures["positions"] = Picture(partial(positions.positions, plan), "Acceptance by position")
-        captions.append(f"{positions.conclusion(plan)} {where}")
-        tables["positions.csv"] = lambda: (POSITIONS, ([n, *interval(one)] for n, one in enumerate(plan.positions, 1)))
+        pictures["positions"] = Picture(partial(positions.plot_positions, plan), "Acceptance by position")
+        captions.append(f"{positions.describe_positions(plan)} {where}")
+        tables["positions.csv"] = lambda: (POSITIONS, ([n, *list_interval(one)] for n, one in enumerate(plan.positions, 1)))
     if study is not None and study[0].measured(study[1:]):
         found, draft = study
         for axis in fast_study.AXES:
-            if len(fast_study.cells_over(found, draft, axis)) > 1:
+            if len(fast_study.group_by_axis(found, draft, axis)) > 1:
                 pictures[f"acceptance-over-{axis}"] = Picture(
-                    partial(fast_study.acceptance, found, draft, axis), f"Acceptance rate: {draft}"
+                    partial(fast_study.plot_acceptance, found, draft, axis), f"Acceptance rate: {draft}"
                 )
-                captions.append(fast_study.acceptance_conclusion(found, draft, axis))
-        pictures["foretold"] = Picture(partial(fast_study.foretold, found, draft), f"Predicted and measured: {draft}")
-        pictures["confidence"] = Picture(partial(fast_study.confidence, found, draft), f"Confidence: {draft}")
-        captions += [fast_study.foretold_conclusion(found, draft), fast_study.confidence_conclusion(found, draft)]
+                captions.append(fast_study.describe_acceptance(found, draft, axis))
+        pictures["foretold"] = Picture(partial(fast_study.plot_predictions, found, draft), f"Predicted and measured: {draft}")
+        pictures["confidence"] = Picture(partial(fast_study.plot_confidence, found, draft), f"Confidence: {draft}")
+        captions += [fast_study.describe_predictions(found, draft), fast_study.describe_confidence(found, draft)]
         tables["study.csv"] = lambda: (CELLS, _study_rows(found))
     if many is not None:
         batches, key = many
-        pictures["many-texts"] = Picture(partial(batch.factors, batches, key), "Many texts at once")
-        pictures["passes"] = Picture(partial(batch.passes, batches), "What verification costs")
-        captions += [batches.in_words(key), batch.passes_conclusion(batches)]
+        pictures["many-texts"] = Picture(partial(batch.plot_factors, batches, key), "Many texts at once")
+        pictures["passes"] = Picture(partial(batch.plot_pass_costs, batches), "What verification costs")
+        captions += [batches.in_words(key), batch.describe_pass_costs(batches)]
         tables["many-texts.csv"] = lambda: (BATCHES, _batch_rows(batches, key))
     if what_if is not None:
         gamma, chosen, running = what_if
-        pictures["timeline"] = Picture(partial(timeline.timeline, gamma, chosen), "Draft steps and target passes by the formula")
-        captions.append(timeline.in_words(gamma, chosen))
-        pictures["what-if"] = Picture(partial(surface.surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
-        captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
-        rows = surface.table(running, chosen)
+        pictures["timeline"] = Picture(
+            partial(timeline.plot_timeline, gamma, chosen), "Draft steps and target passes by the formula"
+        )
+        captions.append(timeline.describe_round(gamma, chosen))
+        pictures["what-if"] = Picture(partial(surface.plot_surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
+        captions.append(f"{surface.describe_spot(gamma, chosen)} {surface.FORMULA}")
+        rows = surface.build_rows(running, chosen)
         tables["what-if.csv"] = lambda: (rows[0], (row.values() for row in rows))
     return Package(
         "how-fast", "How fast?", {"plan.json": json.loads(plan.to_json())}, tables, pictures, tuple(captions), manifest
@@ -134,14 +136,14 @@ def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
         one = measured.get(row.gamma)
         spans = (row.tokens, one and one.tokens, row.factor, one and one.factor)
         plain = (row.hazards, row.independent, row.own_text, row.alpha, row.leviathan, row.linear, row.operations)
-        yield [row.gamma, *(x for span in spans for x in interval(span)), *plain]
+        yield [row.gamma, *(x for span in spans for x in list_interval(span)), *plain]
 
 
 def _batch_rows(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
     for rows in found.rows:
         for gamma in found.gammas:
             spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
-            yield [rows, gamma, *(x for span in spans for x in interval(span))]
+            yield [rows, gamma, *(x for span in spans for x in list_interval(span))]
 
 
 def _study_rows(study: Study) -> Iterator[list[Any]]:

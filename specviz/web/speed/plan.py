@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.charts import frame
+from specviz.figures.charts import frame_chart
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import PlanRow, SpeedPlan
@@ -19,25 +19,25 @@ PER_POSITION, FORMULA = "one alpha per position", "the formula"
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
-def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
+def plot_tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
-    return _over_gamma(plan, "tokens", {PER_POSITION: "hazards", "one alpha": "independent"}, "tokens per target pass", kind)
+    return _plot_over_gamma(plan, "tokens", {PER_POSITION: "hazards", "one alpha": "independent"}, "tokens per target pass", kind)
 
 
-def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
+def plot_factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
     simpler = {PER_POSITION: "linear", FORMULA: "leviathan"}
-    figure = _over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
+    figure = _plot_over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
     return figure
 
 
-def _over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: str, kind: str) -> go.Figure:
+def _plot_over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: str, kind: str) -> go.Figure:
     """One field of the plan's rows with its band, simpler formulas (name on screen -> field), and the same field as measured."""
     figure, gammas = go.Figure(), [row.gamma for row in plan.rows]
-    banded(figure, gammas, [getattr(row, name) for row in plan.rows], "predicted", kind)
+    add_band(figure, gammas, [getattr(row, name) for row in plan.rows], "predicted", kind)
     for (formula, field), dash in zip(simpler.items(), ("dash", "dot"), strict=True):
         figure.add_scatter(x=gammas, y=[getattr(row, field) for row in plan.rows], mode="lines", name=formula,
                            line={"width": 1.8, "dash": dash, "color": PLAIN}, hovertemplate=f"{formula}: %{{y:.3f}}<extra></extra>")  # fmt: skip
@@ -47,12 +47,12 @@ def _over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: s
                   "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
         figure.add_scatter(x=list(measured), y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
                            marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
-    frame(figure, 340, "gamma, draft tokens per round", title)
+    frame_chart(figure, 340, "gamma, draft tokens per round", title)
     figure.update_xaxes(tickvals=gammas)
     return figure
 
 
-def tokens_conclusion(plan: SpeedPlan) -> str:
+def describe_tokens(plan: SpeedPlan) -> str:
     """What the first picture shows."""
     if not plan.checked:
         last = plan.rows[-1]
@@ -67,15 +67,15 @@ def tokens_conclusion(plan: SpeedPlan) -> str:
     )
 
 
-def best_conclusion(plan: SpeedPlan) -> str:
+def describe_best_gamma(plan: SpeedPlan) -> str:
     """The gamma that each way of predicting chooses, and what makes the curve turn there."""
     ways = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
     chosen = ", ".join(f"{plan.chosen_by[name]} {said}" for name, said in ways.items() if name in plan.chosen_by)
     zero = " 0 means target-only sampling." if 0 in plan.chosen_by.values() else ""
-    return " ".join(filter(None, (f"The best gamma: {chosen}.{zero}", _turn(plan))))
+    return " ".join(filter(None, (f"The best gamma: {chosen}.{zero}", _describe_turn(plan))))
 
 
-def _turn(plan: SpeedPlan) -> str:
+def _describe_turn(plan: SpeedPlan) -> str:
     """That a longer pass was the cheaper one, where this makes the best gamma; empty elsewhere."""
     best, costs = plan.chosen_by.get("accepted draft tokens"), plan.costs
     if not best or costs is None or not plan.row(best - 1) or not plan.row(best + 1):
@@ -92,44 +92,44 @@ def _turn(plan: SpeedPlan) -> str:
 WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
 
 
-def shown(plan: SpeedPlan) -> PlanRow | None:
+def choose_row(plan: SpeedPlan) -> PlanRow | None:
     """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
     if plan.best is None or plan.costs is None:
         return None
     return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.factor.value)
 
 
-def ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
+def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
     """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
-    row = shown(plan)
+    row = choose_row(plan)
     if row is None:
         return []
     found = [
         (
-            ("By the formula", *_over(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
+            ("By the formula", *_format_ratio(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
             f"from alpha {row.alpha:.3f}, c {plan.costs.c:.3f} and gamma {row.gamma}",
         ),
         (
-            ("Predicted", *_over(row.tokens.value, row.factor.value), row.factor.said()),
+            ("Predicted", *_format_ratio(row.tokens.value, row.factor.value), row.factor.said()),
             "accepted tokens from both models’ probabilities, costs from timed passes",
         ),
     ]
     measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
     if measured is not None:
         unsure = "" if plan.is_conclusive else "; too uncertain to compare"
-        cells = ("Measured", *_over(measured.tokens.value, measured.factor.value), measured.factor.said())
+        cells = ("Measured", *_format_ratio(measured.tokens.value, measured.factor.value), measured.factor.said())
         found.append((cells, f"texts written with draft tokens{unsure}"))
     return found
 
 
-def _over(tokens: float, factor: float) -> tuple[str, str]:
+def _format_ratio(tokens: float, factor: float) -> tuple[str, str]:
     """Tokens of a round, and the cost that makes them this factor."""
     return f"{tokens:.2f}", f"{tokens / factor:.2f}"
 
 
-def why(plan: SpeedPlan) -> str:
+def explain_formula(plan: SpeedPlan) -> str:
     """What the formula leaves out of the cost of a round; empty without costs."""
-    row = shown(plan)
+    row = choose_row(plan)
     if row is None:
         return ""
     costs, gamma = plan.costs, row.gamma
@@ -143,18 +143,18 @@ def why(plan: SpeedPlan) -> str:
 BESIDE = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``beside``
 
 
-def beside(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
+def build_draft_rows(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
     """Drafts beside each other, each with its best gamma: (cells as BESIDE, ""). plans: name -> plan; those without costs are left out."""
     found = []
     for name, plan in plans.items():
-        if (row := shown(plan)) is None:
+        if (row := choose_row(plan)) is None:
             continue
         measured = next((one.factor.said() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
         found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), ""))
     return found
 
 
-def rows(plan: SpeedPlan) -> list[dict[str, object]]:
+def build_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
@@ -168,7 +168,7 @@ def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     return found
 
 
-def published() -> list[dict[str, object]]:
+def build_published_rows() -> list[dict[str, object]]:
     """The paper's own table, as reported, beside its formula."""
     return [
         {"task": row.task, "temperature": row.temperature, "draft": row.draft, "gamma": row.gamma, "alpha": row.alpha,
@@ -177,7 +177,7 @@ def published() -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
+def add_band(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
     color = getattr(MEANINGS["target"], kind)
     figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
@@ -185,19 +185,19 @@ def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], nam
                        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
 
 
-def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:
+def add_line_names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:
     """Names in the right margin, which is as wide as the longest at any width, beside the ends of lines; moved apart where they would cover each other.
 
     ends    name -> y where its line ends
     top     of the picture, whose height they share
     """
-    for name, y in _apart(ends, APART * top).items():
+    for name, y in _spread_names(ends, APART * top).items():
         figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
                               font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))
 
 
-def _apart(ends: Mapping[str, float], step: float) -> dict[str, float]:
+def _spread_names(ends: Mapping[str, float], step: float) -> dict[str, float]:
     """Each name as near to its end as its neighbors let it: those that would cover each other stand around their common middle."""
     groups: list[list[str]] = []
     lowest = lambda group: sum(ends[name] for name in group) / len(group) - step * (len(group) - 1) / 2  # noqa: E731

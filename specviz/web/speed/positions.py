@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from specviz.figures.charts import frame
+from specviz.figures.charts import frame_chart
 from specviz.figures.theme import MEANINGS
 from specviz.speed.records.plan import SpeedPlan
 
 
-def positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
+def plot_positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """A point for each position, with its 95% interval, on an axis from 0 to 1."""
     figure, color, found = go.Figure(), getattr(MEANINGS["target"], kind), plan.positions
     spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
@@ -18,13 +18,13 @@ def positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=places, y=[one.value for one in found], mode="lines+markers", name="accepted", error_y=spread,
                        line={"width": 1.6, "color": color, "dash": "dot"}, marker={"size": 9, "color": color},
                        hovertemplate="position %{x}: %{y:.3f}<extra></extra>")  # fmt: skip
-    frame(figure, 300, "position in the round", "accepted, of those checked")
+    frame_chart(figure, 300, "position in the round", "accepted, of those checked")
     figure.update_xaxes(tickvals=places)
     figure.update_yaxes(range=[0.0, 1.02])
     return figure
 
 
-def conclusion(plan: SpeedPlan) -> str:
+def describe_positions(plan: SpeedPlan) -> str:
     """What the picture shows."""
     first, last, number = plan.positions[0], plan.positions[-1], len(plan.positions)
     said = f"Of the draft tokens checked at position 1, {first.said()} are accepted"
@@ -42,6 +42,6 @@ def conclusion(plan: SpeedPlan) -> str:
     return f"{said}; at position {number}, {last.said()}. {meaning}"
 
 
-def rows(plan: SpeedPlan) -> list[dict[str, object]]:
+def build_position_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every position as a row of a table."""
     return [{"position": number, "accepted, of those checked": one.said(".3f")} for number, one in enumerate(plan.positions, 1)]

@@ -24,7 +24,7 @@ class WhatIf:
     spot: Spot
 
 
-def running(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
+def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
     """Where the running pair stands: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
 
     Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
@@ -37,11 +37,13 @@ def running(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None
     return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
 
 
-def what_if(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None) -> WhatIf:
+def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None) -> WhatIf:
     """Where the sliders stand: where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
     choice = question.choice
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
-    here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
+    here = locate_pair(choice, plan, many, planned.gamma if planned else 1) or Spot(
+        plan.rows[0].alpha if plan else 0.5, ILLUSTRATED
+    )
     gamma = question.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
     alpha, c = (
         round(min(1.0, getattr(here, name)), 2) if getattr(question, name) is None else getattr(question, name)
@@ -50,20 +52,20 @@ def what_if(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds |
     return WhatIf(gamma, Spot(alpha, c))
 
 
-def followed(
+def follow_widgets(
     question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None, state: Mapping[str, Any], turn: int
 ) -> SpeedQuestion:
     """What is asked once tabs and sliders have been touched (a page's state); what was never drawn stays as it was asked.
 
     A slider that stands where it begins was not moved: a link says nothing of it.
     """
-    title = state.get(tabs(turn))
+    title = state.get(tabs_key(turn))
     tab = next((name for name, one in TABS.items() if one == title), question.tab)
-    begin = what_if(SpeedQuestion(question.text, question.choice), plan, many)
+    begin = place_sliders(SpeedQuestion(question.text, question.choice), plan, many)
     first = {"alpha": begin.spot.alpha, "c": begin.spot.c, "gamma": begin.gamma}
     moved = {}
     for name in NUMBERS:
-        value = state.get(slider(name, question.choice, turn))
+        value = state.get(slider_key(name, question.choice, turn))
         if value is not None:
             moved[name] = None if round(value, 2) == first[name] else round(value, 2)
     try:
@@ -72,17 +74,17 @@ def followed(
         return replace(question, tab=tab)
 
 
-def tabs(turn: int) -> str:
+def tabs_key(turn: int) -> str:
     """Key of the tabs' widget, made anew when a link fills the page."""
     return f"speed-tabs-{turn}"
 
 
-def slider(name: str, choice: PlanChoice, turn: int) -> str:
+def slider_key(name: str, choice: PlanChoice, turn: int) -> str:
     """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
     return f"speed-what-{name}-{choice.key}-{turn}"
 
 
-def of_batches(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
+def choose_rounds(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
     """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
     stands_in = PlanChoice(temperature=choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key

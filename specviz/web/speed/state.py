@@ -31,25 +31,25 @@ NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
 
 
 @lru_cache(maxsize=1)
-def recorded() -> dict[str, SpeedPlan]:
+def load_recorded_plans() -> dict[str, SpeedPlan]:
     """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
     return of_file(PLANS, load_plans, {})
 
 
 @lru_cache(maxsize=1)
-def study() -> Study | None:
+def load_study() -> Study | None:
     """The recorded study; None where the file is missing or damaged."""
     return of_file(STUDY, Study.from_json, None)
 
 
 @lru_cache(maxsize=1)
-def batches() -> BatchSpeeds | None:
+def load_batches() -> BatchSpeeds | None:
     """The recorded rounds over many texts; None where the file is missing or damaged."""
     return of_file(BATCHES, BatchSpeeds.from_json, None)
 
 
 @lru_cache(maxsize=1)
-def shown_text() -> str:
+def load_example_text() -> str:
     """The text that the recorded plans were made on; empty where the file is missing."""
     try:
         return SHOWN_TEXT.read_text(encoding="utf-8").strip()
@@ -114,15 +114,15 @@ class SpeedQuestion:
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
         query |= {"pair": self.pair} if self.own or (self.choice.draft == "ngram" and self.pair != Settings().pair) else {}
-        if self.text == shown_text() or len(self.text) > LINKED:
+        if self.text == load_example_text() or len(self.text) > LINKED:
             return query
         return query | {"text": self.text} | ({"lines": "1"} if self.lines else {})
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
         settings, said = links.prompt_of({"pair": query["pair"]} if "pair" in query else {}, Settings(pair=base.pair), base)
-        question, left_out = links.values_of(query, cls(shown_text()).with_pair(settings.pair), {"text": _with_text} | PUT)
+        question, left_out = links.values_of(query, cls(load_example_text()).with_pair(settings.pair), {"text": _with_text} | PUT)
         return question, said + left_out
 
 
@@ -150,13 +150,15 @@ PUT = {  # parameter of a link -> the question with its text as a value
 class SpeedState(MeasurementState):
     """The question, and every plan that this visitor has had made: (text, whether it is prompts, pair, choice) -> SpeedPlan."""
 
-    def key_of(self, question: SpeedQuestion) -> tuple[str, bool, str, str]:
+    def build_key(self, question: SpeedQuestion) -> tuple[str, bool, str, str]:
         return question.text, question.lines, question.settings.pair, question.choice.key
 
     def recorded(self) -> SpeedPlan | None:
         """That of the same choice; for a pair of one's own, the shipped pair's of the same temperature."""
         choice = self.question.choice
-        return recorded().get(choice.key) or recorded().get(replace(FIRST, temperature=choice.temperature).key)
+        return load_recorded_plans().get(choice.key) or load_recorded_plans().get(
+            replace(FIRST, temperature=choice.temperature).key
+        )
 
     @property
     def pair(self) -> str:

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 import plotly.graph_objects as go
 
-from specviz.figures.charts import frame
+from specviz.figures.charts import frame_chart
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.study import (
@@ -21,7 +21,7 @@ from specviz.speed.records.study import (
     compute_calibration_error,
     compute_reliability,
 )
-from specviz.web.speed.plan import PLAIN, banded, names
+from specviz.web.speed.plan import PLAIN, add_band, add_line_names
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each
@@ -30,7 +30,7 @@ LITTLE = 0.05  # change of the mean acceptance rate over a whole axis
 APART = 0.15  # of an axis, between two numbers under it
 
 
-def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
+def group_by_axis(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
     """Measured cells of a draft by their place on one of AXES, ascending; a whole distribution has top-p 1."""
     found: dict[float, list[StudyCell]] = {}
     for cell in study.cells_by_temperature(draft) if axis == TEMPERATURE else study.cells_by_top_p(draft):
@@ -38,35 +38,35 @@ def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCel
     return dict(sorted(found.items()))
 
 
-def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict[float, float]]:
+def group_by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict[float, float]]:
     """Kind of text -> place on the axis -> acceptance rate, of one draft."""
     found: dict[str, dict[float, float]] = {}
-    for place, cells in cells_over(study, draft, axis).items():
+    for place, cells in group_by_axis(study, draft, axis).items():
         for cell in cells:
             found.setdefault(cell.kind, {})[place] = cell.share
     return found
 
 
-def acceptance(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
+def plot_acceptance(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     """Acceptance rate: a thin line for each kind of text, a thick one for their mean, with its band."""
-    figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
+    figure, by, over = go.Figure(), group_by_kind(study, draft, axis), compute_means(study, draft, axis)
     places = list(over)
     for name, shares in by.items():
         figure.add_scatter(x=places, y=[shares.get(x) for x in places], mode="lines", line={"width": 1.2, "color": GRAY[kind]}, opacity=0.55,
                            name=KINDS[name], showlegend=False, hovertemplate=f"{KINDS[name]}: %{{y:.2f}}<extra></extra>")  # fmt: skip
-    banded(figure, places, list(over.values()), "mean over kinds of text", kind)
+    add_band(figure, places, list(over.values()), "mean over kinds of text", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    frame(figure, 340, axis, "acceptance rate")
-    names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
+    frame_chart(figure, 340, axis, "acceptance rate")
+    add_line_names(figure, {KINDS[name]: by[name][last] for name in _choose_named_kinds(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
-    labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
+    labels = [f"{place:g}" if place in _choose_ticks(places) else "" for place in places]
     figure.update_xaxes(tickvals=places, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
     return figure
 
 
-def _spaced(places: Sequence[float]) -> list[float]:
+def _choose_ticks(places: Sequence[float]) -> list[float]:
     """The places whose numbers do not overlap on a phone: from the last one down, each at least APART of the axis from the one before."""
     found = [places[-1]]
     for place in reversed(places[:-1]):
@@ -75,20 +75,20 @@ def _spaced(places: Sequence[float]) -> list[float]:
     return found
 
 
-def means(study: Study, draft: str, axis: str) -> dict[float, Estimate]:
+def compute_means(study: Study, draft: str, axis: str) -> dict[float, Estimate]:
     """Place on the axis -> mean share over the kinds of text, with the middle 95% over resampled kinds."""
-    return {place: average_over_kinds(cells) for place, cells in cells_over(study, draft, axis).items()}
+    return {place: average_over_kinds(cells) for place, cells in group_by_axis(study, draft, axis).items()}
 
 
-def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
+def _choose_named_kinds(by: dict[str, dict[float, float]], last: float) -> list[str]:
     """The kinds with the largest and the least share at the last place: only these are named beside their lines."""
     there = [name for name, shares in by.items() if last in shares]
     return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
 
 
-def acceptance_conclusion(study: Study, draft: str, axis: str) -> str:
+def describe_acceptance(study: Study, draft: str, axis: str) -> str:
     """What the picture shows: both ends of the mean, and the range over kinds of text."""
-    over, places = means(study, draft, axis), cells_over(study, draft, axis)
+    over, places = compute_means(study, draft, axis), group_by_axis(study, draft, axis)
     (first, one), (last, two) = next(iter(over.items())), list(over.items())[-1]
     flat = [(cell, place) for place, cells in places.items() for cell in cells]
     low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
@@ -101,11 +101,11 @@ def acceptance_conclusion(study: Study, draft: str, axis: str) -> str:
     )
 
 
-def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
+def plot_predictions(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """Measured over predicted acceptance rate, a point for each kind of text and sampling: the prediction with intervals, the text's overlap beside."""
     cells, figure = study.measured((draft,)), go.Figure()
-    _diagonal(figure)
-    titles = [f"{KINDS[cell.kind]}, {probs(cell)}" for cell in cells]
+    _add_diagonal(figure)
+    titles = [f"{KINDS[cell.kind]}, {describe_distribution(cell)}" for cell in cells]
     look = {"hovertemplate": "%{customdata}: predicted %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
@@ -115,16 +115,16 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     groups = compute_calibration([cell.predicted for cell in cells], [cell.share for cell in cells], GROUPS)
     figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="means of eighths", hoverinfo="skip",
                        line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
-    return _square(figure, "predicted acceptance rate", "measured acceptance rate", span(cells))
+    return _frame_square(figure, "predicted acceptance rate", "measured acceptance rate", compute_range(cells))
 
 
-def span(cells: Sequence[StudyCell]) -> tuple[float, float]:
+def compute_range(cells: Sequence[StudyCell]) -> tuple[float, float]:
     """Tenths between which all predicted and measured rates lie: one range for both axes."""
     shares = [x for cell in cells for x in (cell.share, cell.predicted, cell.statistics["overlap"])]
     return max(0.0, floor(10 * min(shares) - 0.3) / 10), min(1.0, ceil(10 * max(shares) + 0.3) / 10)
 
 
-def foretold_conclusion(study: Study, draft: str) -> str:
+def describe_predictions(study: Study, draft: str) -> str:
     """How near the prediction is, how near the overlap, and how many intervals hold the prediction."""
     cells = study.measured((draft,))
     off, plain = (
@@ -138,21 +138,21 @@ def foretold_conclusion(study: Study, draft: str) -> str:
     )
 
 
-def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
+def plot_confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """How often the text has the draft's likeliest token, over the probability that the draft gives it, with intervals over kinds of text."""
-    points, figure = compute_reliability(uncut(study, draft)), go.Figure()
-    _diagonal(figure)
+    points, figure = compute_reliability(list_uncut_cells(study, draft)), go.Figure()
+    _add_diagonal(figure)
     spread = {"type": "data", "symmetric": False, "array": [one.right.high - one.right.value for one in points],
               "arrayminus": [one.right.value - one.right.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
     figure.add_scatter(x=[one.confidence for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
                        customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
                        hovertemplate="probability %{x:.2f}, in the text %{y:.2f}, %{customdata:,} positions<extra></extra>")  # fmt: skip
-    return _square(figure, "probability of the draft’s likeliest token", "how often the text has it", (0.0, 1.0))
+    return _frame_square(figure, "probability of the draft’s likeliest token", "how often the text has it", (0.0, 1.0))
 
 
-def confidence_conclusion(study: Study, draft: str) -> str:
+def describe_confidence(study: Study, draft: str) -> str:
     """Whether the draft is overconfident, and by how much."""
-    cells = uncut(study, draft)
+    cells = list_uncut_cells(study, draft)
     points = compute_reliability(cells)
     if len(points) < 2:
         return (
@@ -169,16 +169,16 @@ def confidence_conclusion(study: Study, draft: str) -> str:
     )
 
 
-def uncut(study: Study, draft: str) -> list[StudyCell]:
+def list_uncut_cells(study: Study, draft: str) -> list[StudyCell]:
     """Cells of a draft under the whole distribution of temperature 1."""
     return [cell for cell in study.cells_by_temperature(draft) if cell.temperature == 1.0]
 
 
-def probs(cell: StudyCell) -> str:
+def describe_distribution(cell: StudyCell) -> str:
     return f"temperature {cell.temperature:g}" + ("" if cell.top_p is None else f", top-p {cell.top_p:g}")
 
 
-def scores(study: Study) -> list[dict[str, object]]:
+def build_score_rows(study: Study) -> list[dict[str, object]]:
     """Every predictor as a row: its error on kinds of text that its fit had not seen."""
     return [
         {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error.value, 3),
@@ -187,7 +187,7 @@ def scores(study: Study) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def rows(study: Study, draft: str) -> list[dict[str, object]]:
+def build_rows(study: Study, draft: str) -> list[dict[str, object]]:
     """Every cell of a draft as a row of a table."""
     return [
         {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "checked": cell.checked, "accepted": cell.accepted,
@@ -196,21 +196,21 @@ def rows(study: Study, draft: str) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def bins(study: Study, draft: str) -> list[dict[str, object]]:
+def build_calibration_rows(study: Study, draft: str) -> list[dict[str, object]]:
     """Every point of the draft's calibration as a row."""
     return [
         {"probability": round(one.confidence, 3), "in the text": round(one.right.value, 3), "95% interval over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
          "positions": one.places}
-        for one in compute_reliability(uncut(study, draft))
+        for one in compute_reliability(list_uncut_cells(study, draft))
     ]  # fmt: skip
 
 
-def _diagonal(figure: go.Figure) -> None:
+def _add_diagonal(figure: go.Figure) -> None:
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"width": 1, "dash": "dot", "color": PLAIN}, hoverinfo="skip", showlegend=False, name="equal")  # fmt: skip
 
 
-def _square(figure: go.Figure, x: str, y: str, ends: tuple[float, float]) -> go.Figure:
+def _frame_square(figure: go.Figure, x: str, y: str, ends: tuple[float, float]) -> go.Figure:
     edge = 0.02 * (ends[1] - ends[0])
     both = [ends[0] - edge, ends[1] + edge]
-    frame(figure, 380, x, y, xaxis_range=both, yaxis_range=both)
+    frame_chart(figure, 380, x, y, xaxis_range=both, yaxis_range=both)
     return figure

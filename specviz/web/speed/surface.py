@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.charts import frame
+from specviz.figures.charts import frame_chart
 from specviz.figures.theme import INK
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
@@ -38,7 +38,7 @@ class Spot:
         return {gamma: wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
 
 
-def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light") -> go.Figure:
+def plot_surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light") -> go.Figure:
     """The factor as shade and as lines, c to the right, alpha upwards; at the line of 1 drafting stops paying."""
     axis = np.linspace(0.0, 1.0, STEPS)
     figure = go.Figure(
@@ -47,7 +47,7 @@ def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light")
             showscale=False, name="factor", hovertemplate="alpha %{y:.2f}, c %{x:.2f}: %{z:.2f} times<extra></extra>",
         )
     )  # fmt: skip
-    for reached, c, alpha in levels(gamma):
+    for reached, c, alpha in compute_levels(gamma):
         whole = reached == 1.0
         line = {"color": INK[kind], "width": 2.6 if whole else 0.8}
         figure.add_scatter(
@@ -61,11 +61,11 @@ def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light")
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
     figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
                        marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
-    frame(figure, 400, ACROSS, UP, xaxis_range=[0, 1], yaxis_range=[0, 1])
+    frame_chart(figure, 400, ACROSS, UP, xaxis_range=[0, 1], yaxis_range=[0, 1])
     return figure
 
 
-def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
+def compute_levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
     """Lines of equal factor within the unit square: (factor, c along it, alpha along it), alpha ascending; those with two points or more."""
     found = []
     for reached in LEVELS:
@@ -79,13 +79,13 @@ def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
     return found
 
 
-def in_words(gamma: int, chosen: Spot) -> str:
+def describe_spot(gamma: int, chosen: Spot) -> str:
     """What the formula says at a point: this gamma, the best one, or that none pays."""
     here = wall_clock_factor(chosen.alpha, gamma, chosen.c)
-    return f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advice(gamma, chosen)}"
+    return f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advise_gamma(gamma, chosen)}"
 
 
-def advice(gamma: int, chosen: Spot) -> str:
+def advise_gamma(gamma: int, chosen: Spot) -> str:
     """The gamma to take at a point by the formula: this one, another one, or none."""
     if not pays(chosen.alpha, chosen.c):
         return "Do not draft: where alpha is not above c, no gamma pays."
@@ -97,7 +97,7 @@ def advice(gamma: int, chosen: Spot) -> str:
     return f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
 
 
-def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
+def describe_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
     """Where the chosen pair is, and what the formula leaves out there. counted: speed-up predicted from accepted draft tokens and measured rounds."""
     if running is None:
         return "The chosen pair is not marked: its draft was not timed, so its c is unknown."
@@ -111,7 +111,7 @@ def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
     )
 
 
-def table(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:
+def build_rows(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:
     """The factor of every gamma at both points."""
     pair = running.factors() if running else {}
     return [

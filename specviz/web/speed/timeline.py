@@ -22,20 +22,20 @@ LETTERS = 12.5  # px: of the words; a number that does not fit into its bar at t
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 
 
-def span(gamma: int, spot: Spot) -> float:
+def compute_span(gamma: int, spot: Spot) -> float:
     """How much time is shown, in target passes."""
     return max(PASSES, gamma * spot.c + 1.0)
 
 
-def starts(gamma: int, spot: Spot) -> list[float]:
+def list_round_starts(gamma: int, spot: Spot) -> list[float]:
     """When each round begins that is shown, in target passes; the last one may be cut by the end of the picture."""
-    round_, end = gamma * spot.c + 1.0, span(gamma, spot)
+    round_, end = gamma * spot.c + 1.0, compute_span(gamma, spot)
     return [number * round_ for number in range(int(end / round_) + 1) if number * round_ < end - 1e-9]
 
 
-def timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
+def plot_timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
     """Two lanes of the same time: target passes of one token each, and rounds of gamma draft steps with one target pass."""
-    end, tokens, rounds = span(gamma, spot), expected_tokens(spot.alpha, gamma), starts(gamma, spot)
+    end, tokens, rounds = compute_span(gamma, spot), expected_tokens(spot.alpha, gamma), list_round_starts(gamma, spot)
     alone = [float(number) for number in range(int(end))]
     steps = [begin + step * spot.c for begin in rounds for step in range(gamma)]
     passes = [begin + gamma * spot.c for begin in rounds]
@@ -58,37 +58,37 @@ def timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
     )  # fmt: skip
     figure.update_xaxes(range=[0.0, end], title="time, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(
-        range=[-0.5, 1.5], tickvals=[DRAFTED, ALONE], ticktext=[f"drafting<br>{plainly(written)} tokens", f"target only<br>{int(end)} tokens"],
+        range=[-0.5, 1.5], tickvals=[DRAFTED, ALONE], ticktext=[f"drafting<br>{format_number(written)} tokens", f"target only<br>{int(end)} tokens"],
         automargin=True, showgrid=False, zeroline=False, fixedrange=True, tickfont={"size": LETTERS, "color": GRAY[kind]},
     )  # fmt: skip
     return figure
 
 
-def plainly(number: float) -> str:
+def format_number(number: float) -> str:
     """A number of passes or tokens: three digits count, and a whole one has no decimals."""
     decimals = 2 if number < 9.995 else 1 if number < 99.95 else 0
     return f"{number:.0f}" if abs(number - round(number)) < 0.5 * 10**-decimals else f"{number:.{decimals}f}"
 
 
-def in_words(gamma: int, spot: Spot) -> str:
+def describe_round(gamma: int, spot: Spot) -> str:
     """What the picture shows, in a sentence."""
     cost, tokens = gamma * spot.c + 1.0, expected_tokens(spot.alpha, gamma)
     return (
-        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_drafts(gamma)} takes {gamma} c + 1 = {_passes(plainly(cost))} and yields {_powers(gamma)} = "
-        f"{_tokens(plainly(tokens))} on average: by the formula, tokens over passes, a speed-up of {plainly(wall_clock_factor(spot.alpha, gamma, spot.c))} over "
+        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_count_drafts(gamma)} takes {gamma} c + 1 = {_count_passes(format_number(cost))} and yields {_write_powers(gamma)} = "
+        f"{_count_tokens(format_number(tokens))} on average: by the formula, tokens over passes, a speed-up of {format_number(wall_clock_factor(spot.alpha, gamma, spot.c))} over "
         "target-only sampling."
     )
 
 
-def _powers(gamma: int) -> str:
+def _write_powers(gamma: int) -> str:
     """Expected tokens of a round as the sum of the chances that it gets so far: 1 + alpha + alpha² + … (Leviathan et al. 2023, equation 1)."""
     terms = [f"alpha{'' if n == 1 else str(n).translate(RAISED)}" for n in range(1, gamma + 1)]
     return " + ".join(["1", *(terms if gamma <= 3 else [*terms[:2], "…", terms[-1]])])
 
 
-def one_pass(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
+def explain_pass_cost(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
     """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. whose: pair of the plan."""
-    said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_drafts(gamma)} as 1."
+    said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_count_drafts(gamma)} as 1."
     costs = plan.costs if plan else None
     cost = costs.cost(gamma) if costs else None
     if plan is None or costs is None or cost is None:
@@ -103,13 +103,13 @@ def one_pass(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
     return f"{said}. {whose} with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost counted (below)."
 
 
-def _drafts(gamma: int) -> str:
+def _count_drafts(gamma: int) -> str:
     return "1 draft token" if gamma == 1 else f"{gamma} draft tokens"
 
 
-def _passes(number: str) -> str:
+def _count_passes(number: str) -> str:
     return f"{number} target pass{'es' * (number != '1')}"
 
 
-def _tokens(number: str) -> str:
+def _count_tokens(number: str) -> str:
     return f"{number} token{'s' * (number != '1')}"

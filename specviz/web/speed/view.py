@@ -27,7 +27,15 @@ from specviz.web.hosting.options import load_options
 from specviz.web.speed import batch, export, positions, sections, surface, timeline, work
 from specviz.web.speed import plan as figures
 from specviz.web.speed import study as study_figures
-from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, recorded, shown_text, study
+from specviz.web.speed.state import (
+    TABS,
+    SpeedQuestion,
+    SpeedState,
+    load_batches,
+    load_example_text,
+    load_recorded_plans,
+    load_study,
+)
 
 LEDE = (
     "Three numbers set the speed: how often a draft token is accepted (alpha), what a draft step costs (c), and how many draft tokens a round "
@@ -51,35 +59,35 @@ OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 READ = {False: "one text", True: "prompts, one per line"}
 
 
-def page() -> None:
+def show_page() -> None:
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", LEDE)
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
     with fold:
-        question, problems = fields(state)
+        question, problems = show_fields(state)
     state.choose(question)
-    question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
+    question = sections.follow_widgetsr(question, state.shown, load_batches(), st.session_state, state.turn)
     measurement_page.show_controls(
-        "speed", state, question, problems, export.build_offer, "Predict for this text", work.make, ABOUT, fold
+        "speed", state, question, problems, export.build_offer, "Predict for this text", work.make_plan_of_text, ABOUT, fold
     )
     plan, kind = state.shown, session.get_theme()
     with top:
-        gamma, spot = sandbox(question, plan, kind, state.turn)
+        gamma, spot = show_sliders(question, plan, kind, state.turn)
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
         with gain:
-            gains(state, plan, kind)
+            show_gains(state, plan, kind)
         if not state.own and not state.question.own:
-            other_drafts(state.question.choice.temperature)
-        to_paste(state, plan)
-        predicting(plan, kind)
-    tabs(state, plan, kind, gamma, spot)
+            show_other_drafts(state.question.choice.temperature)
+        show_server_lines(state, plan)
+        show_prediction(plan, kind)
+    show_tabs(state, plan, kind, gamma, spot)
 
 
-def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
+def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
     question = state.question
     form = Form("speed", state.turn, {})
@@ -90,7 +98,7 @@ def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     lines = form.choice(right, "lines", "Read it as", kind, "prompts" if question.lines else "text") == "prompts"
     draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.own else DRAFTS, question.choice.draft)
     heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
-    problems = from_file(state, left) if lines else []
+    problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
     moved = {} if choice == question.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
     try:
@@ -99,7 +107,7 @@ def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
         return question, [*problems, str(error)]
 
 
-def from_file(state: SpeedState, place: Any) -> list[str]:
+def read_prompt_file(state: SpeedState, place: Any) -> list[str]:
     """A file of prompts: it fills the field, where it can be read and changed. A sentence where it cannot be used."""
     sent = place.file_uploader(
         "or a file of them", type=["txt"], key=f"speed-file-{state.turn}", max_upload_size=load_options().upload_mb
@@ -117,17 +125,17 @@ def from_file(state: SpeedState, place: Any) -> list[str]:
     st.rerun()
 
 
-def by_position(plan: SpeedPlan, kind: str) -> None:
+def show_positions(plan: SpeedPlan, kind: str) -> None:
     """How often the first, second, .. draft token of a round is accepted."""
     if plan.positions:
         st.markdown(
             f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
         )
-        show_figure(draw_cached(positions.positions, plan, kind), "speed", "positions", positions.conclusion(plan))
-        show_tables("The numbers behind the picture", positions.rows(plan))
+        show_figure(draw_cached(positions.plot_positions, plan, kind), "speed", "positions", positions.describe_positions(plan))
+        show_tables("The numbers behind the picture", positions.build_position_rows(plan))
 
 
-def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
+def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
     """How servers are started with the best gamma."""
     if plan.best is None:
         return
@@ -147,7 +155,7 @@ def to_paste(state: SpeedState, plan: SpeedPlan) -> None:
             st.caption(escape_markdown(one.note))
 
 
-def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
+def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     """Where the numbers come from, and under which settings."""
     what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
@@ -155,45 +163,47 @@ def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.own:
         return f"Your prediction: {under}; {size}"
-    more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
+    more = "" if state.question.text == load_example_text() else " Press the button to predict it for yours."
     if state.question.own:
         more = f" {describe_recorded_pair(plan.settings.pair, state.pair)} Press the button to predict yours."
     return f"Recorded: {under}; {size}{more}"
 
 
-def in_words(state: SpeedState, plan: SpeedPlan) -> str:
+def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:
     """The verdict; while rounds are timed, that it follows; where that was stopped, that it is missing."""
     if not state.own or plan.costs is not None:
         return plan.in_words
-    return "The verdict follows: rounds are being timed." if state.busy else f"{plan.in_words} The work was stopped before that."
+    return (
+        "The verdict follows: rounds are being timed." if state.is_busy else f"{plan.in_words} The work was stopped before that."
+    )
 
 
-def gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
+def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     """The verdict and how it is reached, beside the speed over gamma; before rounds are timed, beside the tokens."""
     st.markdown("## What do these models gain?")
     left, right = st.columns(2, gap="large")
     with left:
-        show_sentence(in_words(state, plan), "speed-said")
-        if ways := figures.ways(plan):
+        show_sentence(describe_verdict(state, plan), "speed-said")
+        if ways := figures.build_ways(plan):
             st.html(html.build_plain_table(figures.WAYS, ways))
-            st.caption(figures.why(plan))
-        show_notes([measured_on(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
+            st.caption(figures.explain_formula(plan))
+        show_notes([describe_measurement(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
     with right:
         if plan.costs:
-            show_figure(draw_cached(figures.factors, plan, kind), "speed", "factors", figures.best_conclusion(plan))
+            show_figure(draw_cached(figures.plot_factors, plan, kind), "speed", "factors", figures.describe_best_gamma(plan))
         else:
-            show_figure(draw_cached(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            show_figure(draw_cached(figures.plot_tokens, plan, kind), "speed", "tokens", figures.describe_tokens(plan))
 
 
-def other_drafts(temperature: str) -> None:
+def show_other_drafts(temperature: str) -> None:
     """The recorded plans of all drafts at this temperature."""
-    found = {said: plan for draft, said in DRAFTS.items() if (plan := recorded().get(f"{draft} {temperature}"))}
+    found = {said: plan for draft, said in DRAFTS.items() if (plan := load_recorded_plans().get(f"{draft} {temperature}"))}
     with st.expander("The same text with other drafts"):
-        st.html(html.build_plain_table(figures.BESIDE, figures.beside(found)))
+        st.html(html.build_plain_table(figures.BESIDE, figures.build_draft_rows(found)))
         st.caption(OTHERS)
 
 
-def predicting(plan: SpeedPlan, kind: str) -> None:
+def show_prediction(plan: SpeedPlan, kind: str) -> None:
     """How the prediction is made, and how near it comes; the tokens stand here where the speed stands above."""
     fold = st.expander("How is it predicted?", key="speed-predicting", on_change="rerun")
     if not fold.open:  # a chart in a closed fold would be drawn for nobody
@@ -201,124 +211,128 @@ def predicting(plan: SpeedPlan, kind: str) -> None:
     with fold:
         st.markdown(COUNTED)
         if plan.costs:
-            show_figure(draw_cached(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+            show_figure(draw_cached(figures.plot_tokens, plan, kind), "speed", "tokens", figures.describe_tokens(plan))
             st.caption("Bands are the middle 95% of resampled texts, of speeds also of resampled timings.")
         else:
             st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
-        show_dataframe(figures.rows(plan), placeholder="")
+        show_dataframe(figures.build_rows(plan), placeholder="")
 
 
-def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
+def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
     """All tabs, and in the open one its section."""
-    question, choice, known = state.question, state.question.choice, study()
-    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=sections.tabs(state.turn), on_change="rerun")
+    question, choice, known = state.question, state.question.choice, load_study()
+    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=sections.tabs_key(state.turn), on_change="rerun")
     for name, tab in zip(TABS, shown, strict=True):
         if not tab.open:
             continue
         with tab:
             if name == "what-if":
-                what_if(question, plan, kind, gamma, spot)
+                show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
-                many(batches(), choice, None if state.own else plan, kind)
+                show_batches(load_batches(), choice, None if state.own else plan, kind)
             elif known is None or not known.measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
-                (accepted if name == "acceptance" else predicted)(known, choice.draft, kind)
+                (show_acceptance if name == "acceptance" else show_predictions)(known, choice.draft, kind)
             if name == "acceptance" and plan is not None:
-                by_position(plan, kind)
+                show_positions(plan, kind)
 
 
-def accepted(known: Study, draft: str, kind: str) -> None:
+def show_acceptance(known: Study, draft: str, kind: str) -> None:
     st.caption("Recorded. Thin lines: nine kinds of text. Thick line: their mean, with a 95% interval over resampled kinds.")
     for side, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
-        if len(study_figures.cells_over(known, draft, axis)) < 2:
+        if len(study_figures.group_by_axis(known, draft, axis)) < 2:
             continue
         with side:
             st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
             show_figure(
-                draw_cached(study_figures.acceptance, known, draft, axis, kind),
+                draw_cached(study_figures.plot_acceptance, known, draft, axis, kind),
                 "speed",
                 axis,
-                study_figures.acceptance_conclusion(known, draft, axis),
+                study_figures.describe_acceptance(known, draft, axis),
             )
-    show_tables("The numbers behind the pictures", study_figures.rows(known, draft))
+    show_tables("The numbers behind the pictures", study_figures.build_rows(known, draft))
 
 
-def predicted(known: Study, draft: str, kind: str) -> None:
+def show_predictions(known: Study, draft: str, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown(
             "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
         )
         show_figure(
-            draw_cached(study_figures.foretold, known, draft, kind),
+            draw_cached(study_figures.plot_predictions, known, draft, kind),
             "speed",
             "foretold",
-            study_figures.foretold_conclusion(known, draft),
+            study_figures.describe_predictions(known, draft),
         )
     with right:
         st.markdown(
             "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
-        conclusion = study_figures.confidence_conclusion(known, draft)
-        show_figure(draw_cached(study_figures.confidence, known, draft, kind), "speed", "confidence", conclusion)
+        conclusion = study_figures.describe_confidence(known, draft)
+        show_figure(draw_cached(study_figures.plot_confidence, known, draft, kind), "speed", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
-        show_dataframe(study_figures.scores(known))
+        show_dataframe(study_figures.build_score_rows(known))
         st.caption(
             "Error of the predicted acceptance rate over all drafts, on kinds of text that were not used for the fit. Counting accepted draft tokens "
             "and the overlap itself need no fit: the overlap is computed on the text, accepted draft tokens on what the target writes after it."
         )
-    show_tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
+    show_tables(
+        "The numbers behind the pictures",
+        study_figures.build_rows(known, draft),
+        study_figures.build_calibration_rows(known, draft),
+    )
 
 
-def many(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
+def show_batches(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
     """Speed over the number of texts. plan: the recorded one above, to compare one text with."""
     if known is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
-    key, where = sections.of_batches(known, choice)
+    key, where = sections.choose_rounds(known, choice)
     st.caption(where)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
-        show_figure(batch.factors(known, key, kind), "speed", "batch", known.in_words(key))
-        if why := batch.beside(known, key, plan if key == choice.key else None):
+        show_figure(batch.plot_factors(known, key, kind), "speed", "batch", known.in_words(key))
+        if why := batch.compare_with_plan(known, key, plan if key == choice.key else None):
             st.caption(why)
     with right:
         st.markdown(
             "### What a longer pass costs\nTime of a target pass over more tokens of every text. One line for each number of texts."
         )
-        show_figure(draw_cached(batch.passes, known, kind), "speed", "passes", batch.passes_conclusion(known))
-    show_tables("The numbers behind the pictures", batch.rows(known, key))
+        show_figure(draw_cached(batch.plot_pass_costs, known, kind), "speed", "passes", batch.describe_pass_costs(known))
+    show_tables("The numbers behind the pictures", batch.build_rows(known, key))
 
 
-def sandbox(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface.Spot]:
+def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface.Spot]:
     """Three sliders, which begin where the running pair stands, over the rounds that follow from them. Returns what they say."""
-    start, places = sections.what_if(question, plan, batches()), st.columns(3, gap="large")
+    start, places = sections.place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
 
     def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
-        key = sections.slider(name, question.choice, turn)
+        key = sections.slider_key(name, question.choice, turn)
         return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
 
     alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
     c = slider(1, "c: draft step, as a share of a target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
     spot = surface.Spot(alpha, c)
-    alt = timeline.in_words(gamma, spot)
-    show_figure(timeline.timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
-    show_sentence(f"{alt} {surface.advice(gamma, spot)}", "speed-said-sandbox")
-    st.markdown(escape_markdown(timeline.one_pass(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
+    alt = timeline.describe_round(gamma, spot)
+    show_figure(timeline.plot_timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
+    show_sentence(f"{alt} {surface.advise_gamma(gamma, spot)}", "speed-said-sandbox")
+    st.markdown(escape_markdown(timeline.explain_pass_cost(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
     return gamma, spot
 
 
-def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
+def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
     """The surface, with the point of the sliders and that of the running pair."""
     st.caption(f"{surface.FORMULA} The circle is where the sliders at the top stand.")
-    pair = sections.running(question.choice, plan, batches(), gamma)
-    show_figure(surface.surface(gamma, spot, pair, kind), "speed", "surface", surface.in_words(gamma, spot))
+    pair = sections.locate_pair(question.choice, plan, load_batches(), gamma)
+    show_figure(surface.plot_surface(gamma, spot, pair, kind), "speed", "surface", surface.describe_spot(gamma, spot))
     row = plan and plan.row(gamma)
-    show_sentence(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
-    show_tables("The numbers behind the picture", surface.table(pair, spot))
+    show_sentence(surface.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
+    show_tables("The numbers behind the picture", surface.build_rows(pair, spot))
     with st.expander("How close is the formula to the paper’s own table?"):
-        show_dataframe(figures.published())
+        show_dataframe(figures.build_published_rows())
         st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")

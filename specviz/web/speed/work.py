@@ -14,7 +14,7 @@ PROMPTS = 64  # of a visitor, at most
 GAMMAS = tuple(range(1, 7))
 
 
-def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
+def make_plan_of_text(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], max_new_tokens=LENGTH)
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from specviz.export.manifest import conditions, decode_command, facts
-from specviz.export.package import ExportOffer, Package, Picture, quoted
+from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.glyphs import glyphs, piece
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
@@ -19,7 +19,7 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorde
 
 def offer(state: WholeTextState) -> ExportOffer:
     """The export; empty until a passage is complete."""
-    one = None if state.underway else state.shown
+    one = None if state.partial_result else state.shown
     if one is None:
         return ExportOffer("whole-text")
     said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
@@ -69,7 +69,7 @@ def whole_text(
         "kinds": Picture(partial(figures.kinds, recorded or own, own if recorded else None), "At which words?"),
     }
     captions = (
-        f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
+        f"{words.conclusion(one)} {words.speed(one)} {quote_text(one.settings.prompt)}. {where}",
         f"{figures.along_conclusion(one.read)} {where}",
         f"{figures.lorenz_conclusion(curves)} {where}",
         f"{figures.kinds_conclusion(recorded or own)} {where}",
@@ -113,4 +113,4 @@ def _numbers(share: Estimate) -> list[Any]:
 
 
 def _text(pieces: Mapping[int, str], token: int) -> str:
-    return quoted("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))
+    return quote_text("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.charts import safe, short
-from specviz.figures.narration import number
+from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.narration import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import glyphs, piece
 from specviz.speed.estimate import CONFIDENCE, Estimate
@@ -52,7 +52,7 @@ def _label(read: ScoredText, place: int) -> str:
     shown = [
         "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)) for token in read.tokens[first : place + 1]
     ]
-    return safe("".join(shown[:-1])) + f"<b>{safe(shown[-1])}</b>"
+    return escape_label("".join(shown[:-1])) + f"<b>{escape_label(shown[-1])}</b>"
 
 
 def along_conclusion(read: ScoredText) -> str:
@@ -65,7 +65,7 @@ def along_conclusion(read: ScoredText) -> str:
     return (
         "This is the target-only text, written without a draft. At each of its places, a token suggested by the draft model would be rejected with "
         "probability 1 minus the overlap of p and q: "
-        f"{number(float(apart.mean()))} on average over {len(apart)} tokens, and at most {number(float(apart.max()))}, where the target wrote “{short(shown)}” "
+        f"{format_probability(float(apart.mean()))} on average over {len(apart)} tokens, and at most {format_probability(float(apart.max()))}, where the target wrote “{shorten_label(shown)}” "
         f"(token {most + 1})."
     )
 
@@ -84,7 +84,7 @@ def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light")
             "dash": ("solid", "dash", "dashdot")[min(n, 2)],
             "color": _ink(kind) if n == 0 else GRAY[kind],
         }
-        figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
+        figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=escape_label(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     tops = list(zip(TOP_SHARES, (share.value for share in curves[0][1].tops), strict=True))
     figure.add_scatter(x=[top for top, _ in tops], y=[held for _, held in tops], mode="markers", showlegend=False,
@@ -160,7 +160,7 @@ def _dots(
     ends = [end for row in rows for end in (row.apart.low, row.apart.high)]
     bars = {"type": "data", "symmetric": False, "array": [b - v for b, v in zip(ends[1::2], values, strict=True)],
             "arrayminus": [v - a for a, v in zip(ends[::2], values, strict=True)], "thickness": 1.5, "width": 4}  # fmt: skip
-    figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=safe(name),
+    figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=escape_label(name),
                        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 2}},
                        customdata=[f"{row.name}: {DESCRIPTIONS[row.name]}" for row in rows],
                        hovertemplate="%{customdata}<br>rejected with probability %{x:.3f}<extra></extra>")  # fmt: skip
@@ -187,7 +187,7 @@ def _most(rows: Sequence[WordKind]) -> WordKind:
 
 
 def _mean(row: WordKind) -> str:
-    return f"{number(row.apart.value)} ({number(row.apart.low)} to {number(row.apart.high)})"
+    return f"{format_probability(row.apart.value)} ({format_probability(row.apart.low)} to {format_probability(row.apart.high)})"
 
 
 def kinds_table(one: DivergenceProfile) -> list[dict[str, object]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.figures.narration import motions, rejected_at
+from specviz.figures.narration import build_steps, find_replaced
 from specviz.figures.notes import ASK
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.settings import Settings
@@ -80,11 +80,11 @@ def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
 def _shown_at(trace: Trace, round_: Round) -> list[int]:
     """Of each token that a round committed the motion of One round that decides it: its check, for a replacement that of the rejected
     draft token; the draw of a bonus token."""
-    told = {(one.kind, one.node): n for n, one in enumerate(motions(trace, round_))}
+    told = {(one.kind, one.node): n for n, one in enumerate(build_steps(trace, round_))}
     checks = [told["uniform", node] for node in round_.accepted_path]
     if round_.ending.token is None:
         return checks
-    rejected = rejected_at(round_)
+    rejected = find_replaced(round_)
     return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
 
 

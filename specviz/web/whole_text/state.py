@@ -69,7 +69,7 @@ class PassageRequest:
         return {**self.settings.to_query(), "prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in READ if key in query}
         found, said = linked(mine)
@@ -95,7 +95,7 @@ class WholeTextState(MeasurementState):
 
     SHOWN_EVERY = 0.3  # a text that is being written moves
 
-    def key_of(self, question: PassageRequest) -> str:
+    def build_key(self, question: PassageRequest) -> str:
         """Settings are no key: their chosen random numbers are a mapping."""
         return repr(sorted(question.link().items()))
 

@@ -46,10 +46,10 @@ def page() -> None:
     session.sync_address(state)
     export_fold.show_export_fold("whole_text", lambda: export.offer(state))
     if warmup.wait(0):
-        state.await_first(FIRST_WORDS)
+        state.wait_for_partial(FIRST_WORDS)
     session.show_progress("whole_text")
     show_notes(state.notices, "whole_text-notes-live")
-    one = state.underway or state.shown
+    one = state.partial_result or state.shown
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.figures.narration import BUSY, number
+from specviz.figures.narration import BUSY, format_probability
 from specviz.glyphs import is_special, name, piece
 from specviz.speed.estimate import describe_interval
 from specviz.speed.records.divergence_profile import ScoredText
@@ -75,9 +75,9 @@ def fork_sentence(read: ScoredText, place: int) -> str:
     said = {token: name(piece(read.pieces, token), token) for token in probs.tokens}
     token = read.tokens[place]
     return (
-        f"The target’s likeliest token is {said[target[1]]} ({number(target[0])}), the draft’s {said[draft[1]]} ({number(draft[0])}). "
-        f"The distributions overlap by {number(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
-        f"The text has {said[token]}: p = {number(read.p[place])}, q = {number(read.q[place])}."
+        f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
+        f"The distributions overlap by {format_probability(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
+        f"The text has {said[token]}: p = {format_probability(read.p[place])}, q = {format_probability(read.q[place])}."
     )
 
 

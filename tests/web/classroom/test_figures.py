@@ -9,7 +9,7 @@ import pytest
 
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.evidence.results import CellShares
-from specviz.figures.cell_shares import axis_end
+from specviz.figures.cell_shares import compute_axis_end
 from specviz.web.classroom import figures, wall
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
@@ -29,7 +29,7 @@ def parts(html: str, name: str) -> list[tuple[float, ...]]:
 
 def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
     one = shares()
-    html, end = wall.histogram(one), axis_end(one)
+    html, end = wall.histogram(one), compute_axis_end(one)
     names = re.findall(r'class="name">([^<]+)<', html)
     assert names == [f"cell {place}" for place in range(wall.CELLS)]
     assert [width for _, width in parts(html, "share")] == pytest.approx(

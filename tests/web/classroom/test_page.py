@@ -21,7 +21,7 @@ from specviz.web.classroom.host import Wanted, begun
 from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
 from specviz.web.classroom.view import example
 from specviz.web.jobs import server_workers
-from specviz.web.sampling.state import recorded_samples
+from specviz.web.sampling.state import load_recorded_samples
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
 
@@ -85,7 +85,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = opened()
     assert len(app.get("plotly_chart")) == 1
-    known = recorded_samples().mistakes
+    known = load_recorded_samples().mistakes
     shares, told = example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in said(app)
@@ -199,9 +199,9 @@ def test_a_room_is_offered_under_settings_that_it_can_decode():
     assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (GAMMA, 1.0, "draft", {}) and Lesson(near)
     with pytest.raises(SettingsError):
         Lesson(wild)
-    lesson, left_out = Lesson.of_link({"prompt": "b", "gamma": "16"}, wild)
+    lesson, left_out = Lesson.from_link({"prompt": "b", "gamma": "16"}, wild)
     assert lesson.settings.gamma == GAMMA and any("gamma" in one for one in left_out)
-    again, left_out = Lesson.of_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).link(), wild)
+    again, left_out = Lesson.from_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).link(), wild)
     assert (again.settings.gamma, again.settings.max_new_tokens, left_out) == (3, 4, [])
 
 

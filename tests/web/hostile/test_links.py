@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from specviz.export.package import table
+from specviz.export.package import dump_csv
 from specviz.jobs.queue import FairQueue
 from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
@@ -33,9 +33,9 @@ def test_where_visitors_may_not_choose_a_hostile_link_chooses_no_device_and_no_n
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1"])
 def test_no_field_of_a_table_is_a_formula_to_a_spreadsheet(text):
-    (field,) = table(["a"], [[text]]).decode("utf-8-sig").split("\r\n", 1)[1:]
+    (field,) = dump_csv(["a"], [[text]]).decode("utf-8-sig").split("\r\n", 1)[1:]
     assert field.startswith('"""')
-    assert table(["a"], [[-1.5]]).endswith(b"-1.5\r\n")
+    assert dump_csv(["a"], [[-1.5]]).endswith(b"-1.5\r\n")
 
 
 LONG = ("prompt", "uniforms", "tree", "p")  # keys whose readers go through every character; an address has a limit of its own

@@ -10,7 +10,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reading import LINE, parse
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
-from specviz.web.exactness.state import FILE, Exam, Question
+from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState
 from tests.web.hostile.corpus import FILES, TEXTS, line
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 from tests.web.test_upload import took, upload
@@ -46,7 +46,7 @@ def test_the_longest_line_is_read_and_one_more_byte_is_not():
 
 def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     serve(mode="hosted")
-    exam = Exam(Question(Settings(max_new_tokens=2), FILE), FairQueue())
+    exam = ExactnessState(ExactnessQuestion(Settings(max_new_tokens=2), FILE), FairQueue())
     took(exam, upload(line(prompt="x" * 9000)))
     assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
     assert exam.report is None

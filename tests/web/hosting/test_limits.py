@@ -108,8 +108,8 @@ def test_a_links_text_that_is_too_long_is_left_out_with_a_sentence(serve):
 @pytest.mark.parametrize("text", ["x" * 9000, "x" * 30_000])
 def test_how_fast_opens_with_its_own_text_where_the_links_is_too_long(serve, text):
     serve(mode="hosted")
-    question, (said,) = SpeedQuestion.of_link({"text": text}, Settings())
-    assert question == SpeedQuestion.of_link({}, Settings())[0] and said.startswith("The link's text was left out: ")
+    question, (said,) = SpeedQuestion.from_link({"text": text}, Settings())
+    assert question == SpeedQuestion.from_link({}, Settings())[0] and said.startswith("The link's text was left out: ")
 
 
 def test_on_ones_own_machine_the_only_limit_is_the_settings_own(serve):

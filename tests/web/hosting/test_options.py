@@ -15,7 +15,7 @@ import pytest
 from specviz.errors import SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
-from specviz.web.exactness.state import Question
+from specviz.web.exactness.state import ExactnessQuestion
 from specviz.web.hosting.options import DEFAULTS, ServerOptions, explain_refused_address, load_options
 from specviz.web.one_round.state import OneRoundState
 from specviz.web.whole_text.state import PassageRequest
@@ -158,8 +158,8 @@ def test_no_page_takes_them_from_its_address(serve):
     serve(mode="hosted")
     state = OneRoundState(None)
     state.open_link(LINK)
-    question, said = Question.of_link(LINK, Settings())
-    asked, _ = PassageRequest.of_link(LINK | {"max_new_tokens": "64"}, Settings())
+    question, said = ExactnessQuestion.from_link(LINK, Settings())
+    asked, _ = PassageRequest.from_link(LINK | {"max_new_tokens": "64"}, Settings())
     for settings in (state.request.settings, question.settings, asked.settings):
         assert (settings.device, settings.dtype, settings.prompt) == ("auto", "auto", "Once upon")
     for sentences in (state.request.said, said):

@@ -17,7 +17,7 @@ from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS
 FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it
 
 
-def style(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
+def style_decoder(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
     """Line, sign and bar of a decoder: the right one filled in the target's blue, the wrong one dashed and an outline in the color of the text.
 
     Neither is colored or hatched as rejected draft tokens are.
@@ -33,7 +33,7 @@ def style(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
     return {"color": color, "dash": dash, "symbol": symbol, "fill": CLEAR if second else color}
 
 
-def curve(one: DistanceCurve, kind: str = "light") -> go.Figure:
+def plot_distances(one: DistanceCurve, kind: str = "light") -> go.Figure:
     """Both distances over the number of samples, the band of sampling noise, and the test that detected the wrong one."""
     figure = go.Figure()
     figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
@@ -41,7 +41,7 @@ def curve(one: DistanceCurve, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 1, "color": GRAY[kind]},
                        showlegend=False, name="sampling noise, its edge", hoverinfo="skip")  # fmt: skip
     for arm, name in enumerate(one.names):
-        drawn = style(one.wrong, arm, kind)
+        drawn = style_decoder(one.wrong, arm, kind)
         values = [value[arm] for value in one.tv]
         figure.add_scatter(
             x=one.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
@@ -72,14 +72,14 @@ def curve(one: DistanceCurve, kind: str = "light") -> go.Figure:
     return figure
 
 
-def speeds(pair: tuple[DraftingCounts, DraftingCounts], wrong: int | None, kind: str = "light") -> go.Figure:
+def plot_acceptance(pair: tuple[DraftingCounts, DraftingCounts], wrong: int | None, kind: str = "light") -> go.Figure:
     """Two small panels: the acceptance rate, and tokens per target pass."""
     figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per pass"), horizontal_spacing=0.16)
     for column, (value, form) in enumerate(
         ((lambda one: one.acceptance_rate, ".1%"), (lambda one: one.per_pass, ".2f")), start=1
     ):
         values = [value(one) for one in pair]
-        styles = [style(wrong, arm, kind) for arm in (0, 1)]
+        styles = [style_decoder(wrong, arm, kind) for arm in (0, 1)]
         figure.add_bar(
             x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
             cliponaxis=False, width=0.55, textfont={"color": GRAY[kind]}, row=1, col=column, hoverinfo="skip",
@@ -94,6 +94,6 @@ def speeds(pair: tuple[DraftingCounts, DraftingCounts], wrong: int | None, kind:
     return figure
 
 
-def wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
+def plot_wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
     """Samples of the wrong decoder beside the exact distribution: outlines, as everywhere on the page."""
-    return cell_shares.cell_bars(one, cell_shares.rows_end(one), kind, hollow=True)
+    return cell_shares.plot_cells(one, cell_shares.compute_rows_end(one), kind, hollow=True)
