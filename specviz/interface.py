@@ -3,7 +3,8 @@
     pair = specviz.Pair.from_pretrained("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
     print(pair.decode("Once upon a time", gamma=4, max_new_tokens=64).text)
 
-Every method is a pure function of the pair and its arguments. Results are records: ``to_record`` gives what JSON holds, ``save`` writes
+Every method is a pure function of the pair and its arguments: the keyword arguments of ``Options``, a ``Settings``, or both, where the
+keyword arguments win. Results are records: ``to_record`` gives what JSON holds, ``save`` writes
 it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from specviz.decoding.run import run
 from specviz.errors import ModelError, SettingsError
@@ -30,10 +31,11 @@ from specviz.models.pairs.lent import lent
 from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
 from specviz.models.pairs.names import Places
 from specviz.models.pairs.sharing import draftable_in_words
+from specviz.options import Options
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.records import write
-from specviz.settings import GAMMA_MAX, Settings, check_whole
+from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
 from specviz.speed.plan import PlanEffort, make_plan
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.trace import Trace
@@ -46,41 +48,6 @@ if TYPE_CHECKING:
 VERIFIED = 3  # tokens of a sample
 PLANNED = 96  # tokens of a continuation
 BARS = 12  # largest tokens of a distribution that a trace keeps
-
-
-class Options(TypedDict, total=False):
-    """Keyword arguments of every method: the fields of ``Settings``, with its ranges and defaults.
-
-    gamma                              draft tokens per round, 0 to 16
-    temperature, top_k, top_p, min_p, warpers   the sampling distribution
-    seed                               of all random numbers
-    max_new_tokens                     most tokens to generate, or tokens of a sample or of a continuation
-    proposer, rule                     drafting method and acceptance rule, by name
-    """
-
-    gamma: int
-    temperature: float
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    warpers: str
-    seed: int
-    max_new_tokens: int
-    uniforms: Mapping[tuple[int, str], float]
-    proposer: str
-    rule: str
-    tree: str
-    siblings: str
-    tree_budget: int | None
-    num_chains: int
-    draft_length_policy: str
-    text: str
-    typical_epsilon: float
-    heads: str
-    eagle: str
-    early_exit: str
-    exit_layer: int | None
-    engine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,30 +246,43 @@ class Pair:
         return self.description["target"], self.description["draft"]
 
     def decode(
-        self, prompt: str = "", *, on_progress: ProgressCallback = ignore_progress, **options: Unpack[Options]
+        self,
+        prompt: str = "",
+        settings: Settings | None = None,
+        *,
+        on_progress: ProgressCallback = ignore_progress,
+        **options: Unpack[Options],
     ) -> Decoding:
-        """Write one text, with the settings of ``Options``; 32 tokens without ``max_new_tokens``.
+        """Write one text.
 
-        prompt  text to continue; if it is empty, a start token is used
+        prompt    text to continue; if it is empty, the one of ``settings``, or a start token
+        settings  those of the run, except for pair, device and dtype, which this pair has
         on_progress  told after each round
 
         Raises SettingsError for a value out of range, an unknown name, and a prompt that does not fit.
         """
-        return Decoding(self._run(prompt, 0, on_progress, options))
+        return Decoding(self._run(prompt, settings, 0, on_progress, options))
 
     def trace(
-        self, prompt: str = "", *, bars: int = BARS, on_progress: ProgressCallback = ignore_progress, **options: Unpack[Options]
+        self,
+        prompt: str = "",
+        settings: Settings | None = None,
+        *,
+        bars: int = BARS,
+        on_progress: ProgressCallback = ignore_progress,
+        **options: Unpack[Options],
     ) -> Trace:
         """As ``decode``, with what figures need: the largest tokens of both distributions at every place.
 
         bars  how many tokens of each distribution are kept, at least 1
         """
         check_whole("bars", bars, 1, 10**6, "a whole number from 1")
-        return self._run(prompt, bars, on_progress, options)
+        return self._run(prompt, settings, bars, on_progress, options)
 
     def verify(
         self,
         prompt: str = "",
+        settings: Settings | None = None,
         *,
         samples: int = SampleEffort().samples,
         min_tv: float = SampleEffort().tv,
@@ -330,7 +310,7 @@ class Pair:
             raise SettingsError("seconds", seconds, "above 0")
         if mode not in ("both", "shared-distributions", "engine"):
             raise SettingsError("mode", mode, "both, shared-distributions or engine")
-        settings = self._settings_of(prompt, {"max_new_tokens": VERIFIED, **options})
+        settings = self._build_settings(prompt, settings, options, VERIFIED)
         check_whole("max-new-tokens", settings.max_new_tokens, 1, 4)
         name = decoders.known(decoder)
         settings = decoders.under(name, settings)
@@ -349,6 +329,7 @@ class Pair:
     def plan(
         self,
         texts: str | Sequence[str],
+        settings: Settings | None = None,
         *,
         gammas: Iterable[int] = range(1, 9),
         continuations: int = PlanEffort().texts,
@@ -381,20 +362,28 @@ class Pair:
         check_whole("runs", runs, 2, 100)
         if probes:
             check_whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
-        settings = self._settings_of("", {"max_new_tokens": PLANNED, **options, "gamma": wanted[-1]})
+        settings = self._build_settings("", settings, {**options, "gamma": wanted[-1]}, PLANNED)
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         effort = PlanEffort(continuations, opening, probes, check, runs)
         return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress))
 
-    def _settings_of(self, prompt: str, options: Mapping[str, Any]) -> Settings:
+    def _build_settings(
+        self, prompt: str, given: Settings | None, options: Mapping[str, Any], max_new_tokens: int = DEFAULTS.max_new_tokens
+    ) -> Settings:
+        """Settings of a call: the given ones or the defaults, with the options over them. max_new_tokens: the call's default."""
         if unknown := sorted(set(options) - Options.__annotations__.keys()):
             raise SettingsError("option", unknown[0], f"one of {', '.join(Options.__annotations__)}")
-        settings = with_paying_nodes(replace(self._settings, prompt=prompt, **options))
+        own = {name: getattr(self._settings, name) for name in ("pair", "device", "dtype")}
+        base = replace(self._settings, max_new_tokens=max_new_tokens) if given is None else replace(given, **own)
+        changes = {**options, "prompt": prompt or base.prompt}
+        settings = with_paying_nodes(replace(base, **changes))
         allow_paths(settings)
         return settings
 
-    def _run(self, prompt: str, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]) -> Trace:
-        settings, made = self._settings_of(prompt, options), 0
+    def _run(
+        self, prompt: str, given: Settings | None, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]
+    ) -> Trace:
+        settings, made = self._build_settings(prompt, given, options), 0
 
         def told(round_: Any) -> None:
             nonlocal made

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (  # from the ground up
-    {"errors", "trace", "records", "randomness", "settings", "process", "progress", "registry", "glyphs"},
+    {"errors", "trace", "records", "randomness", "settings", "options", "process", "progress", "registry", "glyphs"},
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -31,6 +31,7 @@ LOOSE = {
     "records",
     "randomness",
     "settings",
+    "options",
     "process",
     "progress",
     "registry",

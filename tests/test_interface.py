@@ -53,6 +53,13 @@ def told(capsys, *options: str) -> str:
 # Results -----------------------------------------------------------------------------------------------------------------------
 
 
+def test_settings_are_an_argument_too_and_options_win(mine):
+    settings = Settings(prompt="Once", gamma=2, max_new_tokens=6, seed=3, pair="another", dtype="float64")
+    one, other = mine.decode(settings=settings), mine.decode("Once", gamma=2, max_new_tokens=6, seed=3)
+    assert one.trace.settings == other.trace.settings and one.tokens == other.tokens
+    assert mine.decode(settings=settings, max_new_tokens=4).trace.settings["max_new_tokens"] == 4
+
+
 def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, pair_folders, capsys):
     places = "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"
     words = "decode", *places, "--prompt", "Once upon", "--gamma", "3", "--max-new-tokens", "20", "--seed", "1"
@@ -226,7 +233,7 @@ def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(
 BAD = {
     "gamma": (lambda pair: pair.decode("a", gamma=17), "gamma must be a whole number from 0 to 16, got 17."),
     "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of draft, adversarial"),
-    "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of gamma, temperature"),
+    "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of uniforms, proposer"),
     "max_new_tokens": (
         lambda pair: pair.verify("a", max_new_tokens=5),
         "max-new-tokens must be a whole number from 1 to 4, got 5.",

@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
-from specviz.settings import PROMPT_MAX, Settings, read_uniform, write_uniform
+from specviz.settings import DEFAULTS, PROMPT_MAX, SETTINGS, Settings, read_uniform, write_uniform
 
 FULL = Settings(
     pair="a|b",
@@ -211,3 +211,31 @@ def test_a_record_and_a_link_of_an_earlier_version_are_read():
 
 def test_a_present_name_wins_over_an_old_one():
     assert Settings.from_query({"max_new_tokens": "6", "length": "5"})[0] == Settings(max_new_tokens=6)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_declaration_reads_what_a_link_writes_and_allows_its_own_default(name):
+    declared, default = SETTINGS[name], getattr(DEFAULTS, name)
+    declared.check(default)
+    assert declared.default == default
+    if default is not None:
+        assert declared.parse(str(default)) == default
+    else:
+        assert declared.optional
+
+
+@pytest.mark.parametrize("name", [name for name, one in SETTINGS.items() if one.kind is not str])
+def test_a_declared_range_ends_where_it_says(name):
+    declared = SETTINGS[name]
+    step = 1 if declared.kind is int else 0.001
+    for inside, outside in ((declared.low, declared.low - step), (declared.high, declared.high + step)):
+        if not (declared.above and inside == declared.low):
+            declared.check(declared.kind(inside))
+        with pytest.raises(SettingsError):
+            declared.check(declared.kind(outside) if declared.kind is float else outside)
+
+
+def test_cuts_are_those_that_are_on():
+    cut = Settings(top_k=4, min_p=0.1)
+    assert cut.cuts == {"top_k": 4, "min_p": 0.1}
+    assert cut.without_cuts(temperature=0.5) == Settings(temperature=0.5)

@@ -1,5 +1,5 @@
-"""Writes the generated parts of docs/: the options of every command, those of the server, the glossary, the papers,
-and the table of docs/audits.
+"""Writes the generated parts of docs/ (the options of every command, those of the server, the glossary, the papers, the table of
+docs/audits), and specviz/options.py, the keyword arguments of ``specviz.Pair``.
 
     python tools/generated_docs.py
 
@@ -14,6 +14,7 @@ import argparse
 import importlib
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +25,12 @@ sys.path.insert(0, str(ROOT))
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.cli.common import options  # noqa: E402
 from specviz.figures.glossary import GLOSSARY  # noqa: E402
+from specviz.settings import SETTINGS  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.servers import table as of_audits  # noqa: E402
 
-DOCS = ROOT / "docs"
+DOCS, KEYWORDS = ROOT / "docs", ROOT / "specviz" / "options.py"
+OF_THE_PAIR = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pair": ("[the pair of models](#the-pair-of-models)", options.pair_options),
@@ -143,7 +146,35 @@ def renewed(text: str) -> str:
     return BLOCK.sub(lambda found: f"{found[1]}\n{block(found['name'])}\n{found[3]}", text)
 
 
+def write_keywords() -> str:
+    """The source of specviz/options.py: the settings as keyword arguments, which type checkers and editors read."""
+    lines = [
+        '"""Keyword arguments of the methods of ``specviz.Pair``: the settings, with their ranges and defaults.',
+        "",
+        "Generated from the declarations in settings.py by ``python tools/generated_docs.py``; edit those.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Mapping",
+        "from typing import TypedDict",
+        "",
+        "",
+        "class Options(TypedDict, total=False):",
+        '    """Every field of ``Settings`` that is not of the pair."""',
+        "",
+        "    uniforms: Mapping[tuple[int, str], float]",
+        "    # random numbers that you choose: (position, purpose) -> u in [0, 1)",
+    ]
+    for name, one in SETTINGS.items():
+        if name not in OF_THE_PAIR:
+            lines.append(f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}")
+            lines += textwrap.wrap(one.description.replace("--", ""), 120, initial_indent="    # ", subsequent_indent="    # ")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
+    KEYWORDS.write_text(write_keywords(), encoding="utf-8")
     for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
         if (after := renewed(before)) != before:

@@ -119,7 +119,7 @@ def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor
     soft   both distributions at temperature 1 without cuts, (G, V) each
     uncut  the draft's with its temperature and without cuts, (G, V)
     """
-    cuts = any(getattr(settings, name) is not None for name in ("top_k", "top_p", "min_p"))
+    cuts = bool(settings.cuts)
     greedy = settings.temperature == 0.0
     warped = cuts or settings.temperature != 1.0
     found = [KnownBug("R3", True, lambda reading: [split_argmax_after_softmax(*soft)])] if greedy else []
@@ -217,9 +217,7 @@ def build_undefined_temperature() -> KnownBug:
 def build_other_settings(changed: Settings, temperature: float) -> KnownBug:
     """Target-only sampling under other settings. changed: its temperature over the one asked for, and cuts on top of those asked for."""
     parts = [f"temperature {changed.temperature * temperature:.3g}"] if changed.temperature != 1.0 else []
-    for name in ("top_k", "top_p", "min_p"):
-        if (value := getattr(changed, name)) is not None:
-            parts.append(f"{name.replace('_', '-')} {value:g}")
+    parts += [f"{name.replace('_', '-')} {value:g}" for name, value in changed.cuts.items()]
     return KnownBug(
         SETTINGS, False, lambda reading: [split_without_draft(warp(reading.p.log(), changed))], words=", ".join(parts)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.settings import OFF, PROMPT_MAX, check_number, check_whole
+from specviz.settings import CUT_FIELDS, OFF, PROMPT_MAX, check_number, check_whole
 
 MAX_TOKENS = 64  # of a sample: longer ones need more samples than any server gives
 MAX_TEMPERATURE = 1000.0  # temperature of a probe: every token is about as likely as any other
@@ -61,7 +61,7 @@ class SamplingRequest:
 
     def settings(self, seed: int | None = None) -> dict[str, Any]:
         """The field ``settings`` of a sample: what changes its distribution, and its seed."""
-        asked = {name: getattr(self, name) for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None}
+        asked = {name: getattr(self, name) for name in CUT_FIELDS if getattr(self, name) is not None}
         chat = {"chat": True} if self.chat else {}
         return (
             {"temperature": self.temperature, "max_tokens": self.max_tokens}
@@ -76,4 +76,4 @@ class SamplingRequest:
 
     def at_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
-        return replace(self, temperature=temperature, top_k=None, top_p=None, min_p=None, max_tokens=max_tokens)
+        return replace(self, temperature=temperature, max_tokens=max_tokens, **dict.fromkeys(CUT_FIELDS))

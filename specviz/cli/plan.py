@@ -119,7 +119,7 @@ def read(path: Path) -> str:
 def as_text(plan: SpeedPlan) -> str:
     """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
     settings = plan.settings
-    cuts = [f", {name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
+    cuts = [f", {name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     lines = [
         machine_line(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",

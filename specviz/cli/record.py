@@ -158,7 +158,7 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
     from specviz.speed.acceptance import cut_openings
 
     pair = load(settings)
-    asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
+    asked = settings.without_cuts(temperature=1.0, prompt="")
     places = cut_openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)

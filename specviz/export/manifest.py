@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from specviz.models.pairs.names import as_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import versions
-from specviz.settings import DRAFTING_FIELDS, SHAPE, Settings, update_names
+from specviz.settings import DRAFTING_FIELDS, SAMPLING_FIELDS, SHAPE, Settings, update_names
 
-SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p", "warpers")
+SAMPLING = ("gamma", *SAMPLING_FIELDS)
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -53,7 +53,7 @@ class DraftingRequest:
 
 def uncut(settings: Settings) -> Settings:
     """The settings at temperature 1 without cuts."""
-    return replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, warpers="")
+    return settings.without_cuts(temperature=1.0)
 
 
 def open_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:

@@ -15,7 +15,7 @@ from specviz.figures.components import load_component
 from specviz.figures.glossary import GLOSSARY
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.records import ASSETS, read_file
-from specviz.settings import Settings
+from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
@@ -36,7 +36,7 @@ from specviz.web.whole_text import payload as text_payload
 from specviz.web.whole_text import words as text_words
 
 TRACES = ASSETS / "traces"
-KEYS = [field.name for field in fields(Settings)]  # of a link that asks for a run
+KEYS = [field.name for field in fields(Settings)] + list(OLD_NAMES)  # of a link that asks for a run
 FIRST = {"distribution": "1", "row": "tree-wide"}  # what Drafting methods shows first
 NOTICES = '<div id="notices" class="notices" role="status"></div>'
 

@@ -43,6 +43,11 @@ def test_the_generated_parts_are_up_to_date(page):
     assert tool("generated_docs").renewed(text) == text, "python tools/generated_docs.py writes them anew"
 
 
+def test_the_keyword_arguments_of_a_pair_are_the_declared_settings():
+    made = tool("generated_docs")
+    assert made.KEYWORDS.read_text(encoding="utf-8") == made.write_keywords(), "python tools/generated_docs.py writes them anew"
+
+
 def test_every_command_has_a_section_with_each_of_its_options():
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- generated: (\w+) -->", text)) >= set(COMMANDS)

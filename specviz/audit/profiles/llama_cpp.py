@@ -11,6 +11,7 @@ from specviz.audit.profiles.answers import are_token_ids, as_count, bound_value,
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
 from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import SHOWN, EndpointError
+from specviz.settings import CUT_FIELDS
 
 DEFAULTS = ("n_ctx", "speculative", "params")  # of its default settings
 
@@ -37,7 +38,7 @@ class LlamaCppProfile(ServerProfile):
         return super().select_path(sampling) if sampling.chat or choices > 1 else "root:/completion"
 
     def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
-        cuts = [name for name in ("top_k", "top_p", "min_p") if getattr(sampling, name) is not None]
+        cuts = [name for name in CUT_FIELDS if getattr(sampling, name) is not None]
         return {
             "samplers": ["temperature", *cuts],
             "top_k": sampling.top_k or 0,

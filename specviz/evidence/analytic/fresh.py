@@ -163,9 +163,7 @@ def margin(logits: Tensor, settings: Settings) -> Tensor:
         return first - second
     near = torch.full(logits.shape[:-1], inf, dtype=torch.float64)
     if settings.top_k is not None and settings.top_k < logits.shape[-1]:
-        ordered = (
-            warp(logits, replace(settings, top_k=None, top_p=None, min_p=None, warpers="")).topk(settings.top_k + 1, -1).values
-        )
+        ordered = warp(logits, settings.without_cuts()).topk(settings.top_k + 1, -1).values
         near = torch.minimum(near, (ordered[..., -2] / ordered[..., -1]).log())
     if settings.top_p is not None and settings.top_p < 1.0:
         ordered = warp(logits, replace(settings, top_p=None, min_p=None, warpers="")).sort(-1, descending=True).values

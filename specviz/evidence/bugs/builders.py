@@ -60,7 +60,7 @@ def with_randomness(randomness: Callable[[Randomness], Randomness]) -> Build:
 
 def uncut(settings: Settings) -> Settings:
     """The temperature stays, top-k, top-p and min-p are forgotten."""
-    return replace(settings, top_k=None, top_p=None, min_p=None, warpers="")
+    return settings.without_cuts()
 
 
 def unwarped(settings: Settings) -> Settings:

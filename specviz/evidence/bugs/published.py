@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import KW_ONLY, dataclass, replace
 
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 
 REPLACED = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
@@ -42,7 +42,7 @@ class Mistake:
 
     def under(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""
-        names = ("temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens")
+        names = (*SAMPLING_FIELDS, "gamma", "max_new_tokens")
         return replace(settings, **{name: getattr(self.settings, name) for name in names})
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import SHOWN, EvidenceError, SettingsError
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import plural
 
 LARGEST = 200 * 2**20  # bytes of a file
@@ -31,7 +31,6 @@ TOKENS_MAX, TEXT_MAX = 256, 4096  # tokens or characters of a sample that are re
 HIGHEST_ID = 2**31 - 1
 ENDED = ("stop", "eos", "eos_token", "end", "end_turn")  # stop reasons that mean: the text ended by itself
 STRIDE = 2_000  # lines between two reports of progress
-DISTRIBUTION = ("temperature", "top_k", "top_p", "min_p")  # settings that change the distribution
 FEWEST = 20  # fewest samples to compare with a distribution
 CHANCE = 1e-6  # a repetition less probable than this is not chance
 
@@ -222,7 +221,7 @@ def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: fro
 def refuse_other_settings(file: SampleFile, settings: Settings) -> None:
     """Raise SettingsError if the file names other sampling settings than those of the test."""
     neutral = {"top_k": (0, -1, None), "top_p": (1, None), "min_p": (0, None), "temperature": (None,)}
-    for key in DISTRIBUTION:
+    for key in SAMPLING_FIELDS:
         said, asked = file.settings.get(key), getattr(settings, key)
         if key in file.settings and said != asked and not (asked in (None, 1.0) and said in neutral[key]):
             raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:SHOWN]}, as '{file.name}' says")

@@ -12,10 +12,10 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import SCHEMA
-from specviz.evidence.sample_files.reading import DISTRIBUTION, Sample, SampleFile, names, refuse_repeats
+from specviz.evidence.sample_files.reading import Sample, SampleFile, names, refuse_repeats
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import versions
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words, plural
 from specviz.statistics.power import corrected, draws_needed, holm
 from specviz.statistics.twosample import MOST, homogeneity, permutation_test
@@ -122,7 +122,7 @@ def _comparable(first: SampleFile, second: SampleFile) -> None:
     if first.tokens != second.tokens:
         kinds = ["token ids" if file.tokens else "text" for file in (first, second)]
         raise EvidenceError(f"'{first.name}' holds {kinds[0]}, '{second.name}' {kinds[1]}: collect both in the same form.")
-    for key in (*DISTRIBUTION, "max_tokens"):
+    for key in (*SAMPLING_FIELDS, "max_tokens"):
         values = [file.settings.get(key) for file in (first, second)]
         if values[0] != values[1] and None not in values:
             raise EvidenceError(

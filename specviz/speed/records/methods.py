@@ -196,4 +196,4 @@ def choose_distribution(base: Settings, choice: str) -> Settings:
     """Settings under one of CHOICES. Raises SettingsError for another."""
     if choice not in DISTRIBUTIONS:
         raise SettingsError("choice", choice[:60], f"one of {', '.join(DISTRIBUTIONS)}")
-    return replace(base, top_k=None, min_p=None, uniforms={}, **DISTRIBUTIONS[choice])
+    return base.without_cuts(uniforms={}, **DISTRIBUTIONS[choice])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specviz.records import Schema, build, digits, plain
-from specviz.settings import Settings
+from specviz.settings import CUT_FIELDS, Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.trace import Round, Trace
@@ -19,8 +19,8 @@ SCHEMA = Schema("passage", 2, "The passage")
 TARGET_ONLY, SPECULATIVE = LANES = ("target", "speculative")
 ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
 DISTRIBUTIONS = {  # under which a passage is recorded
-    "temperature 0.8": {"temperature": 0.8, "top_k": None, "top_p": None, "min_p": None},
-    "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
+    "temperature 0.8": {"temperature": 0.8, **dict.fromkeys(CUT_FIELDS)},
+    "temperature 0": {"temperature": 0.0, **dict.fromkeys(CUT_FIELDS)},
 }
 LENGTHS = (64, 128, 192)  # tokens that the page offers
 

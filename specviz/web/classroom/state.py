@@ -61,8 +61,7 @@ def fitting(settings: Settings) -> Settings:
     """Settings as near to these as a room decodes."""
     return Settings(
         pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), max_new_tokens=LENGTH,
-        temperature=settings.temperature or 1.0, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p,
-        device=settings.device, dtype=settings.dtype,
+        temperature=settings.temperature or 1.0, device=settings.device, dtype=settings.dtype, **settings.cuts,
     )  # fmt: skip
 
 

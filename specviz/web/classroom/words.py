@@ -150,11 +150,7 @@ def raced(task: Task, found: Race) -> str:
 
 
 def settings_line(settings: Settings) -> str:
-    cuts = [
-        f"{name.replace('_', '-')} {value:g}"
-        for name in ("top_k", "top_p", "min_p")
-        if (value := getattr(settings, name)) is not None
-    ]
+    cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
     return ", ".join([*plain, *cuts])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.settings import OFF, SETTINGS, Settings
 from specviz.web.hosting.limits import check_text
 
 WIDE = 64  # characters that a field for a number takes
 EMPTY = "empty: the text begins with a start token"
+EMPTY_IS_OFF = ", or empty to switch it off"
+FIELDS = ("prompt", "gamma", "temperature", "top_k", "top_p", "seed")  # settings that the fields of a page change
 
 
 class Form:
@@ -53,7 +55,7 @@ class Form:
             "Draft tokens per round (gamma)",
             value=self.start["gamma"],
             step=1,
-            help="0 to 16. 0 means target-only sampling.",
+            help=f"{SETTINGS['gamma'].range}. 0 means target-only sampling.",
             **self.key("gamma"),
         )
         self.text(right, "temperature", "Temperature", help="0 to 5. 0 always takes the most likely token.")
@@ -64,48 +66,38 @@ class Form:
 
 def as_fields(settings: Settings) -> dict[str, str | int]:
     """Settings as the fold's fields hold them; an empty field means: off."""
-    shown = {f.name: getattr(settings, f.name) for f in fields(Settings)}
-    texts = {name: "" if shown[name] is None else _plain(shown[name]) for name in ("temperature", "top_p")}
-    top_k = "" if settings.top_k is None else str(settings.top_k)
-    return {"prompt": settings.prompt, "gamma": settings.gamma, "top_k": top_k, "seed": str(settings.seed)} | texts
+    values = {name: getattr(settings, name) for name in FIELDS}
+    shown = {name: _format_number(value) if isinstance(value, float) else str(value) for name, value in values.items()}
+    return shown | {name: "" for name, value in values.items() if value is None} | {"gamma": settings.gamma}
 
 
 def from_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Settings, list[str]]:
     """The fold's fields over what they leave alone, and a sentence for each field that cannot be used."""
     settings, problems = base, []
-    for name, read in _READERS.items():
+    for name in FIELDS:
         if name not in raw:
             continue
         try:
-            settings = replace(settings, **{name: read(raw[name])})
+            settings = replace(settings, **{name: _read_field(name, raw[name])})
         except SettingsError as error:
             problems.append(str(error))
     return settings, problems
 
 
-def _plain(number: float) -> str:
+def _format_number(number: float) -> str:
     """1.0 as 1, and every digit where there are more."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
-def _reader(name: str, convert: type, allowed: str, empty: Any = ...) -> Any:
-    def read(text: str | int | None) -> Any:
-        text = "" if text is None else str(text).strip()
-        if not text and empty is not ...:
-            return empty
-        try:
-            return convert(text)
-        except (ValueError, OverflowError):
-            raise SettingsError(name, text, allowed) from None
-
-    return read
-
-
-_READERS = {
-    "prompt": lambda text: check_text("prompt", str(text or "")),
-    "gamma": _reader("gamma", int, "a whole number from 0 to 16"),
-    "temperature": _reader("temperature", float, "a number from 0 (greedy) to 5"),
-    "top_k": _reader("top-k", int, "a whole number from 1, or empty to switch it off", None),
-    "top_p": _reader("top-p", float, "above 0 and at most 1, or empty to switch it off", None),
-    "seed": _reader("seed", int, "a whole number from 0 to 9223372036854775807"),
-}
+def _read_field(name: str, raw: str | int | None) -> Any:
+    """The value that a field holds. Raises SettingsError."""
+    declared = SETTINGS[name]
+    if name == "prompt":
+        return check_text(name, str(raw or ""))
+    text = "" if raw is None else str(raw).strip()
+    if not text and declared.optional:
+        return None
+    try:
+        return declared.parse(text)
+    except SettingsError as error:
+        raise SettingsError(error.name, error.value, error.allowed.replace(f"; {OFF}", EMPTY_IS_OFF)) from None

@@ -11,14 +11,14 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from specviz.errors import SettingsError
-from specviz.settings import OLD_NAMES, Settings
+from specviz.settings import OLD_NAMES, SETTINGS, Settings
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
 from specviz.web.hosting.options import load_options
 
 Question = TypeVar("Question")
-SERVERS = ("device", "dtype", "engine")  # settings that are the server's, not a link's
-HOSTS = (*SERVERS, "pair", "heads", "early_exit")  # what makes a machine load, read or fetch
+SERVERS = tuple(name for name, one in SETTINGS.items() if one.setter == "host")  # settings that are the server's, not a link's
+HOSTS = (*(name for name, one in SETTINGS.items() if one.setter != "anyone"), "pair")  # what makes a machine load, read or fetch
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
     *OLD_NAMES,

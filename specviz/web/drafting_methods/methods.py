@@ -11,7 +11,7 @@ from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.narration import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import Paying
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.speed.records.plan import SpeedPlan
@@ -128,7 +128,7 @@ def describe_sample_size(one: MethodComparison, plans: Iterable[SpeedPlan] = ())
 
 def _has_same_distribution(plan: Settings, one: Settings) -> bool:
     """Whether a plan is of the draft model under a comparison's own pair and distribution."""
-    same = all(getattr(plan, name) == getattr(one, name) for name in ("pair", "temperature", "top_k", "top_p", "min_p"))
+    same = all(getattr(plan, name) == getattr(one, name) for name in ("pair", *SAMPLING_FIELDS))
     return same and plan.proposer == "draft"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import SEEDS, ExactnessResult, SeedPValues
 from specviz.export.manifest import proposer_options
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 from specviz.web.sampling.words import (
@@ -155,7 +155,7 @@ def build_command(exam: ExactnessState) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = exam.question.settings, exam.question.source, Settings()
     options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(exam.shown.n, 10_000)]
-    for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
+    for name in ("gamma", *SAMPLING_FIELDS):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]
     return build_verify_command(

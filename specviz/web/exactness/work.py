@@ -24,7 +24,7 @@ from specviz.web.sampling.work import SHARD, Bench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.settings import Settings
+    from specviz.settings import CUT_FIELDS, Settings
 
 THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
@@ -158,7 +158,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     from specviz.evidence.sample_files.reading import read
 
     settings = exam.question.settings
-    same = {name: getattr(settings, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
+    same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}
     sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
     if exam.kept is None or exam.kept[0] != who:
         exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())

@@ -11,7 +11,7 @@ from specviz.evidence.bugs.comparison import RULES, BugResult
 from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.tally import SIZES, Look
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
@@ -20,10 +20,7 @@ HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one
 GUESSES = ("A", "B", "neither")
 GAME = {
-    "temperature": 1.0,
-    "top_k": None,
-    "top_p": None,
-    "min_p": None,
+    **{name: SETTINGS[name].default for name in SAMPLING_FIELDS},
     "gamma": 2,
     "max_new_tokens": 3,
 }  # of a hidden mistake; they tell nothing about it
@@ -102,7 +99,7 @@ class BugQuestion:
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = resolve_pair(settings, base)
         said = [*([CHOSEN] if base.is_edited and "prompt" not in query else []), *left_out, *unknown]
-        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "max_new_tokens", "uniforms"} & set(query)):
+        if others := sorted({*GAME, "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
             return cls(settings, query.get("mistake", FIRST)), said

@@ -19,7 +19,7 @@ from specviz.figures.narration import (
 )
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.models.pairs.names import places_of
-from specviz.settings import read_uniform, update_names
+from specviz.settings import CUT_FIELDS, read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
 from specviz.web.one_round.words import NOTES
 
@@ -76,7 +76,7 @@ def _status(trace: Trace) -> list[str]:
     settings, models = trace.settings, trace.models
     where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
     parts = [f"temperature {settings.get('temperature', 1):g}"]
-    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
+    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in CUT_FIELDS if settings.get(key)]
     return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
 
 

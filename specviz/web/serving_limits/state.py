@@ -33,7 +33,7 @@ class SetupsQuestion:
     arm: str = "bf16"
 
     def __post_init__(self) -> None:
-        plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=FASTEST_GAMMA)
+        plain = self.settings.without_cuts(temperature=1.0, uniforms={}, gamma=FASTEST_GAMMA)
         object.__setattr__(self, "settings", plain)
         if self.arm not in COMPARISONS:
             raise SettingsError("arm", self.arm[:60], f"one of {', '.join(COMPARISONS)}")

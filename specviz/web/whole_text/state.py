@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
-from specviz.settings import FASTEST_GAMMA, Settings
+from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
 from specviz.web.common.links import linked
@@ -18,8 +18,7 @@ from specviz.web.common.pairs import resolve_pair
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH = 128  # tokens, until somebody chooses
 FALLBACK = Settings(prompt="Once upon a time", max_new_tokens=LENGTH, gamma=FASTEST_GAMMA)
-SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what makes a text's distribution besides pair and prompt
-READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "max_new_tokens")  # of a link
+READ = ("pair", "prompt", "gamma", *SAMPLING_FIELDS, "seed", "max_new_tokens")  # of a link
 ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 
 
@@ -49,7 +48,7 @@ def recorded_spread(settings: Settings) -> DivergenceProfile | None:
 
 def alike(one: Settings, other: Settings) -> bool:
     """Whether both sample a text in the same way."""
-    return all(getattr(one, name) == getattr(other, name) for name in SAMPLING)
+    return all(getattr(one, name) == getattr(other, name) for name in SAMPLING_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,11 +57,7 @@ def _short(seconds: float) -> str:
 def _conditions(one: Passage) -> str:
     """What the speed depends on besides the models and the kind of machine."""
     settings, machine = one.settings, one.machine
-    cuts = [
-        f"{name.replace('_', '-')} {value:g}"
-        for name in ("top_k", "top_p", "min_p")
-        if (value := getattr(settings, name)) is not None
-    ]
+    cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     said = [f"One text at temperature {settings.temperature:g}", *cuts, f"{count_of(settings.gamma, 'draft token')} per round"]
     return ", ".join(
         [*said, *([f"{machine['threads']} of {machine['cores']} cores"] if "threads" in machine and "cores" in machine else [])]
