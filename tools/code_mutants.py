@@ -24,10 +24,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("code_mutants.toml")
-SHARE = 0.95  # of the breaks, that must be found
-SECONDS = 300  # for the tests of one break; a break that makes them hang is found
-FAST = ("-m", "not slow and not gpu", "--ignore=tests/e2e")
-LEFT_OUT = (".git", ".venv", "__pycache__", ".pytest_cache", ".ruff_cache", "models")  # models: linked, not copied
+MIN_SHARE = 0.95  # of the breaks, that must be found
+TEST_TIMEOUT = 300  # for the tests of one break; a break that makes them hang is found
+FAST_TESTS = ("-m", "not slow and not gpu", "--ignore=tests/e2e")
+IGNORED = (".git", ".venv", "__pycache__", ".pytest_cache", ".ruff_cache", "models")  # models: linked, not copied
 FOUND, SURVIVED, BROKEN = "found", "SURVIVED", "NO ANSWER"
 
 
@@ -58,7 +58,7 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
-def mutants() -> list[Mutant]:
+def load_mutants() -> list[Mutant]:
     """The table. Raises ValueError for names that are not unique, and for tests that are not there."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["mutant"]
     found = [Mutant(**row | {"tests": tuple(row["tests"])}) for row in rows]
@@ -72,25 +72,37 @@ def mutants() -> list[Mutant]:
     return found
 
 
-def copied(folder: Path) -> Path:
+def copy_tree(folder: Path) -> Path:
     """A copy of the tree to break things in; weights are linked, since nothing here changes them."""
     tree = folder / "tree"
     shutil.copytree(
-        ROOT, tree, ignore=lambda at, names: {n for n in names if n in LEFT_OUT and (n != "models" or at.endswith("assets"))}
+        ROOT, tree, ignore=lambda at, names: {n for n in names if n in IGNORED and (n != "models" or at.endswith("assets"))}
     )
     (tree / "assets" / "models").symlink_to(ROOT / "assets" / "models")
     return tree
 
 
-def tested(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
+def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
     """(pytest's exit code, the first test that failed or the end of what pytest said); code 1 for tests that do not end."""
     # without files of bytecode: one that was made within the same second would hide the break
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--durations=0", "--tb=no", *FAST, *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--durations=0",
+        "--tb=no",
+        *FAST_TESTS,
+        *tests,
+    ]
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TEST_TIMEOUT)
     except subprocess.TimeoutExpired:
-        return 1, f"no end within {SECONDS} s"
+        return 1, f"no end within {TEST_TIMEOUT} s"
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     failed = next((line.split()[1] for line in lines if line.startswith("FAILED")), None)
     return done.returncode, failed or next(
@@ -98,13 +110,13 @@ def tested(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
     )
 
 
-def judged(tree: Path, one: Mutant, tests: Sequence[str]) -> tuple[str, str]:
+def judge_mutant(tree: Path, one: Mutant, tests: Sequence[str]) -> tuple[str, str]:
     """(FOUND, SURVIVED or BROKEN, what was seen). A test must fail: code that cannot even be imported says nothing about the tests."""
     path = tree / one.file
     whole = path.read_text(encoding="utf-8")
     path.write_text(one.broken(tree), encoding="utf-8")
     try:
-        code, said = tested(tree, tests)
+        code, said = run_tests(tree, tests)
     finally:
         path.write_text(whole, encoding="utf-8")
     return {0: SURVIVED, 1: FOUND}.get(code, BROKEN), said
@@ -118,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-baseline", action="store_true", help="do not first run the tests on the code as it is")
     options = parser.parse_args(arguments)
     try:
-        chosen = [one for one in mutants() if not options.only or any(w in f"{one.name} {one.area}" for w in options.only)]
+        chosen = [one for one in load_mutants() if not options.only or any(w in f"{one.name} {one.area}" for w in options.only)]
         for one in chosen:
             one.broken(ROOT)
     except (ValueError, KeyError, TypeError) as error:
@@ -128,20 +140,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(f"{one.area:<13} {one.name}" for one in chosen) or "no row has such a name or area")
         return 0 if chosen else 2
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        return _all(copied(Path(folder)), chosen, options)
+        return _judge_all(copy_tree(Path(folder)), chosen, options)
 
 
-def _all(tree: Path, chosen: Sequence[Mutant], options: argparse.Namespace) -> int:
+def _judge_all(tree: Path, chosen: Sequence[Mutant], options: argparse.Namespace) -> int:
     if not options.no_baseline:
         every = ["tests"] if options.full else sorted({test for one in chosen for test in one.tests})
-        code, said = tested(tree, every)
+        code, said = run_tests(tree, every)
         if code:
             print(f"code_mutants: without any break the tests do not pass: {said}", file=sys.stderr)
             return 2
     answers: list[tuple[Mutant, str]] = []
     for one in chosen:
         began = time.monotonic()
-        answer, said = judged(tree, one, ["tests"] if options.full else one.tests)
+        answer, said = judge_mutant(tree, one, ["tests"] if options.full else one.tests)
         answers.append((one, answer))
         print(f"{answer:<9} {time.monotonic() - began:5.1f} s  {one.area:<13} {one.name:<58} {said}", flush=True)
     found = sum(answer == FOUND for _, answer in answers)
@@ -149,7 +161,7 @@ def _all(tree: Path, chosen: Sequence[Mutant], options: argparse.Namespace) -> i
     for one, answer in answers:
         if answer != FOUND:
             print(f"{answer}: {one.name} ({one.file})")
-    return 0 if found >= SHARE * len(answers) else 1
+    return 0 if found >= MIN_SHARE * len(answers) else 1
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ from griffe import Extension, Object
 FIELD = re.compile(r"(?P<name>[\w*\[\].]+(?:, [\w*\[\].]+)*) {2,}(?P<text>\S.*)")
 
 
-def listed(text: str) -> str:
+def format_fields(text: str) -> str:
     """A docstring with every paragraph of aligned fields as a Markdown list; other paragraphs stay as they are."""
-    return "\n\n".join(_listed(part) if FIELD.match(part.lstrip()) else part for part in text.split("\n\n"))
+    return "\n\n".join(_format_paragraph(part) if FIELD.match(part.lstrip()) else part for part in text.split("\n\n"))
 
 
-def _listed(paragraph: str) -> str:
+def _format_paragraph(paragraph: str) -> str:
     items: list[str] = []
     for line in paragraph.splitlines():
         if found := FIELD.fullmatch(line.strip()):
@@ -38,4 +38,4 @@ class DocstringFields(Extension):
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         if obj.docstring:
-            obj.docstring.value = listed(obj.docstring.value)
+            obj.docstring.value = format_fields(obj.docstring.value)

@@ -120,7 +120,7 @@ def hosting() -> str:
 
 
 def audits() -> str:
-    return of_audits.table(DOCS / "audits")
+    return of_audits.build_table(DOCS / "audits")
 
 
 def sources() -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 
-STOPPING = 20.0  # s that a server has to end by itself
+STOP_TIMEOUT = 20.0  # s that a server has to end by itself
 
 
 def free_port() -> int:
@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(
+def run_server(
     command: Sequence[str], health: str, log: Path, patience: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen]:
     """The command, from when ``health`` (an address) answers with 200 until the block ends.
@@ -41,13 +41,13 @@ def running(
             command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT, env=os.environ | dict(env or {}), start_new_session=True
         )
     try:
-        _wait(health, process, log, patience)
+        _wait_for_health(health, process, log, patience)
         yield process
     finally:
-        _end(process)
+        _stop_process(process)
 
 
-def _wait(health: str, process: subprocess.Popen, log: Path, patience: float) -> None:
+def _wait_for_health(health: str, process: subprocess.Popen, log: Path, patience: float) -> None:
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if process.poll() is not None:
@@ -61,11 +61,11 @@ def _wait(health: str, process: subprocess.Popen, log: Path, patience: float) ->
     raise SpecvizError(f"The server did not answer at {health} within {patience:.0f} s.")
 
 
-def _end(process: subprocess.Popen) -> None:
+def _stop_process(process: subprocess.Popen) -> None:
     """Ask the process to end, then end it and what it has started."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(STOPPING)
+        process.wait(STOP_TIMEOUT)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -26,24 +26,24 @@ COMMAND = ["cyclonedx_py", "environment", sys.executable, "--pyproject", str(ROO
 LOCAL = re.compile(r"file:|(^|[\s'\"(])(/|[A-Za-z]:\\)\w")  # a place on this machine
 
 
-def required(text: str) -> list[Requirement]:
+def parse_requirements(text: str) -> list[Requirement]:
     """The libraries in a file of requirements."""
     lines = (line.split("#")[0].strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line]
 
 
-def same(name: str) -> str:
+def normalize_name(name: str) -> str:
     """The name by which packages are told apart."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def needed(direct: Iterable[Requirement], asks: Callable[[str], Iterable[Requirement]]) -> dict[str, set[str]]:
+def collect_needed(direct: Iterable[Requirement], asks: Callable[[str], Iterable[Requirement]]) -> dict[str, set[str]]:
     """Each library that these need, directly or not -> what it needs by itself. An extra counts where it is asked for.
 
     asks: name -> requirements of the library of that name
     """
     found: dict[str, set[str]] = {}
-    ahead = [(same(one.name), frozenset(one.extras)) for one in direct]
+    ahead = [(normalize_name(one.name), frozenset(one.extras)) for one in direct]
     seen = set()
     while ahead:
         if (one := ahead.pop()) in seen:
@@ -52,20 +52,22 @@ def needed(direct: Iterable[Requirement], asks: Callable[[str], Iterable[Require
         name, extras = one
         for need in asks(name):
             if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in (extras or {""})):
-                found.setdefault(name, set()).add(same(need.name))
-                ahead.append((same(need.name), frozenset(need.extras)))
+                found.setdefault(name, set()).add(normalize_name(need.name))
+                ahead.append((normalize_name(need.name), frozenset(need.extras)))
         found.setdefault(name, set())
     return found
 
 
-def installed(name: str) -> list[Requirement]:
+def list_installed_requirements(name: str) -> list[Requirement]:
     """What an installed library says that it needs. Raises PackageNotFoundError."""
     return [Requirement(one) for one in metadata.requires(name) or ()]
 
 
-def runtime(bom: dict[str, Any], direct: list[str], needs: dict[str, set[str]], version: str) -> dict[str, Any]:
+def filter_runtime(bom: dict[str, Any], direct: list[str], needs: dict[str, set[str]], version: str) -> dict[str, Any]:
     """What a described environment holds of the libraries in ``needs``, under the project's version."""
-    components = {same(one["name"]): here_left_out(one) for one in bom["components"] if same(one["name"]) in needs}
+    components = {
+        normalize_name(one["name"]): remove_local_paths(one) for one in bom["components"] if normalize_name(one["name"]) in needs
+    }
     refs = {name: one["bom-ref"] for name, one in components.items()}
     root = bom["metadata"]["component"] | {"version": version}
     edges = {root["bom-ref"]: direct} | {refs[name]: one for name, one in needs.items()}
@@ -76,7 +78,7 @@ def runtime(bom: dict[str, Any], direct: list[str], needs: dict[str, set[str]], 
     }
 
 
-def here_left_out(component: dict[str, Any]) -> dict[str, Any]:
+def remove_local_paths(component: dict[str, Any]) -> dict[str, Any]:
     """Without links to files of this machine, which a library that was installed from a file has."""
     links = [one for one in component.get("externalReferences", []) if not LOCAL.search(one["url"])]
     return {name: value for name, value in component.items() if name != "externalReferences"} | (
@@ -85,8 +87,13 @@ def here_left_out(component: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    direct = required((ROOT / "requirements.txt").read_text(encoding="utf-8"))
+    direct = parse_requirements((ROOT / "requirements.txt").read_text(encoding="utf-8"))
     described = subprocess.run([sys.executable, "-W", "ignore", "-m", *COMMAND], stdout=subprocess.PIPE, check=True).stdout
-    found = runtime(json.loads(described), [same(one.name) for one in direct], needed(direct, installed), __version__)
+    found = filter_runtime(
+        json.loads(described),
+        [normalize_name(one.name) for one in direct],
+        collect_needed(direct, list_installed_requirements),
+        __version__,
+    )
     records.write(Path(sys.argv[1]), json.dumps(found, indent=1) + "\n", over=True)
     print(f"{len(found['components'])} libraries in {sys.argv[1]}")

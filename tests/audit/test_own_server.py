@@ -18,7 +18,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence import decoders
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, settings_of
-from tools.servers.own import Api, Decoder, main, serving
+from tools.servers.own import BuggyDecoder, CompletionsApi, main, start_http_server
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def served(pair):
     """mistake -> the address of a running server and its Api."""
     running = []
 
-    def start(mistake: str) -> tuple[str, Api]:
-        api = Api.of(pair, mistake, 2, "tiny")
-        server = serving(api)
+    def start(mistake: str) -> tuple[str, CompletionsApi]:
+        api = CompletionsApi.of(pair, mistake, 2, "tiny")
+        server = start_http_server(api)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         running.append((server, thread))
@@ -95,7 +95,7 @@ def test_the_correct_decoder_behind_the_protocol_is_consistent(served, pair, pai
 @pytest.mark.parametrize("mistake", ("R5", "R8"))
 def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     """R5 on shared distributions, R8 through the engine."""
-    written = Decoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
+    written = BuggyDecoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
     for seed, ids in enumerate(written):
         settings = settings_of(pair, seed=seed)
         mode = decoders.ENGINE if mistake == "R8" else decoders.SHARED

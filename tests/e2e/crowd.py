@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tools.load.client import Client
+from tools.load.client import StreamlitClient
 
 PAUSE = 3.0  # s, the longest between two clicks
 
 
 @dataclass
-class Visitor(Client):
+class Visitor(StreamlitClient):
     """A client with a watch. seconds: of each click until its run was there."""
 
     seconds: list[float] = field(default_factory=list)

@@ -24,7 +24,7 @@ from streamlit.proto.Element_pb2 import Element
 
 from tests.e2e.serve import ROOT
 from tests.web_pair import write_opening
-from tools.load.visits import Guest
+from tools.load.visits import Visitor
 
 PATIENT = 180.0  # s
 
@@ -118,7 +118,7 @@ def answers(server: Faulty) -> bool:
 
 
 @dataclass
-class Witness(Guest):
+class Witness(Visitor):
     """A guest who also notes toasts."""
 
     toasts: list[str] = field(default_factory=list)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tools import code_mutants
-from tools.code_mutants import BROKEN, FOUND, ROOT, SURVIVED, Mutant, judged, main, mutants
+from tools.code_mutants import BROKEN, FOUND, ROOT, SURVIVED, Mutant, judge_mutant, load_mutants, main
 
 AREAS = {
     "audit",
@@ -33,14 +33,14 @@ AREAS = {
 SUM = Mutant("takes away", "rule", "sums.py", "a + b", "a - b", ("test_sums.py",))
 
 
-@pytest.mark.parametrize("one", mutants(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", load_mutants(), ids=lambda one: one.name)
 def test_every_break_fits_the_code(one):
     """Whoever moves code moves its row in tools/code_mutants.toml."""
     assert one.new in one.broken(ROOT) and one.area in AREAS
 
 
 def test_there_are_forty_breaks_or_more_over_all_areas():
-    assert len(mutants()) >= 40 and {one.area for one in mutants()} == AREAS
+    assert len(load_mutants()) >= 40 and {one.area for one in load_mutants()} == AREAS
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def tree(tmp_path):
 def test_a_break_is_found_only_where_a_test_fails(tree, new, answer, said):
     """Code that does not even load makes no test fail, and the file is whole again afterward."""
     before = (tree / "sums.py").read_text()
-    found, seen = judged(tree, replace(SUM, new=new), SUM.tests)
+    found, seen = judge_mutant(tree, replace(SUM, new=new), SUM.tests)
     assert found == answer and said in seen
     assert (tree / "sums.py").read_text() == before
 

@@ -8,80 +8,80 @@ import pytest
 
 from specviz.errors import SpecvizError
 from tools.load import crowd, soak, walk
-from tools.load.client import key_of
-from tools.load.findings import Run, Shown, Times, after, cross_talk, growth, table
-from tools.load.server import Memory, check_host
+from tools.load.client import parse_widget_key
+from tools.load.findings import ShownTrace, TraceContent, WaitingTimes, compute_growth, find_cross_talk, format_table, read_after
+from tools.load.server import ServerMemory, check_host
 
 
-def alone(link: str, rounds: int) -> Run:
-    return Run(f"digest of {link} {rounds}", f"tokens of {link} {rounds}")
+def alone(link: str, rounds: int) -> TraceContent:
+    return TraceContent(f"digest of {link} {rounds}", f"tokens of {link} {rounds}")
 
 
-def shown(visitor: int, link: str, rounds: int = 2, run: Run | None = None) -> Shown:
-    return Shown(visitor, link, rounds, run or alone(link, rounds))
+def shown(visitor: int, link: str, rounds: int = 2, run: TraceContent | None = None) -> ShownTrace:
+    return ShownTrace(visitor, link, rounds, run or alone(link, rounds))
 
 
-def log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soak.Log:
-    return soak.Log(memory=[(at, Memory(value + 10, value)) for at, value in memory], visits=3, **more)
+def log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soak.SoakLog:
+    return soak.SoakLog(memory=[(at, ServerMemory(value + 10, value)) for at, value in memory], visits=3, **more)
 
 
 def test_p95_is_a_time_that_was_seen_and_that_19_of_20_do_not_exceed():
-    times = Times.of("x", [float(i) for i in range(1, 21)])
+    times = WaitingTimes.of("x", [float(i) for i in range(1, 21)])
     assert (times.seen, times.median, times.p95) == (20, 11.0, 20.0)
-    assert Times.of("x", [float(i) for i in range(1, 22)]).p95 == 20.0
-    assert Times.of("x", [3.0]).row() == ("x", "1", "3.00 s", "3.00 s")
+    assert WaitingTimes.of("x", [float(i) for i in range(1, 22)]).p95 == 20.0
+    assert WaitingTimes.of("x", [3.0]).row() == ("x", "1", "3.00 s", "3.00 s")
 
 
 def test_an_action_that_nobody_did_has_no_time():
-    times = Times.of("x", [])
+    times = WaitingTimes.of("x", [])
     assert times.seen == 0 and math.isnan(times.p95) and times.row() == ("x", "0", "not seen", "not seen")
 
 
 def test_growth_is_the_part_that_was_added():
-    assert growth(1000.0, 1100.0) == pytest.approx(0.1) and growth(1000.0, 900.0) == pytest.approx(-0.1)
+    assert compute_growth(1000.0, 1100.0) == pytest.approx(0.1) and compute_growth(1000.0, 900.0) == pytest.approx(-0.1)
     with pytest.raises(SpecvizError, match="got 0 MB"):
-        growth(0.0, 5.0)
+        compute_growth(0.0, 5.0)
 
 
 def test_memory_is_first_read_when_the_server_is_warm_or_else_last():
     samples = [(0.0, 1.0), (299.0, 2.0), (301.0, 3.0), (400.0, 4.0)]
-    assert after(300.0, samples) == 3.0 and after(900.0, samples) == 4.0
+    assert read_after(300.0, samples) == 3.0 and read_after(900.0, samples) == 4.0
 
 
 def test_a_probability_that_differs_in_its_last_digits_is_said_and_is_no_cross_talk():
-    close = shown(1, "seed=1", run=Run("another digest", "tokens of seed=1 2"))
-    assert cross_talk([close, shown(2, "seed=2")], alone) == (
+    close = shown(1, "seed=1", run=TraceContent("another digest", "tokens of seed=1 2"))
+    assert find_cross_talk([close, shown(2, "seed=2")], alone) == (
         [],
         ["Visitor 1 asked for 'seed=1', 2 rounds: the same run up to last digits."],
     )
-    said, held = soak.report(log(), 0, [], ["up to last digits"], 30)
+    said, held = soak.format_report(log(), 0, [], ["up to last digits"], 30)
     assert held and "- up to last digits" in said
 
 
 def test_two_traces_that_were_mixed_up_are_both_found_and_their_owners_named():
     one, other = shown(1, "seed=1"), shown(2, "seed=2")
-    assert cross_talk([one, other, shown(3, "seed=1", 3)], alone) == ([], [])
+    assert find_cross_talk([one, other, shown(3, "seed=1", 3)], alone) == ([], [])
     mixed = [shown(1, "seed=1", run=other.run), shown(2, "seed=2", run=one.run)]
-    assert cross_talk(mixed, alone)[0] == [
+    assert find_cross_talk(mixed, alone)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown the run of 'seed=2', 2 rounds.",
         "Visitor 2 asked for 'seed=2', 2 rounds, and was shown the run of 'seed=1', 2 rounds.",
     ]
 
 
 def test_a_trace_of_nobody_is_found():
-    assert cross_talk([shown(1, "seed=1", run=Run("else", "else"))], alone)[0] == [
+    assert find_cross_talk([shown(1, "seed=1", run=TraceContent("else", "else"))], alone)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown a run that nobody asked for."
     ]
 
 
 def test_each_run_is_computed_once_however_many_saw_it():
     asked = []
-    cross_talk([shown(i, "seed=1") for i in range(5)], lambda *run: (asked.append(run), alone(*run))[1])
+    find_cross_talk([shown(i, "seed=1") for i in range(5)], lambda *run: (asked.append(run), alone(*run))[1])
     assert asked == [("seed=1", 2)]
 
 
 def test_a_soak_in_which_nothing_happened_holds():
-    said, held = soak.report(log(), 0, [], [], 30)
+    said, held = soak.format_report(log(), 0, [], [], 30)
     assert held and "Everything held." in said and "1099 MB PSS (+9.9%)" in said
 
 
@@ -96,12 +96,12 @@ def test_a_soak_in_which_nothing_happened_holds():
     ),
 )
 def test_a_soak_fails_for_each_thing_that_went_wrong(seen, tracebacks, mixed, sentence):
-    said, held = soak.report(log(**seen), tracebacks, mixed, [], 30)
+    said, held = soak.format_report(log(**seen), tracebacks, mixed, [], 30)
     assert not held and sentence in said
 
 
 def test_growth_does_not_fail_a_soak_that_ends_while_pages_are_still_met_for_the_first_time():
-    assert soak.report(log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], [], 1)[1]
+    assert soak.format_report(log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], [], 1)[1]
 
 
 @pytest.mark.parametrize("host", ("0.0.0.0", "192.168.1.5", "example.org", ""))
@@ -129,15 +129,15 @@ def test_a_walk_s_rows_say_what_was_seen_and_what_is_wanted():
     seen = walk.Walk()
     seen.seconds[walk.STEP] += [0.010, 0.012, 0.030]
     seen.bytes[walk.ROUND] = 61_400
-    assert walk.table(seen) == [
+    assert walk.list_rows(seen) == [
         ("a key, until its step is drawn", "0.012 s", "0.030 s", "3", "below 0.02 s"),
         ("bytes of a round's payload", "61.4 kB", "", "1", "below 60 kB"),
     ]
 
 
 def test_a_table_is_markdown():
-    assert table(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    assert format_table(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
 def test_the_key_of_a_widget_is_what_the_page_called_it():
-    assert key_of("$$ID-0a1b-exactness-draw-100") == "exactness-draw-100"
+    assert parse_widget_key("$$ID-0a1b-exactness-draw-100") == "exactness-draw-100"

@@ -6,7 +6,7 @@ import json
 
 from packaging.requirements import Requirement
 
-from tools.sbom import here_left_out, needed, required, runtime
+from tools.sbom import collect_needed, filter_runtime, parse_requirements, remove_local_paths
 
 TREE = {
     "app-lib": ["Web_Server[fast]>=1", "old; python_version < '3'", "tests; extra == 'dev'"],
@@ -20,14 +20,14 @@ def asks(name: str) -> list[Requirement]:
 
 
 def test_what_is_needed_follows_extras_that_are_asked_for_and_no_others():
-    direct = required("# a remark\napp.lib>=2,<3  # another one\n\n")
-    assert needed(direct, asks) == {"app-lib": {"web-server"}, "web-server": {"loop", "app-lib"}, "loop": set()}
+    direct = parse_requirements("# a remark\napp.lib>=2,<3  # another one\n\n")
+    assert collect_needed(direct, asks) == {"app-lib": {"web-server"}, "web-server": {"loop", "app-lib"}, "loop": set()}
 
 
 def test_only_what_is_needed_is_listed_with_its_needs_and_the_projects_version():
     components = [{"name": name, "bom-ref": f"{name}==1"} for name in ("App_Lib", "web.server", "loop", "tests")]
     bom = {"metadata": {"component": {"bom-ref": "root", "name": "specviz"}}, "components": components, "dependencies": []}
-    found = runtime(bom, ["app-lib"], needed(required("app-lib"), asks), "0.3.0")
+    found = filter_runtime(bom, ["app-lib"], collect_needed(parse_requirements("app-lib"), asks), "0.3.0")
     assert [one["name"] for one in found["components"]] == ["App_Lib", "web.server", "loop"]
     assert found["metadata"]["component"] == {"bom-ref": "root", "name": "specviz", "version": "0.3.0"}
     assert {one["ref"]: one["dependsOn"] for one in found["dependencies"]} == {
@@ -40,6 +40,6 @@ def test_only_what_is_needed_is_listed_with_its_needs_and_the_projects_version()
 
 def test_links_to_files_of_this_machine_are_left_out():
     links = [{"url": url} for url in ("file:///home/me/x.whl", "/home/me/x", "C:\\x", "https://example.org/a/b")]
-    found = json.dumps(here_left_out({"name": "x", "externalReferences": links}))
+    found = json.dumps(remove_local_paths({"name": "x", "externalReferences": links}))
     assert "example.org" in found and "me" not in found.replace("name", "") and "C:" not in found
-    assert here_left_out({"name": "x", "externalReferences": links[:1]}) == {"name": "x"}
+    assert remove_local_paths({"name": "x", "externalReferences": links[:1]}) == {"name": "x"}

@@ -23,17 +23,17 @@ from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import connect
 
-PATIENT = 200.0  # s
+TIMEOUT = 200.0  # s
 TRIGGERS = {"trigger_value", "json_trigger_value"}  # sent once
 COMPONENT_EVENTS = "$$STREAMLIT_INTERNAL_KEY_{}__events"  # the widget that a component's events go through
 
 
-class Impatient(TimeoutError):
+class ClientTimeoutError(TimeoutError):
     """A visitor waited for longer than PATIENT seconds."""
 
 
 @dataclass
-class Client:
+class StreamlitClient:
     """What one tab asks for and meets.
 
     number      tells visitors apart                link, page  the address it opens
@@ -69,13 +69,13 @@ class Client:
         """
         self.address, self.http = address, requests.Session()
         if certificate is None:
-            await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=PATIENT)
+            await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=TIMEOUT)
         cookies = "; ".join([*(f"{one.name}={one.value}" for one in self.http.cookies), *filter(None, [cookie])])
         token = self.http.cookies.get("_streamlit_xsrf", "none")
         async with connect(
             address.replace("http", "ws", 1) + "/_stcore/stream", max_size=None,
             subprotocols=["streamlit", *([token, session] if session else [])],
-            ping_interval=None, compression=None, open_timeout=PATIENT, additional_headers={"Cookie": cookies} if cookies else {},
+            ping_interval=None, compression=None, open_timeout=TIMEOUT, additional_headers={"Cookie": cookies} if cookies else {},
             ssl=ssl.create_default_context(cafile=certificate) if certificate else None,
         ) as self.socket:  # fmt: skip
             self.query, self.state, self.widgets, self.clocks, self.opened = self.link, {}, {}, [], ""
@@ -147,7 +147,7 @@ class Client:
         token = self.http.cookies.get("_streamlit_xsrf", "")
         sent = await asyncio.to_thread(
             self.http.put, self.address + answer.upload_url, files={"file": (name, content)},
-            headers={"X-Xsrftoken": token}, timeout=PATIENT,
+            headers={"X-Xsrftoken": token}, timeout=TIMEOUT,
         )  # fmt: skip
         sent.raise_for_status()
         info = self._file_info(answer, name, len(content))
@@ -162,14 +162,14 @@ class Client:
         answer = await self._answered(ask, ask.backend_operation_request.request_id)
         if answer.error_msg:
             raise ConnectionError(f"the server could not make {key}: {answer.error_msg}")
-        got = await asyncio.to_thread(self.http.get, self.address + answer.deferred_file.url, timeout=PATIENT)
+        got = await asyncio.to_thread(self.http.get, self.address + answer.deferred_file.url, timeout=TIMEOUT)
         got.raise_for_status()
         return got.content
 
     async def run_until(self, condition: Callable[[], Any]) -> None:
         """Wait for what the server sends. Raises Impatient after PATIENT seconds."""
         try:
-            async with asyncio.timeout(PATIENT):
+            async with asyncio.timeout(TIMEOUT):
                 while not condition():
                     if self.reading.done():
                         self.reading.result()
@@ -178,7 +178,7 @@ class Client:
                     await self.changed.wait()
         except TimeoutError:
             at = self.shown.find('"mode"')
-            raise Impatient(
+            raise ClientTimeoutError(
                 f"visitor {self.number} waits for {self.state}; {self._heard()}; shown is {self.shown[at : at + 300]!r}, last {self.written[-3:]}"
             ) from None
 
@@ -253,7 +253,7 @@ class Client:
         elif kind == "plotly_chart":
             self.charts += 1
         elif kind == "button":
-            (self.disabled.add if one.disabled else self.disabled.discard)(key_of(one.id))
+            (self.disabled.add if one.disabled else self.disabled.discard)(parse_widget_key(one.id))
         elif kind == "progress":
             self.lines.add(one.text)
         elif kind in ("markdown", "text"):
@@ -263,7 +263,7 @@ class Client:
         elif kind == "link_button":
             self.links.append(one.url)
         elif kind == "download_button" and one.deferred_file_id:
-            self.deferred[key_of(one.id)] = one.deferred_file_id
+            self.deferred[parse_widget_key(one.id)] = one.deferred_file_id
         elif kind == "bidi_component":
             drawn = (one.mixed.json or one.json).replace('": ', '":')
             data = json.loads(drawn)
@@ -277,7 +277,7 @@ class Client:
 
     def _widget(self, widget: str) -> None:
         if widget:
-            self.widgets[key_of(widget)] = widget
+            self.widgets[parse_widget_key(widget)] = widget
 
     @staticmethod
     def _file_info(answer: Any, name: str, size: int) -> Any:
@@ -298,6 +298,6 @@ class Client:
         self.clocks = []
 
 
-def key_of(widget: str) -> str:
+def parse_widget_key(widget: str) -> str:
     """The key that a page gave a widget: what follows the hash in its id."""
     return widget.split("-", 2)[-1]

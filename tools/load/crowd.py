@@ -21,19 +21,19 @@ from pathlib import Path
 from specviz.errors import SpecvizError
 from specviz.settings import check_whole
 from tools.load import findings
-from tools.load.client import Impatient
-from tools.load.findings import Times
-from tools.load.server import Server, busy_cores, serving
-from tools.load.visits import FILLED, FIRST, LIVE, SHORT, Guest, link
+from tools.load.client import ClientTimeoutError
+from tools.load.findings import WaitingTimes
+from tools.load.server import LoadServer, keep_cores_busy, start_server
+from tools.load.visits import FILLED, FIRST, LIVE, SHORT, Visitor, build_link
 
 PAGES = ("", "one_token", *FILLED)
 MILLION = "a million samples"
-ALONE = 12  # live rounds of one visitor, quiet and beside foreign processes
-CROWDED = 3.0  # times its quiet time that a live round may take beside foreign processes; longer is a collapse
-OPENED = 5  # times that each page is opened to see what it costs
+LONE_ROUNDS = 12  # live rounds of one visitor, quiet and beside foreign processes
+MAX_SLOWDOWN = 3.0  # times its quiet time that a live round may take beside foreign processes; longer is a collapse
+PAGE_LOADS = 5  # times that each page is opened to see what it costs
 
 
-async def works(guest: Guest, address: str) -> None:
+async def run_worker(guest: Visitor, address: str) -> None:
     """Live rounds, every page, and a short job."""
     async with guest.connected(address):
         await guest.pause()
@@ -50,15 +50,15 @@ async def works(guest: Guest, address: str) -> None:
         await guest.sample(10_000, "10,000 samples so far", SHORT)
 
 
-async def draws_a_million(guest: Guest, address: str) -> None:
+async def draw_a_million(guest: Visitor, address: str) -> None:
     """Until it is canceled, or there are all, or a client's patience is over: this visitor is there to be a load."""
     async with guest.connected(address):
         await guest.enter()
-        with suppress(Impatient):
+        with suppress(ClientTimeoutError):
             await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
 
 
-async def looks(guest: Guest, address: str, reading: float) -> None:
+async def run_reader(guest: Visitor, address: str, reading: float) -> None:
     """Recorded pages, one after the other. reading: the longest time at one, in seconds."""
     async with guest.connected(address):
         await guest.pause(reading)
@@ -69,27 +69,27 @@ async def looks(guest: Guest, address: str, reading: float) -> None:
                 await guest.turn_to(page)
 
 
-async def rounds_alone(guest: Guest, address: str) -> list[float]:
+async def time_lone_rounds(guest: Visitor, address: str) -> list[float]:
     """Live rounds of one visitor, each of another seed, one after the other."""
     async with guest.connected(address):
         await guest.enter()
         await guest.live()
-        for _ in range(ALONE):
+        for _ in range(LONE_ROUNDS):
             await guest.other_settings()
     return guest.seconds["other settings"]
 
 
-async def together(visits: Sequence[Coroutine[None, None, None]]) -> list[str]:
+async def run_together(visits: Sequence[Coroutine[None, None, None]]) -> list[str]:
     """Everybody at once; a sentence for each who met trouble."""
     ends = await asyncio.gather(*visits, return_exceptions=True)
     return [f"{type(end).__name__}: {end}"[:900] for end in ends if isinstance(end, BaseException)]
 
 
-async def workers(server: Server, visitors: int) -> tuple[list[Guest], list[str]]:
+async def run_workers(server: LoadServer, visitors: int) -> tuple[list[Visitor], list[str]]:
     """Visitors who work, and one more who draws a million meanwhile."""
-    guests = [Guest(number) for number in range(visitors)]
-    million = asyncio.create_task(draws_a_million(Guest(visitors, link(random.Random(visitors))), server.address))
-    lost = await together([works(guest, server.address) for guest in guests])
+    guests = [Visitor(number) for number in range(visitors)]
+    million = asyncio.create_task(draw_a_million(Visitor(visitors, build_link(random.Random(visitors))), server.address))
+    lost = await run_together([run_worker(guest, server.address) for guest in guests])
     million.cancel()
     await asyncio.wait([million])
     if not million.cancelled() and million.exception():
@@ -97,33 +97,33 @@ async def workers(server: Server, visitors: int) -> tuple[list[Guest], list[str]
     return guests, lost
 
 
-async def costs(server: Server) -> list[tuple[str, str, str]]:
+async def measure_costs(server: LoadServer) -> list[tuple[str, str, str]]:
     """Processor time of the server and kB through the socket for each page, opened again and again by one visitor."""
-    guest, found = Guest(), []
+    guest, found = Visitor(), []
     async with guest.connected(server.address):
         await guest.enter()
         for page in PAGES:
             await guest.turn_to(page)
             before, sent = server.cpu(), guest.bytes
-            for _ in range(OPENED):
+            for _ in range(PAGE_LOADS):
                 await guest.turn_to(page)
-            cpu, sent = (server.cpu() - before) / OPENED, (guest.bytes - sent) / OPENED
+            cpu, sent = (server.cpu() - before) / PAGE_LOADS, (guest.bytes - sent) / PAGE_LOADS
             found.append((page or "one_round", f"{cpu:.3f} s", f"{sent / 1000:.0f} kB"))
     return found
 
 
-async def memory_of_sessions(server: Server, visitors: int) -> float:
+async def measure_session_memory(server: LoadServer, visitors: int) -> float:
     """MB for each session that is open and has drawn One round, by RSS."""
     before = server.memory().rss
     async with AsyncExitStack() as stack:
         for number in range(visitors):
-            guest = Guest(number)
+            guest = Visitor(number)
             await stack.enter_async_context(guest.connected(server.address))
             await guest.enter()
         return (server.memory().rss - before) / visitors
 
 
-def gathered(guests: Sequence[Guest]) -> dict[str, list[float]]:
+def collect_times(guests: Sequence[Visitor]) -> dict[str, list[float]]:
     """Seconds by kind of action, of everybody."""
     found: dict[str, list[float]] = defaultdict(list)
     for guest in guests:
@@ -132,39 +132,39 @@ def gathered(guests: Sequence[Guest]) -> dict[str, list[float]]:
     return found
 
 
-async def measured(server: Server, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
+async def measure_crowd(server: LoadServer, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
     """All parts after each other, as markdown, and whether everybody got what they asked for and foreign load made nothing collapse."""
-    await rounds_alone(Guest(), server.address)  # the models are loaded, the pages have been met
+    await time_lone_rounds(Visitor(), server.address)  # the models are loaded, the pages have been met
     await server.settled()
-    quiet = await rounds_alone(Guest(1), server.address)
-    with busy_cores():
-        crowded = await rounds_alone(Guest(2), server.address)
-    cpu = await costs(server)
-    session = await memory_of_sessions(server, visitors)
-    guests, lost = await workers(server, visitors)
-    watchers = [Guest(number) for number in range(lookers)]
-    lost += await together([looks(guest, server.address, reading) for guest in watchers])
+    quiet = await time_lone_rounds(Visitor(1), server.address)
+    with keep_cores_busy():
+        crowded = await time_lone_rounds(Visitor(2), server.address)
+    cpu = await measure_costs(server)
+    session = await measure_session_memory(server, visitors)
+    guests, lost = await run_workers(server, visitors)
+    watchers = [Visitor(number) for number in range(lookers)]
+    lost += await run_together([run_reader(guest, server.address, reading) for guest in watchers])
     head = ("action", "seen", "median", "p95")
-    work, seen = gathered(guests), gathered(watchers)
+    work, seen = collect_times(guests), collect_times(watchers)
     order = [FIRST, LIVE, "next round", "other settings", SHORT]
-    rows = [Times.of(what, work[what]).row() for what in [*order, *sorted(set(work) - set(order))]]
+    rows = [WaitingTimes.of(what, work[what]).row() for what in [*order, *sorted(set(work) - set(order))]]
     ratio = statistics.median(crowded) / statistics.median(quiet)
     exceptions, tracebacks = sum(one.exceptions for one in [*guests, *watchers]), server.tracebacks()
-    foreign = [Times.of("live round, quiet", quiet).row(), Times.of("live round, every core busy", crowded).row()]
+    foreign = [WaitingTimes.of("live round, quiet", quiet).row(), WaitingTimes.of("live round, every core busy", crowded).row()]
     parts = [
         f"**{visitors} visitors who work**, 0 to 3 s between actions, while one more draws a million samples:\n",
-        findings.table(head, rows),
+        findings.format_table(head, rows),
         f"\n**{lookers} visitors who look** at recorded pages, 0 to {reading:g} s at each:\n",
-        findings.table(head, [Times.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
+        findings.format_table(head, [WaitingTimes.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
         f"\n**One visitor beside a foreign process on every core**: {ratio:.1f} times the quiet time at the median.\n",
-        findings.table(head, foreign),
+        findings.format_table(head, foreign),
         "\n**Processor time of the server** for one run of a page's script, and what it sends to a browser that was there before:\n",
-        findings.table(("page", "CPU", "sent"), cpu),
+        findings.format_table(("page", "CPU", "sent"), cpu),
         f"\nMemory: {session:.2f} MB a session; {server.memory().rss:.0f} MB RSS at the end.",
         f"Exceptions on pages: {exceptions}; tracebacks in the log: {tracebacks}; visitors who lost their work: {len(lost)}.",
         *(f"- {one}" for one in lost),
     ]
-    return "\n".join(parts), ratio <= CROWDED and not (lost or exceptions or tracebacks)
+    return "\n".join(parts), ratio <= MAX_SLOWDOWN and not (lost or exceptions or tracebacks)
 
 
 def main(given: list[str] | None = None) -> int:
@@ -179,21 +179,21 @@ def main(given: list[str] | None = None) -> int:
     try:
         for name, most in (("visitors", 200), ("lookers", 500), ("reading", 300), ("minutes", 120)):
             check_whole(name, getattr(asked, name), 1, most)
-        head = findings.machine()
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
-            bounded = asyncio.wait_for(measured(server, asked.visitors, asked.lookers, asked.reading), 60 * asked.minutes)
-            said, held = asyncio.run(_run(bounded))
+        head = findings.describe_machine()
+        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", asked.host) as server:
+            bounded = asyncio.wait_for(measure_crowd(server, asked.visitors, asked.lookers, asked.reading), 60 * asked.minutes)
+            said, held = asyncio.run(_run_bounded(bounded))
     except TimeoutError:
         print(f"The crowd was not done after {asked.minutes} min; nothing was written.", file=sys.stderr)
         return 1
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
-    findings.write(f"{head}\n\n{said}", asked.out)
+    findings.write_report(f"{head}\n\n{said}", asked.out)
     return 0 if held else 1
 
 
-async def _run(bounded: Coroutine[None, None, tuple[str, bool]]) -> tuple[str, bool]:
+async def _run_bounded(bounded: Coroutine[None, None, tuple[str, bool]]) -> tuple[str, bool]:
     return await bounded
 
 

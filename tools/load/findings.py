@@ -16,12 +16,12 @@ import numpy as np
 
 from specviz.errors import SpecvizError
 
-GROWTH = 0.10  # of memory, from which a soak fails
-WARM = 300.0  # s after which memory is first read
+MAX_GROWTH = 0.10  # of memory, from which a soak fails
+WARM_SECONDS = 300.0  # s after which memory is first read
 
 
 @dataclass(frozen=True)
-class Times:
+class WaitingTimes:
     """How long something took: how often it was seen, and seconds. p95: 95 of 100 took at most so long."""
 
     what: str
@@ -30,7 +30,7 @@ class Times:
     p95: float
 
     @classmethod
-    def of(cls, what: str, seconds: Sequence[float]) -> Times:
+    def of(cls, what: str, seconds: Sequence[float]) -> WaitingTimes:
         if not seconds:
             return cls(what, 0, float("nan"), float("nan"))
         return cls(what, len(seconds), *(float(np.percentile(seconds, share, method="higher")) for share in (50, 95)))
@@ -40,24 +40,24 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTrace:
     """The run that a visitor's page showed: whose it was, what it must follow from, and what it was."""
 
     visitor: int
     link: str
     rounds: int
-    run: Run
+    run: TraceContent
 
 
 @dataclass(frozen=True)
-class Run:
+class TraceContent:
     """digest: of the trace, with every digit; story: its tokens and motions alone."""
 
     digest: str
     story: str
 
     @classmethod
-    def of(cls, payload: dict[str, Any]) -> Run:
+    def of(cls, payload: dict[str, Any]) -> TraceContent:
         """The run that a stage's payload shows."""
         rounds = [
             [
@@ -71,19 +71,19 @@ class Run:
         return cls(payload["id"], json.dumps(rounds))
 
 
-def growth(first: float, last: float) -> float:
+def compute_growth(first: float, last: float) -> float:
     """By which part memory has grown; negative where it shrank."""
     if first <= 0:
         raise SpecvizError(f"memory must have been read before growth is computed, got {first:g} MB.")
     return last / first - 1
 
 
-def after(seconds: float, samples: Sequence[tuple[float, float]]) -> float:
+def read_after(seconds: float, samples: Sequence[tuple[float, float]]) -> float:
     """The first value that was read so many seconds after the start or later, else the last. samples: (seconds, value)."""
     return next((value for at, value in samples if at >= seconds), samples[-1][1])
 
 
-def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], Run]) -> tuple[list[str], list[str]]:
+def find_cross_talk(shown: Iterable[ShownTrace], alone: Callable[[str, int], TraceContent]) -> tuple[list[str], list[str]]:
     """A sentence for each page that showed other tokens or motions than its settings give when they run alone.
 
     And one for each that showed the same of them, with a probability that differs in its last digits.
@@ -107,7 +107,7 @@ def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], Run]) -> tupl
     return found, rounded
 
 
-def run_alone(link: str, rounds: int) -> Run:
+def run_link(link: str, rounds: int) -> TraceContent:
     """A link's run in this process, decoded as a page does it: the first rounds at once, then one at a time.
 
     Decoded in other pieces, or by another number of threads, the tokens are the same, but a probability can differ in its seventh digit.
@@ -127,23 +127,23 @@ def run_alone(link: str, rounds: int) -> Run:
     trace = run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
         trace = run(pair, settings, count, trace.rounds)
-    return Run.of(stage_payload(trace))
+    return TraceContent.of(stage_payload(trace))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Processor, cores, load and date, as a line above tables."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"{processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, {date.today().isoformat()}."
 
 
-def write(text: str, out: Path | None) -> None:
+def write_report(text: str, out: Path | None) -> None:
     """On the screen, and into a file where one is named."""
     print(text)
     if out is not None:

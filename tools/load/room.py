@@ -27,9 +27,9 @@ from specviz.classroom.records import ASKED, KINDS, METHODS
 from specviz.errors import SpecvizError
 from specviz.settings import check_whole
 from tools.load import findings
-from tools.load.client import Client
-from tools.load.findings import Times
-from tools.load.server import Server, serving
+from tools.load.client import StreamlitClient
+from tools.load.findings import WaitingTimes
+from tools.load.server import LoadServer, start_server
 
 ARRIVE, THINK, WITHIN = (
     10.0,
@@ -42,7 +42,7 @@ SAMPLES = re.compile(r'aria-label="[^"]*?([\d,]+) samples?\b')
 PAGE, JOIN, PREDICT, DRAW, VOTE, RACE, LOOKED = "first paint of a phone", "join", "prediction", "samples", "vote", "race", "look"
 
 
-class Phone:
+class StudentPhone:
     """A student's browser without a browser: one connection that stays open, opened again where the server closed it."""
 
     def __init__(self, address: str, code: str, number: int):
@@ -107,7 +107,7 @@ class Phone:
                         self._stream = await asyncio.open_connection(self.host, self.port)
                     reader, writer = self._stream
                     writer.write("\r\n".join([*head, "", ""]).encode() + body)
-                    status, kind, answer = await asyncio.wait_for(_answer(reader), WITHIN)
+                    status, kind, answer = await asyncio.wait_for(_read_response(reader), WITHIN)
                     return status, json.loads(answer) if "json" in kind else {}
                 except (OSError, EOFError):  # kept open for too long
                     self.leave()
@@ -121,7 +121,7 @@ class Phone:
             self._stream = None
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, str, bytes]:
+async def _read_response(reader: asyncio.StreamReader) -> tuple[int, str, bytes]:
     """Status, content type and body of an answer that says how long it is."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     length = re.search(r"content-length: (\d+)", head)
@@ -130,7 +130,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, str, bytes]:
 
 
 @dataclass
-class Wall(Client):
+class WallClient(StreamlitClient):
     """A wall that watches. seen: for each task and kind of number, (when, number that it counted), as both grow."""
 
     seen: dict[tuple[int, str], list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -151,17 +151,17 @@ class Wall(Client):
             rows.append((time.monotonic(), number))
 
 
-def delay(rows: list[tuple[float, int]], at: float, number: int) -> float:
+def compute_delay(rows: list[tuple[float, int]], at: float, number: int) -> float:
     """Seconds from ``at`` until a wall counted at least ``number``; infinite where it never did. rows: (when, number), growing."""
     place = bisect.bisect_left([counted for _, counted in rows], number)
     return max(0.0, rows[place][0] - at) if place < len(rows) else float("inf")
 
 
 @dataclass
-class Teacher:
+class TeacherClient:
     """Steers by the routes; the room was opened on the page."""
 
-    phone: Phone
+    phone: StudentPhone
     steer: str
 
     async def tell(self, **sent: Any) -> dict[str, Any]:
@@ -172,9 +172,9 @@ class Teacher:
         return found
 
 
-async def opened(address: str) -> tuple[str, str]:
+async def open_room(address: str) -> tuple[str, str]:
     """A room, as a teacher opens it on the page: (code of its link, private code)."""
-    client = Client(page="classroom")
+    client = StreamlitClient(page="classroom")
     async with client.connected(address):
         await client.settle()
         await client.settle(lambda: client.press("classroom-open"))
@@ -183,7 +183,7 @@ async def opened(address: str) -> tuple[str, str]:
         return wall.split("/")[-2], client.query.partition("steer=")[2].partition("&")[0]
 
 
-async def one_task(phone: Phone, kind: str, number: int) -> None:
+async def run_task(phone: StudentPhone, kind: str, number: int) -> None:
     """What a student does for a task, after some thought: everything that it asks for."""
     while (phone.said.get("task") or {}).get("number") != number:
         await asyncio.sleep(0.2)  # their own look tells them
@@ -204,30 +204,30 @@ async def one_task(phone: Phone, kind: str, number: int) -> None:
     await phone.send(name, "answer", lambda found: found["class"]["answered"], phase=phone.said["task"]["phase"], sent=sent)
 
 
-async def lesson(server: Server, students: int) -> tuple[list[Phone], dict[str, list[float]], float]:
+async def run_lesson(server: LoadServer, students: int) -> tuple[list[StudentPhone], dict[str, list[float]], float]:
     """A class goes through all tasks: (phones, seconds until the wall counted each answer by kind, processor seconds of the server)."""
-    code, steer = await opened(server.address)
-    teacher = Teacher(Phone(server.address, code, 10**6), steer)
+    code, steer = await open_room(server.address)
+    teacher = TeacherClient(StudentPhone(server.address, code, 10**6), steer)
     phones, wall = (
-        [Phone(server.address, code, number) for number in range(students)],
-        Wall(page="classroom", link=f"wall={code}"),
+        [StudentPhone(server.address, code, number) for number in range(students)],
+        WallClient(page="classroom", link=f"wall={code}"),
     )
     delays: dict[str, list[float]] = defaultdict(list)
     await server.settled()
     before = server.cpu()
     async with wall.connected(server.address):
         await wall.settle()
-        await asyncio.gather(*(_later(phone) for phone in phones))
+        await asyncio.gather(*(_join_later(phone) for phone in phones))
         staying = [asyncio.create_task(phone.stay()) for phone in phones]
         for number, kind in enumerate(KINDS, start=1):
             await teacher.tell(do="begin", kind=kind, task=number)
             for phone in phones:
                 phone.sent.clear()
-            await asyncio.gather(*(one_task(phone, kind, number) for phone in phones))
+            await asyncio.gather(*(run_task(phone, kind, number) for phone in phones))
             await asyncio.sleep(3.0)
             rows = wall.seen[number, "samples" if kind == "sample" else "answered"]
             for name, at, reached in (one for phone in phones for one in phone.sent):
-                delays[name].append(delay(rows, at, reached))
+                delays[name].append(compute_delay(rows, at, reached))
         for one in staying:
             one.cancel()
         for phone in [*phones, teacher.phone]:
@@ -235,26 +235,26 @@ async def lesson(server: Server, students: int) -> tuple[list[Phone], dict[str, 
     return phones, delays, server.cpu() - before
 
 
-async def _later(phone: Phone) -> None:
+async def _join_later(phone: StudentPhone) -> None:
     await asyncio.sleep(phone.luck.uniform(0.0, ARRIVE))
     await phone.come_in()
 
 
-def report(phones: list[Phone], delays: dict[str, list[float]], cpu: float, tracebacks: int) -> tuple[str, bool]:
+def format_report(phones: list[StudentPhone], delays: dict[str, list[float]], cpu: float, tracebacks: int) -> tuple[str, bool]:
     """As markdown, and whether what is promised held."""
     head = ("action", "seen", "median", "p95")
     seconds = {
         name: [took for phone in phones for took in phone.seconds[name]] for name in (PAGE, PREDICT, DRAW, VOTE, RACE, LOOKED)
     }
-    paint = Times.of(PAGE, seconds[PAGE])
-    every = Times.of("any answer, until the wall counts it", [took for rows in delays.values() for took in rows])
+    paint = WaitingTimes.of(PAGE, seconds[PAGE])
+    every = WaitingTimes.of("any answer, until the wall counts it", [took for rows in delays.values() for took in rows])
     lost = sum(took == float("inf") for rows in delays.values() for took in rows)
     held = paint.p95 <= PAINT and every.p95 <= WALL and not (lost or tracebacks)
     parts = [
         f"**{len(phones)} students in a room**, who come within {ARRIVE:g} s and think for up to {THINK:g} s; one wall:\n",
-        findings.table(head, [Times.of(name, took).row() for name, took in seconds.items()]),
+        findings.format_table(head, [WaitingTimes.of(name, took).row() for name, took in seconds.items()]),
         "\n**From an answer that is sent to the wall that counts it:**\n",
-        findings.table(head, [every.row(), *(Times.of(name, took).row() for name, took in delays.items())]),
+        findings.format_table(head, [every.row(), *(WaitingTimes.of(name, took).row() for name, took in delays.items())]),
         f"\nProcessor time of the server: {cpu:.1f} s. Answers that the wall never counted: {lost}. "
         f"Requests that were sent again: {sum(phone.refused for phone in phones)}. Tracebacks in the log: {tracebacks}.",
         f"Promised at p95: first paint {PAINT:g} s, wall {WALL:g} s. {'Held.' if held else 'Not held.'}",
@@ -272,25 +272,25 @@ def main(given: list[str] | None = None) -> int:
     try:
         check_whole("students", asked.students, 1, 300)
         check_whole("minutes", asked.minutes, 1, 60)
-        head = findings.machine()
+        head = findings.describe_machine()
         with (
             tempfile.TemporaryDirectory() as folder,
-            serving(Path(folder) / "log.txt", asked.host, SPECVIZ_ROOMS_FOLDER=folder) as server,
+            start_server(Path(folder) / "log.txt", asked.host, SPECVIZ_ROOMS_FOLDER=folder) as server,
         ):
-            phones, delays, cpu = asyncio.run(_bounded(server, asked.students, 60 * asked.minutes))
-            said, held = report(phones, delays, cpu, server.tracebacks())
+            phones, delays, cpu = asyncio.run(_run_bounded(server, asked.students, 60 * asked.minutes))
+            said, held = format_report(phones, delays, cpu, server.tracebacks())
     except TimeoutError:
         print(f"The lesson was not over after {asked.minutes} min; nothing was written.", file=sys.stderr)
         return 1
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
-    findings.write(f"{head}\n\n{said}", asked.out)
+    findings.write_report(f"{head}\n\n{said}", asked.out)
     return 0 if held else 1
 
 
-async def _bounded(server: Server, students: int, seconds: float) -> Any:
-    return await asyncio.wait_for(lesson(server, students), seconds)
+async def _run_bounded(server: LoadServer, students: int, seconds: float) -> Any:
+    return await asyncio.wait_for(run_lesson(server, students), seconds)
 
 
 if __name__ == "__main__":

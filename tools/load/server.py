@@ -14,16 +14,16 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.web.hosting.options import is_loopback
-from tools.processes import free_port, running
+from tools.processes import free_port, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
-READY = 180.0  # s that a server may take until it answers
-LOADED = {"SPECVIZ_MODE": "hosted", "SPECVIZ_SESSIONS_PER_VISITOR": "0"}  # all visitors come from one machine
-BUSY = [sys.executable, "-c", "while True: pass"]
+READY_TIMEOUT = 180.0  # s that a server may take until it answers
+ENVIRONMENT = {"SPECVIZ_MODE": "hosted", "SPECVIZ_SESSIONS_PER_VISITOR": "0"}  # all visitors come from one machine
+BUSY_COMMAND = [sys.executable, "-c", "while True: pass"]
 
 
 @dataclass(frozen=True)
-class Memory:
+class ServerMemory:
     """In MB. rss: pages in memory, those that several processes share once for each; pss: the same, each page once."""
 
     rss: float
@@ -31,7 +31,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Server:
+class LoadServer:
     """A server that was started here. log: what it writes."""
 
     address: str
@@ -42,14 +42,14 @@ class Server:
         """Processor seconds that it and its workers have used so far, all threads together."""
         return sum(int(one[11]) + int(one[12]) for one in self._processes().values()) / os.sysconf("SC_CLK_TCK")
 
-    def memory(self) -> Memory:
+    def memory(self) -> ServerMemory:
         """Of it and its workers."""
         rss = pss = 0.0
         for pid in self._processes():
             with suppress(OSError, ProcessLookupError):  # a worker may end just now
                 lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
                 rss, pss = rss + int(lines["Rss"].split()[0]) / 1000, pss + int(lines["Pss"].split()[0]) / 1000
-        return Memory(rss, pss)
+        return ServerMemory(rss, pss)
 
     def _processes(self) -> dict[int, list[str]]:
         """What /proc says after the name, of the server and of all processes that come from it."""
@@ -64,7 +64,7 @@ class Server:
 
     async def settled(self) -> None:
         """Return when its workers are ready: until then they take processor time for their own start."""
-        async with asyncio.timeout(READY):
+        async with asyncio.timeout(READY_TIMEOUT):
             while await asyncio.to_thread(self.workers) == 0:
                 await asyncio.sleep(0.5)
 
@@ -87,19 +87,19 @@ def check_host(host: str) -> None:
 
 
 @contextmanager
-def serving(log: Path, host: str = "127.0.0.1", **more: str) -> Iterator[Server]:
+def start_server(log: Path, host: str = "127.0.0.1", **more: str) -> Iterator[LoadServer]:
     """The app on a free port, on the shipped pair; ended afterwards. more: of its environment."""
     check_host(host)
     address = f"http://{host}:{(port := free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", f"--server.address={host}"]
-    with running(command, f"{address}/_stcore/health", log, READY, cwd=ROOT, env=LOADED | more) as process:
-        yield Server(address, process.pid, log)
+    with run_server(command, f"{address}/_stcore/health", log, READY_TIMEOUT, cwd=ROOT, env=ENVIRONMENT | more) as process:
+        yield LoadServer(address, process.pid, log)
 
 
 @contextmanager
-def busy_cores() -> Iterator[None]:
+def keep_cores_busy() -> Iterator[None]:
     """Foreign processes that want every core."""
-    others = [subprocess.Popen(BUSY) for _ in range(os.cpu_count() or 1)]
+    others = [subprocess.Popen(BUSY_COMMAND) for _ in range(os.cpu_count() or 1)]
     try:
         yield
     finally:

@@ -18,27 +18,27 @@ from pathlib import Path
 from specviz.errors import SpecvizError
 from specviz.settings import check_whole
 from tools.load import findings
-from tools.load.findings import GROWTH, Shown, Times, cross_talk, growth
-from tools.load.server import Memory, Server, serving
-from tools.load.visits import FILLED, Guest, link
+from tools.load.findings import MAX_GROWTH, ShownTrace, WaitingTimes, compute_growth, find_cross_talk
+from tools.load.server import LoadServer, ServerMemory, start_server
+from tools.load.visits import FILLED, Visitor, build_link
 
-READ = 2.0  # s between two readings of memory
-JUDGED = 10  # min from which on growth of memory counts: before, pages and models are still met for the first time
-CHECKED = 500  # traces that are computed again, at most: each takes a few tenths of a second
+MEMORY_INTERVAL = 2.0  # s between two readings of memory
+MIN_MINUTES = 10  # min from which on growth of memory counts: before, pages and models are still met for the first time
+MAX_TRACES = 500  # traces that are computed again, at most: each takes a few tenths of a second
 
 
 @dataclass
-class Log:
+class SoakLog:
     """What was seen: memory with its time, traces, lost visits with their reason, elements of exceptions, seconds by action."""
 
-    memory: list[tuple[float, Memory]] = field(default_factory=list)
-    shown: list[Shown] = field(default_factory=list)
+    memory: list[tuple[float, ServerMemory]] = field(default_factory=list)
+    shown: list[ShownTrace] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     exceptions: int = 0
     visits: int = 0
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, guest: Guest) -> None:
+    def add(self, guest: Visitor) -> None:
         self.visits += 1
         self.shown += guest.traces
         self.exceptions += guest.exceptions
@@ -46,7 +46,7 @@ class Log:
             self.seconds.setdefault(what, []).extend(took)
 
 
-async def stay(guest: Guest, address: str, until: float) -> None:
+async def run_visitor(guest: Visitor, address: str, until: float) -> None:
     """One visit to every page. When the time is up, the visitor leaves at the next pause."""
     pages = list(FILLED)
     guest.luck.shuffle(pages)
@@ -63,46 +63,50 @@ async def stay(guest: Guest, address: str, until: float) -> None:
             await work()
 
 
-async def one_place(number: int, address: str, until: float, log: Log) -> None:
+async def keep_place_filled(number: int, address: str, until: float, log: SoakLog) -> None:
     """One visitor after the other."""
     luck, turn = random.Random(number), 0
     while time.monotonic() < until:
-        guest = Guest(number + 1000 * turn, link(luck))
+        guest = Visitor(number + 1000 * turn, build_link(luck))
         turn += 1
         try:
-            await stay(guest, address, until)
+            await run_visitor(guest, address, until)
         except Exception as error:  # whatever ends a visit is a finding, and the next visitor comes
             log.lost.append(f"visitor {guest.number}: {type(error).__name__}: {error}"[:300])
         log.add(guest)
 
 
-async def watched(server: Server, visitors: int, minutes: float) -> Log:
+async def run_soak(server: LoadServer, visitors: int, minutes: float) -> SoakLog:
     """Everybody, while memory is read."""
-    log, began = Log(), time.monotonic()
+    log, began = SoakLog(), time.monotonic()
     until = began + 60 * minutes
-    places = [asyncio.create_task(one_place(number, server.address, until, log)) for number in range(visitors)]
+    places = [asyncio.create_task(keep_place_filled(number, server.address, until, log)) for number in range(visitors)]
     while any(not one.done() for one in places):
         log.memory.append((time.monotonic() - began, server.memory()))
-        await asyncio.wait(places, timeout=READ)
+        await asyncio.wait(places, timeout=MEMORY_INTERVAL)
     log.memory.append((time.monotonic() - began, server.memory()))
     for one in places:
         one.result()
     return log
 
 
-def some(log: Log) -> list[Shown]:
+def pick_traces(log: SoakLog) -> list[ShownTrace]:
     """The traces that are computed again, spread over the whole time."""
-    return log.shown[:: max(1, -(-len(log.shown) // CHECKED))]
+    return log.shown[:: max(1, -(-len(log.shown) // MAX_TRACES))]
 
 
-def report(log: Log, tracebacks: int, mixed: list[str], rounded: list[str], minutes: float) -> tuple[str, bool]:
+def format_report(log: SoakLog, tracebacks: int, mixed: list[str], rounded: list[str], minutes: float) -> tuple[str, bool]:
     """Markdown, and whether everything held."""
-    warm = min(findings.WARM, 10 * minutes)
-    first = findings.after(warm, log.memory)
+    warm = min(findings.WARM_SECONDS, 10 * minutes)
+    first = findings.read_after(warm, log.memory)
     last = log.memory[-1][1]
-    grown = growth(first.pss, last.pss)
+    grown = compute_growth(first.pss, last.pss)
     failures = [
-        *([f"Memory grew by {grown:.1%}, which is more than {GROWTH:.0%}."] if minutes >= JUDGED and grown > GROWTH else []),
+        *(
+            [f"Memory grew by {grown:.1%}, which is more than {MAX_GROWTH:.0%}."]
+            if minutes >= MIN_MINUTES and grown > MAX_GROWTH
+            else []
+        ),
         *([f"{log.exceptions} exceptions stood on pages."] if log.exceptions else []),
         *([f"The server's log has {tracebacks} tracebacks."] if tracebacks else []),
         *(f"A visit was lost: {one}" for one in log.lost),
@@ -113,12 +117,12 @@ def report(log: Log, tracebacks: int, mixed: list[str], rounded: list[str], minu
         (f"memory after {warm:.0f} s", f"{first.rss:.0f} MB RSS, {first.pss:.0f} MB PSS"),
         ("memory at the end", f"{last.rss:.0f} MB RSS, {last.pss:.0f} MB PSS ({grown:+.1%})"),
         ("traces shown", f"{len(log.shown):,}"),
-        ("traces checked, with other tokens, with other last digits", f"{len(some(log)):,}, {len(mixed)}, {len(rounded)}"),
+        ("traces checked, with other tokens, with other last digits", f"{len(pick_traces(log)):,}, {len(mixed)}, {len(rounded)}"),
         ("exceptions on pages, tracebacks in the log", f"{log.exceptions}, {tracebacks}"),
         ("lost visits", str(len(log.lost))),
     ]
-    times = [Times.of(what, took).row() for what, took in sorted(log.seconds.items())]
-    parts = [findings.table(("what", "found"), rows), findings.table(("action", "seen", "median", "p95"), times)]
+    times = [WaitingTimes.of(what, took).row() for what, took in sorted(log.seconds.items())]
+    parts = [findings.format_table(("what", "found"), rows), findings.format_table(("action", "seen", "median", "p95"), times)]
     parts += ["\n".join(f"- {one}" for one in failures) or "Everything held.", *(f"- {one}" for one in rounded)]
     return "\n\n".join(parts), not failures
 
@@ -133,15 +137,15 @@ def main(given: list[str] | None = None) -> int:
     try:
         check_whole("minutes", asked.minutes, 1, 240)
         check_whole("visitors", asked.visitors, 1, 200)
-        head = findings.machine()
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
-            log = asyncio.run(watched(server, asked.visitors, asked.minutes))
+        head = findings.describe_machine()
+        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", asked.host) as server:
+            log = asyncio.run(run_soak(server, asked.visitors, asked.minutes))
             tracebacks = server.tracebacks()
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
-    said, held = report(log, tracebacks, *cross_talk(some(log), findings.run_alone), asked.minutes)
-    findings.write(f"{head} {asked.visitors} visitors for {asked.minutes} min.\n\n{said}", asked.out)
+    said, held = format_report(log, tracebacks, *find_cross_talk(pick_traces(log), findings.run_link), asked.minutes)
+    findings.write_report(f"{head} {asked.visitors} visitors for {asked.minutes} min.\n\n{said}", asked.out)
     return 0 if held else 1
 
 

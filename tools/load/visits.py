@@ -10,10 +10,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from tools.load.client import Client
-from tools.load.findings import Run, Shown
+from tools.load.client import StreamlitClient
+from tools.load.findings import ShownTrace, TraceContent
 
-PAUSE = 3.0  # s, the longest between two actions
+MAX_PAUSE = 3.0  # s, the longest between two actions
 PROMPTS = ("Once upon a time", "The old man", "It was late when", "She opened the door and")
 FILLED = {  # page -> the field whose text is changed, to have the page drawn for another question
     "whole_text": "whole_text-prompt-0", "exactness": "exactness-prompt-0", "mistakes": "mistakes-prompt-0",
@@ -24,16 +24,16 @@ FIRST, LIVE, NEXT, CHANGE, SHORT = "first paint", "live round", "next round", "o
 
 
 @dataclass
-class Guest(Client):
+class Visitor(StreamlitClient):
     """A client that works on every page. seconds: what each kind of action took; traces: what the stage showed."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    traces: list[Shown] = field(default_factory=list)
+    traces: list[ShownTrace] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.luck = random.Random(self.number)
 
-    async def pause(self, longest: float = PAUSE) -> None:
+    async def pause(self, longest: float = MAX_PAUSE) -> None:
         await asyncio.sleep(self.luck.uniform(0, longest))
 
     async def enter(self) -> None:
@@ -41,8 +41,8 @@ class Guest(Client):
         with self.timed(FIRST):
             await self.settle()
 
-    def timed(self, what: str) -> Timer:
-        return Timer(self, what)
+    def timed(self, what: str) -> StepTimer:
+        return StepTimer(self, what)
 
     async def live(self) -> None:
         """The recorded run, live, as the stage's button asks for it: later ones for other settings from the fold."""
@@ -127,14 +127,14 @@ class Guest(Client):
     def remember(self) -> None:
         """What the stage shows, and the address that says what it should be."""
         payload = self.stage["payload"]
-        self.traces.append(Shown(self.number, self.query, len(payload["rounds"]), Run.of(payload)))
+        self.traces.append(ShownTrace(self.number, self.query, len(payload["rounds"]), TraceContent.of(payload)))
 
 
 @dataclass
-class Timer:
+class StepTimer:
     """Notes the seconds of what ends well under a visitor's actions of one kind."""
 
-    guest: Guest
+    guest: Visitor
     what: str
 
     def __enter__(self) -> None:
@@ -145,6 +145,6 @@ class Timer:
             self.guest.seconds[self.what].append(time.monotonic() - self.began)
 
 
-def link(luck: random.Random) -> str:
+def build_link(luck: random.Random) -> str:
     """An address with a run of one's own."""
     return urlencode({"prompt": luck.choice(PROMPTS), "seed": luck.randrange(10**6)})

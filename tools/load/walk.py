@@ -23,23 +23,25 @@ from urllib.parse import urlsplit
 from specviz.errors import SpecvizError
 from specviz.settings import check_whole
 from tools.load import findings
-from tools.load.findings import Times
-from tools.load.server import Server, serving
+from tools.load.findings import WaitingTimes
+from tools.load.server import LoadServer, start_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENT = 180_000  # ms that anything is waited for
+TIMEOUT = 180_000  # ms that anything is waited for
 GROUP = {"one_token": "Learn", "whole_text": "Learn", "exactness": "Check", "mistakes": "Check", "serving_limits": "Check",
          "speed": "Apply", "drafting_methods": "Apply", "classroom": "Apply"}  # fmt: skip
-KEY = """(key) => new Promise((done) => {
+KEY_SCRIPT = """(key) => new Promise((done) => {
     const began = performance.now(), channel = new MessageChannel();
     channel.port1.onmessage = () => done(performance.now() - began);
     document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
-BARS = "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
-SHOWS = """([selector, text]) => {
+BARS_SCRIPT = (
+    "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
+)
+SHOWS_SCRIPT = """([selector, text]) => {
     const found = (root) => [
         ...root.querySelectorAll(selector),
         ...[...root.querySelectorAll("*")].flatMap((one) => (one.shadowRoot ? found(one.shadowRoot) : [])),
@@ -54,67 +56,67 @@ ROUNDS = 5  # that are asked of a run: a text may end
 MILLION, MANY = 1_000_000, 10_000
 
 
-class Goal(NamedTuple):
+class WalkGoal(NamedTuple):
     """What is measured, and how many seconds (or bytes) its median may take."""
 
     said: str
     most: float
 
 
-COLD, WARM = Goal("first paint, cold server", 3.0), Goal("first paint, warm server", 1.0)
-STEP, LIVE = Goal("a key, until its step is drawn", 0.020), Goal("a further live round", 0.250)
-TOKEN, CHANGE = Goal("first token of a written text", 0.400), Goal("another page, all of it", 0.600)
-SAMPLES, ALL = Goal("10,000 samples with verdict", 3.0), Goal("a million samples with verdict", 40.0)
-GROWS = Goal("the longest time without a change while a million are drawn", 1.0)
-LOAD, ROUND = Goal("bytes of a first load beyond Streamlit's own", 1.2e6), Goal("bytes of a round's payload", 60e3)
+COLD, WARM = WalkGoal("first paint, cold server", 3.0), WalkGoal("first paint, warm server", 1.0)
+STEP, LIVE = WalkGoal("a key, until its step is drawn", 0.020), WalkGoal("a further live round", 0.250)
+TOKEN, CHANGE = WalkGoal("first token of a written text", 0.400), WalkGoal("another page, all of it", 0.600)
+SAMPLES, ALL = WalkGoal("10,000 samples with verdict", 3.0), WalkGoal("a million samples with verdict", 40.0)
+GROWS = WalkGoal("the longest time without a change while a million are drawn", 1.0)
+LOAD, ROUND = WalkGoal("bytes of a first load beyond Streamlit's own", 1.2e6), WalkGoal("bytes of a round's payload", 60e3)
 
 
 class Walk:
     """What one walk has seen: seconds by goal, and bytes."""
 
     def __init__(self) -> None:
-        self.seconds: dict[Goal, list[float]] = defaultdict(list)
-        self.bytes: dict[Goal, int] = {}
+        self.seconds: dict[WalkGoal, list[float]] = defaultdict(list)
+        self.bytes: dict[WalkGoal, int] = {}
 
     @contextmanager
-    def timed(self, goal: Goal) -> Iterator[None]:
+    def timed(self, goal: WalkGoal) -> Iterator[None]:
         began = time.perf_counter()
         yield
         self.seconds[goal].append(time.perf_counter() - began)
 
 
-def shows(page: Page, selector: str, text: str = "") -> None:
+def wait_for_text(page: Page, selector: str, text: str = "") -> None:
     """Wait until something that a selector finds is visible and has this text in it.
 
     It is looked for at every frame. A locator looks again only every half second once it has waited for a quarter, which is too coarse here.
     """
-    page.wait_for_function(SHOWS, arg=[selector, text], polling="raf", timeout=PATIENT)
+    page.wait_for_function(SHOWS_SCRIPT, arg=[selector, text], polling="raf", timeout=TIMEOUT)
 
 
-def first_paint(walk: Walk, goal: Goal, browser: Browser, address: str) -> None:
+def time_first_paint(walk: Walk, goal: WalkGoal, browser: Browser, address: str) -> None:
     """A visitor who was never here opens the first page; painted is the round's first sentence."""
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
     with walk.timed(goal):
         page.goto(address, wait_until="commit")
-        shows(page, DRAWN)
+        wait_for_text(page, DRAWN)
     page.close()
     context.close()
 
 
-def opened(browser: Browser, address: str) -> Page:
+def open_page(browser: Browser, address: str) -> Page:
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
-    page.set_default_timeout(PATIENT)
+    page.set_default_timeout(TIMEOUT)
     page.goto(address)
     page.locator(DRAWN).wait_for()
     page.locator(AT_REST).wait_for(state="attached")
     return page
 
 
-def keys_and_rounds(walk: Walk, page: Page, address: str, times: int) -> None:
+def time_keys_and_rounds(walk: Walk, page: Page, address: str, times: int) -> None:
     """Steps through the recorded round; then further rounds of live runs, each worked out by the server."""
     for n in range(times):
-        seconds = page.evaluate(KEY, "ArrowRight" if n < times // 2 else "ArrowLeft") / 1000
+        seconds = page.evaluate(KEY_SCRIPT, "ArrowRight" if n < times // 2 else "ArrowLeft") / 1000
         walk.seconds[STEP].append(seconds)
     choice = page.locator("select[aria-label=round]")
     for n in range(times):
@@ -132,7 +134,7 @@ def keys_and_rounds(walk: Walk, page: Page, address: str, times: int) -> None:
         walk.seconds[LIVE].append(time.perf_counter() - began)
 
 
-def texts(walk: Walk, page: Page, address: str, times: int) -> None:
+def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
     """From the click until a token of the new text is on the screen: each text has a prompt of its own."""
     for n in range(times):
         page.goto(f"{address}/whole_text?prompt=Once+upon+a+time+{n}+bears&length=64")
@@ -151,7 +153,7 @@ def texts(walk: Walk, page: Page, address: str, times: int) -> None:
         page.locator(AT_REST).wait_for(state="attached")
 
 
-def changes(walk: Walk, page: Page, address: str, times: int) -> None:
+def time_page_changes(walk: Walk, page: Page, address: str, times: int) -> None:
     """From the click in the navigation until all of the other page stands and no script runs."""
     page.goto(address)
     page.locator(DRAWN).wait_for()
@@ -164,13 +166,13 @@ def changes(walk: Walk, page: Page, address: str, times: int) -> None:
         link.wait_for()
         began = time.perf_counter()
         link.click()
-        shows(page, f"[class*='st-key-onward-{name}']")
-        shows(page, AT_REST)
+        wait_for_text(page, f"[class*='st-key-onward-{name}']")
+        wait_for_text(page, AT_REST)
         if n >= len(names):  # every page was open once
             walk.seconds[CHANGE].append(time.perf_counter() - began)
 
 
-def samples(walk: Walk, page: Page, address: str, times: int) -> None:
+def time_samples(walk: Walk, page: Page, address: str, times: int) -> None:
     """Each lot under a seed of its own, until its number stands beside the buttons; then one million, watched for changes."""
     for n in range(times):
         page.goto(f"{address}/exactness?seed={100 + n}")
@@ -179,7 +181,7 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
         page.wait_for_timeout(1500)  # until the distribution is ready
         with walk.timed(SAMPLES):
             page.get_by_role("button", name="10,000", exact=True).click()
-            shows(page, SO_FAR, f"{MANY:,} samples so far")
+            wait_for_text(page, SO_FAR, f"{MANY:,} samples so far")
     page.goto(f"{address}/exactness?seed=99")
     page.get_by_role("button", name="Settings", exact=True).click()
     button = page.get_by_role("button", name="Sample a million")
@@ -190,7 +192,7 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
     button.click()
     page.keyboard.press("Escape")
     while True:
-        now, drawn = time.perf_counter(), page.evaluate(BARS)
+        now, drawn = time.perf_counter(), page.evaluate(BARS_SCRIPT)
         if drawn != seen:
             longest, last, seen = max(longest, now - last), now, drawn
         if f"{MILLION:,} samples so far" in page.locator(SO_FAR).inner_text():
@@ -200,7 +202,7 @@ def samples(walk: Walk, page: Page, address: str, times: int) -> None:
     walk.seconds[GROWS].append(longest)
 
 
-class Relay:
+class CountingRelay:
     """A port of this machine that hands everything on to a server, and counts what comes back as it is sent: compressed."""
 
     def __init__(self, address: str):
@@ -228,12 +230,12 @@ class Relay:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def weigh(walk: Walk, browser: Browser, address: str) -> None:
+def measure_bytes(walk: Walk, browser: Browser, address: str) -> None:
     """What a first load brings besides Streamlit's own files, and what one more live round brings: as sent, through a relay."""
-    relay = Relay(address)
+    relay = CountingRelay(address)
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
-    page.set_default_timeout(PATIENT)
+    page.set_default_timeout(TIMEOUT)
     client = context.new_cdp_session(page)
     client.send("Network.enable")
     urls: dict[str, str] = {}
@@ -241,30 +243,30 @@ def weigh(walk: Walk, browser: Browser, address: str) -> None:
     client.on("Network.responseReceived", lambda event: urls.__setitem__(event["requestId"], event["response"]["url"]))
     client.on("Network.loadingFinished", lambda event: sizes.__setitem__(event["requestId"], int(event["encodedDataLength"])))
     page.goto(relay.address)
-    settled(page)
+    wait_until_idle(page)
     framework = sum(size for number, size in sizes.items() if any(folder in urls.get(number, "") for folder in STREAMLIT))
     walk.bytes[LOAD] = relay.received - framework
     page.get_by_role("button", name="Go live").click()
     page.locator(".status.isLive").wait_for()
-    settled(page)
+    wait_until_idle(page)
     choice = page.locator("select[aria-label=round]")
     choice.select_option(index=choice.locator("option").count() - 1)
     before = relay.received
     page.keyboard.press("Enter")
-    settled(page)
+    wait_until_idle(page)
     walk.bytes[ROUND] = relay.received - before
     context.close()
     relay.listening.close()
 
 
-def settled(page: Page) -> None:
+def wait_until_idle(page: Page) -> None:
     """Drawn, and nothing more comes."""
     page.locator(DRAWN).wait_for()
     page.locator(AT_REST).wait_for(state="attached")
     page.wait_for_timeout(2000)
 
 
-def walked(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
+def run_walk(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
     from playwright.sync_api import sync_playwright
 
     from tests.browser import CHROMIUM, FLAGS
@@ -275,13 +277,13 @@ def walked(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -
     with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for n in range(cold if "paint" in parts else 0):
-            with serving(Path(folder) / f"cold-{n}.log") as server:
-                first_paint(walk, COLD, browser, server.address)
+            with start_server(Path(folder) / f"cold-{n}.log") as server:
+                time_first_paint(walk, COLD, browser, server.address)
             say(f"cold {n + 1} of {cold}")
-        with serving(Path(folder) / "warm.log") as server:
-            page = opened(browser, server.address)
+        with start_server(Path(folder) / "warm.log") as server:
+            page = open_page(browser, server.address)
             page.wait_for_timeout(20_000)  # until the workers have read the weights
-            for part, work in parts_of(walk, browser, page, server, times).items():
+            for part, work in list_parts(walk, browser, page, server, times).items():
                 if part in parts:
                     work()
                     say(part)
@@ -291,26 +293,26 @@ def walked(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -
     return walk
 
 
-def parts_of(walk: Walk, browser: Browser, page: Page, server: Server, times: int) -> dict[str, Callable[[], Any]]:
+def list_parts(walk: Walk, browser: Browser, page: Page, server: LoadServer, times: int) -> dict[str, Callable[[], Any]]:
     address = server.address
     return {
-        "paint": lambda: [first_paint(walk, WARM, browser, address) for _ in range(times)],
-        "bytes": lambda: weigh(walk, browser, address),
-        "keys": lambda: keys_and_rounds(walk, page, address, times),
-        "pages": lambda: changes(walk, page, address, times),
-        "texts": lambda: texts(walk, page, address, times),
-        "samples": lambda: samples(walk, page, address, times),
+        "paint": lambda: [time_first_paint(walk, WARM, browser, address) for _ in range(times)],
+        "bytes": lambda: measure_bytes(walk, browser, address),
+        "keys": lambda: time_keys_and_rounds(walk, page, address, times),
+        "pages": lambda: time_page_changes(walk, page, address, times),
+        "texts": lambda: time_texts(walk, page, address, times),
+        "samples": lambda: time_samples(walk, page, address, times),
     }
 
 
 PARTS = ("paint", "bytes", "keys", "pages", "texts", "samples")
 
 
-def table(walk: Walk) -> list[tuple[str, ...]]:
+def list_rows(walk: Walk) -> list[tuple[str, ...]]:
     """A row for each goal that was measured: median, p95, how often, and what is wanted."""
     rows = []
     for goal, seconds in walk.seconds.items():
-        times = Times.of(goal.said, seconds)
+        times = WaitingTimes.of(goal.said, seconds)
         rows.append((goal.said, f"{times.median:.3f} s", f"{times.p95:.3f} s", f"{times.seen}", f"below {goal.most:g} s"))
     for goal, size in walk.bytes.items():
         rows.append((goal.said, f"{size / 1000:,.1f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
@@ -329,13 +331,13 @@ def main(given: list[str] | None = None) -> int:
     try:
         check_whole("times", asked.times, 1, 200)
         check_whole("cold", asked.cold, 1, 200)
-        head = findings.machine()
-        found = walked(asked.times, asked.cold, set(asked.only or PARTS), lambda said: print(said, file=sys.stderr, flush=True))
+        head = findings.describe_machine()
+        found = run_walk(asked.times, asked.cold, set(asked.only or PARTS), lambda said: print(said, file=sys.stderr, flush=True))
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
-    rows = list(table(found))
-    findings.write(f"{head}\n\n{findings.table(('what', 'median', 'p95', 'times', 'wanted'), rows)}", asked.out)
+    rows = list(list_rows(found))
+    findings.write_report(f"{head}\n\n{findings.format_table(('what', 'median', 'p95', 'times', 'wanted'), rows)}", asked.out)
     return 0
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from tools.servers import copy_back, kinds
-from tools.servers.kinds import Started
-from tools.servers.table import table
+from tools.servers.kinds import StartedServer
+from tools.servers.table import build_table
 
 PROMPTS = (
     "Once upon a time",
@@ -28,7 +28,7 @@ PROMPTS = (
     '"Where are you going?" asked',
     "She opened the door and",
 )
-ECHO = "The old king said to the queen, and the old king said"  # its last words stand before, so prompt lookup drafts
+ECHO_PROMPT = "The old king said to the queen, and the old king said"  # its last words stand before, so prompt lookup drafts
 GAMMAS = (0, 1, 3, 5)
 LENGTH, SAMPLES, TV = 4, 2400, 0.1
 REPORT = Path("certificate") / "report.json"
@@ -40,47 +40,47 @@ GENERATIONS: dict[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedAudit:
     """One start of a server. folder: its own, below the given one; tag: its name in file names; cure: of copy_back.py, None: as shipped."""
 
     folder: str
     tag: str
-    start: Callable[[Path, Path], AbstractContextManager[Started]]
+    start: Callable[[Path, Path], AbstractContextManager[StartedServer]]
     temperature: float = 1.0
     prompts: tuple[str, ...] = PROMPTS
     cure: str | None = None
 
 
-def _vllm(gamma: int, tag: str = "vllm", **other: object) -> Planned:
-    return Planned("vllm", f"{tag}-{gamma}", lambda place, log: kinds.vllm(place, log, gamma), **other)  # type: ignore[arg-type]
+def _plan_vllm(gamma: int, tag: str = "vllm", **other: object) -> PlannedAudit:
+    return PlannedAudit("vllm", f"{tag}-{gamma}", lambda place, log: kinds.start_vllm(place, log, gamma), **other)  # type: ignore[arg-type]
 
 
-def _llama_cpp(gamma: int) -> Planned:
-    return Planned("llama.cpp", f"llama.cpp-{gamma}", lambda place, log: kinds.llama_cpp(place, log, gamma))
+def _plan_llama_cpp(gamma: int) -> PlannedAudit:
+    return PlannedAudit("llama.cpp", f"llama.cpp-{gamma}", lambda place, log: kinds.start_llama_cpp(place, log, gamma))
 
 
-def _transformers(name: str) -> Planned:
-    return Planned(
+def _plan_transformers(name: str) -> PlannedAudit:
+    return PlannedAudit(
         "transformers",
         f"transformers-{name}",
-        lambda place, log: kinds.transformers(place, log, GENERATIONS[name]),
-        prompts=(PROMPTS[0], ECHO),
+        lambda place, log: kinds.start_transformers(place, log, GENERATIONS[name]),
+        prompts=(PROMPTS[0], ECHO_PROMPT),
     )
 
 
-def _own(mistake: str) -> Planned:
-    return Planned(".", f"own-{mistake}", lambda place, log: kinds.own(log, mistake), prompts=PROMPTS[:1])
+def _plan_own(mistake: str) -> PlannedAudit:
+    return PlannedAudit(".", f"own-{mistake}", lambda place, log: kinds.start_own(log, mistake), prompts=PROMPTS[:1])
 
 
 PLANS = (
-    *map(_vllm, GAMMAS),
-    *(_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
-    _vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=PROMPTS[:1]),
-    _vllm(3, "vllm-copied", cure="copy", prompts=PROMPTS[:1]),
-    _vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=PROMPTS[:1]),
-    *map(_llama_cpp, GAMMAS),
-    *map(_transformers, GENERATIONS),
-    *map(_own, ("none", "R1", "R5", "R18")),
+    *map(_plan_vllm, GAMMAS),
+    *(_plan_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
+    _plan_vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=PROMPTS[:1]),
+    _plan_vllm(3, "vllm-copied", cure="copy", prompts=PROMPTS[:1]),
+    _plan_vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=PROMPTS[:1]),
+    *map(_plan_llama_cpp, GAMMAS),
+    *map(_plan_transformers, GENERATIONS),
+    *map(_plan_own, ("none", "R1", "R5", "R18")),
 )
 
 
@@ -96,7 +96,7 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         for plan in PLANS:
             if (options.folder / plan.folder).is_dir() and plan.tag.startswith(tuple(options.only)):
-                audited(plan, options)
+                run_audits(plan, options)
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
@@ -105,33 +105,33 @@ def main(given: Sequence[str] | None = None) -> int:
         found.mkdir(parents=True, exist_ok=True)
         for report in options.out.glob(f"*/{REPORT}"):
             shutil.copyfile(report, found / f"{report.parents[1].name}.json")
-        print(table(found))
+        print(build_table(found))
     return 0
 
 
-def audited(plan: Planned, options: argparse.Namespace) -> None:
+def run_audits(plan: PlannedAudit, options: argparse.Namespace) -> None:
     """An audit for each prompt, unless its report is there already. Raises SpecvizError where the server does not start."""
     outs = [options.out / f"{plan.tag}-{number}" for number in range(len(plan.prompts))]
     if all((out / REPORT).exists() for out in outs):
         return
     place = options.folder / plan.folder
     if plan.folder == "vllm":
-        copy_back.put(place / "venv", plan.cure)
+        copy_back.apply_cure(place / "venv", plan.cure)
     try:
         with plan.start(place, options.out / f"{plan.tag}.log") as server:
             for out, prompt in zip(outs, plan.prompts, strict=True):
                 if not (out / REPORT).exists():
                     print(
-                        f"{plan.tag}, \u201c{prompt}\u201d: {_audit(server, prompt, out, plan, options.samples)}",
+                        f"{plan.tag}, \u201c{prompt}\u201d: {_run_audit(server, prompt, out, plan, options.samples)}",
                         file=sys.stderr,
                         flush=True,
                     )
     finally:
         if plan.cure:
-            copy_back.put(place / "venv", None)
+            copy_back.apply_cure(place / "venv", None)
 
 
-def _audit(server: Started, prompt: str, out: Path, plan: Planned, samples: int) -> str:
+def _run_audit(server: StartedServer, prompt: str, out: Path, plan: PlannedAudit, samples: int) -> str:
     """Run it and return its verdict."""
     command = [sys.executable, "-m", "specviz", "audit", server.address, "--model", server.model, "--prompt", prompt]
     command += [

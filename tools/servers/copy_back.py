@@ -51,14 +51,14 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--undo", action="store_true", help="put the shipped lines back")
     options = parser.parse_args(given)
     try:
-        print(put(options.venv, None if options.undo else options.cure))
+        print(apply_cure(options.venv, None if options.undo else options.cure))
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
     return 0
 
 
-def put(venv: Path, cure: str | None) -> str:
+def apply_cure(venv: Path, cure: str | None) -> str:
     """Put a cure in, or the shipped lines; None: the shipped lines. Returns a sentence. Raises SpecvizError where the file is another."""
     found = sorted(venv.glob(f"lib/python3*/site-packages/{FILE}"))
     if not found:

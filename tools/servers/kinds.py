@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specviz.errors import SpecvizError
-from tools.processes import free_port, running
+from tools.processes import free_port, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = Path("assets/models/storybook")  # below ROOT, where servers are started: their answers name it
 NAME = "storybook"
-QUIET = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
+OFFLINE_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedServer:
     """A server that answers.
 
     address  of its OpenAI-compatible endpoint
@@ -33,19 +33,21 @@ class Started:
 
 
 @contextmanager
-def vllm(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
+def start_vllm(folder: Path, log: Path, gamma: int) -> Iterator[StartedServer]:
     """vLLM for CPUs in float32; gamma: draft tokens of its draft model, 0: no draft model."""
     port, drafting = free_port(), {"method": "draft_model", "model": str(MODELS / "draft"), "num_speculative_tokens": gamma}
     folder = folder.resolve()
     command = [f"{folder}/venv/bin/vllm", "serve", f"{MODELS}/target", "--served-model-name", NAME, "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--speculative-config", json.dumps(drafting)] if gamma else []
-    with running(command, f"http://127.0.0.1:{port}/health", log, 600, ROOT, QUIET | {"VLLM_CPU_KVCACHE_SPACE": "1"}):
-        yield Started(f"http://127.0.0.1:{port}/v1", NAME)
+    with run_server(
+        command, f"http://127.0.0.1:{port}/health", log, 600, ROOT, OFFLINE_ENVIRONMENT | {"VLLM_CPU_KVCACHE_SPACE": "1"}
+    ):
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", NAME)
 
 
 @contextmanager
-def llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
+def start_llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[StartedServer]:
     """llama.cpp's server in float32; gamma: most draft tokens of its draft model, 0: no draft model."""
     folder = folder.resolve()
     for name in ("target", "draft"):
@@ -57,25 +59,25 @@ def llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[Started]:
     command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
     if gamma:
         command += ["--model-draft", "draft.gguf", "--spec-type", "draft-simple", "--spec-draft-n-max", str(gamma)]
-    with running(command, f"http://127.0.0.1:{port}/health", log, 120, folder, QUIET):
-        yield Started(f"http://127.0.0.1:{port}/v1", NAME)
+    with run_server(command, f"http://127.0.0.1:{port}/health", log, 120, folder, OFFLINE_ENVIRONMENT):
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", NAME)
 
 
 @contextmanager
-def transformers(folder: Path, log: Path, generation: dict[str, object] | None = None) -> Iterator[Started]:
+def start_transformers(folder: Path, log: Path, generation: dict[str, object] | None = None) -> Iterator[StartedServer]:
     """transformers serve in float32; generation: fields of a request's generation_config that switch drafting on."""
     folder, port = folder.resolve(), free_port()
     command = [f"{folder}/venv/bin/transformers", "serve", f"{MODELS}/target", "--dtype", "float32"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
-    with running(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, QUIET):
+    with run_server(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, OFFLINE_ENVIRONMENT):
         body: dict[str, object] = {"generation_config": generation} if generation else {}
-        yield Started(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)
 
 
 @contextmanager
-def own(log: Path, mistake: str) -> Iterator[Started]:
+def start_own(log: Path, mistake: str) -> Iterator[StartedServer]:
     """own.py in float32, with a mistake of docs/reference/mistakes.md or with none."""
     port = free_port()
     command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
-    with running(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, QUIET):
-        yield Started(f"http://127.0.0.1:{port}/v1", "")
+    with run_server(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, OFFLINE_ENVIRONMENT):
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", "")

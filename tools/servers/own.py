@@ -38,12 +38,12 @@ from specviz.models.paths import Remembering  # noqa: E402
 from specviz.randomness import PhiloxRandomness  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 
-NONE_MADE = "none"
+NO_BUG = "none"
 BODY, CHOICES, LONGEST, KEPT = 2**20, 256, 64, 8  # bytes of a request, choices, tokens, opened decoders
 
 
 @dataclass(slots=True)
-class Counters:
+class DraftCounters:
     """What /metrics tells: rounds, draft tokens that were judged, and those accepted."""
 
     drafts: int = 0
@@ -60,10 +60,10 @@ class Counters:
         return "".join(f"# TYPE {name} counter\n{name} {value}.0\n" for name, value in zip(names, values, strict=True))
 
 
-class Counting(SharedSampler):
+class CountingSampler(SharedSampler):
     """The sampler on shared distributions, which also counts draft tokens."""
 
-    def __init__(self, shard: Shard, counters: Counters):
+    def __init__(self, shard: Shard, counters: DraftCounters):
         super().__init__(shard)
         self.counters = counters
 
@@ -75,13 +75,13 @@ class Counting(SharedSampler):
 
 
 @dataclass(slots=True)
-class Decoder:
+class BuggyDecoder:
     """The pair with one mistake. One request is decoded at a time; distributions that were computed are kept."""
 
     pair: LoadedPair
     mistake: str
     gamma: int
-    counters: Counters = field(default_factory=Counters)
+    counters: DraftCounters = field(default_factory=DraftCounters)
     opened: dict[tuple, Arguments] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,7 +89,7 @@ class Decoder:
         """One sample for each seed: ids with the end token."""
         with self.lock:
             made = self._arguments(tuple(prompt), settings)
-            if self.mistake == NONE_MADE or MUTANTS[self.mistake].shared:
+            if self.mistake == NO_BUG or MUTANTS[self.mistake].shared:
                 return [self._shared(made, prompt, settings, seed) for seed in seeds]
             return [self._engine(made, prompt, settings, seed) for seed in seeds]
 
@@ -98,7 +98,7 @@ class Decoder:
         if key not in self.opened:
             if len(self.opened) >= KEPT:
                 self.opened.pop(next(iter(self.opened)))
-            build = honest if self.mistake == NONE_MADE else MUTANTS[self.mistake].build
+            build = honest if self.mistake == NO_BUG else MUTANTS[self.mistake].build
             made = build(self.pair.open, settings)
             for name in ("draft", "claimed"):
                 if model := getattr(made.proposer, name, None):
@@ -109,7 +109,7 @@ class Decoder:
     def _shared(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
         randomness = made.randomness(PhiloxRandomness(seed))
         shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, self.pair.eos_token_ids, 0, 1)
-        tokens = Counting(shard, self.counters).drawn("", lambda share: None, None, lambda state: None).tokens[0]
+        tokens = CountingSampler(shard, self.counters).drawn("", lambda share: None, None, lambda state: None).tokens[0]
         return [token for token in tokens.tolist() if token != NONE]
 
     def _engine(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
@@ -126,28 +126,28 @@ class Decoder:
         return written
 
 
-class Refused(ValueError):
+class RequestError(ValueError):
     """A request that is answered with 400 and this sentence."""
 
 
 @dataclass(slots=True)
-class Api:
+class CompletionsApi:
     """What the server answers, without the network."""
 
-    decoder: Decoder
+    decoder: BuggyDecoder
     model: str
     tokens: TokenBytes
 
     @classmethod
-    def of(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> Api:
-        return cls(Decoder(pair, mistake, gamma), model, TokenBytes.of(pair))
+    def of(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
+        return cls(BuggyDecoder(pair, mistake, gamma), model, TokenBytes.of(pair))
 
     def completions(self, body: Any) -> dict[str, Any]:
         """Raises Refused."""
         if not isinstance(body, dict):
-            raise Refused("the request must be a JSON object")
+            raise RequestError("the request must be a JSON object")
         if body.get("model") not in (None, self.model):
-            raise Refused(f"the model `{body['model']}` does not exist")
+            raise RequestError(f"the model `{body['model']}` does not exist")
         count, length = self._whole(body, "n", 1, 1, CHOICES), self._whole(body, "max_tokens", 16, 1, LONGEST)
         prompt, settings = self._prompt(body.get("prompt")), self._settings(body, length)
         seed = body.get("seed")
@@ -185,7 +185,7 @@ class Api:
             and all(type(token) is int and 0 <= token < self.decoder.pair.vocabulary for token in prompt)
         )
         if not ids:
-            raise Refused("prompt must be a text that is not empty, or a list of token ids")
+            raise RequestError("prompt must be a text that is not empty, or a list of token ids")
         return tuple(prompt)
 
     def _settings(self, body: dict[str, Any], length: int) -> Settings:
@@ -200,23 +200,23 @@ class Api:
                 max_new_tokens=length,
             )
         except SpecvizError as error:
-            raise Refused(str(error)) from error
+            raise RequestError(str(error)) from error
 
     @staticmethod
     def _whole(body: dict[str, Any], name: str, usual: int, low: int, high: int) -> int:
         value = body.get(name, usual)
         if type(value) is not int or not low <= value <= high:
-            raise Refused(f"{name} must be a whole number from {low} to {high}")
+            raise RequestError(f"{name} must be a whole number from {low} to {high}")
         return value
 
 
-class Handler(BaseHTTPRequestHandler):
+class CompletionsHandler(BaseHTTPRequestHandler):
     """One connection. ``server.api`` answers."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        api: Api = self.server.api  # type: ignore[attr-defined]
+        api: CompletionsApi = self.server.api  # type: ignore[attr-defined]
         match self.path:
             case "/v1/models":
                 self._json(200, {"object": "list", "data": [{"id": api.model, "object": "model", "owned_by": "vllm"}]})
@@ -237,7 +237,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             if size > BODY:
-                raise Refused(f"a request may have {BODY} bytes")
+                raise RequestError(f"a request may have {BODY} bytes")
             self._json(200, self.server.api.completions(json.loads(content)))  # type: ignore[attr-defined]
         except (ValueError, SpecvizError) as error:
             self._json(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
@@ -257,9 +257,9 @@ class Handler(BaseHTTPRequestHandler):
         """A line for each of 20,000 requests helps nobody."""
 
 
-def serving(api: Api, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
+def start_http_server(api: CompletionsApi, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
     """A server that is bound to a port (0: any free one) and not yet running."""
-    server = ThreadingHTTPServer((host, port), Handler)
+    server = ThreadingHTTPServer((host, port), CompletionsHandler)
     server.daemon_threads, server.api = True, api  # type: ignore[attr-defined]
     return server
 
@@ -268,8 +268,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--mistake",
-        default=NONE_MADE,
-        choices=(NONE_MADE, *MUTANTS),
+        default=NO_BUG,
+        choices=(NO_BUG, *MUTANTS),
         help="id of a mistake in docs/reference/mistakes.md (default: none)",
     )
     parser.add_argument("--pair", default="storybook", help="name of the pair (default: storybook, the shipped one)")
@@ -277,8 +277,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8765, help="0: any free one (default: 8765)")
     options = parser.parse_args(words)
-    server = serving(
-        Api.of(load_pair(options.pair, "cpu", "float32"), options.mistake, options.gamma), options.host, options.port
+    server = start_http_server(
+        CompletionsApi.of(load_pair(options.pair, "cpu", "float32"), options.mistake, options.gamma), options.host, options.port
     )
     print(f"http://{options.host}:{server.server_address[1]}/v1 decodes with {options.mistake}", flush=True)
     try:

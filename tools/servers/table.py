@@ -37,23 +37,23 @@ WORDS = {
 FILE = re.compile(r"(?P<kind>[a-z.]+(?:-cured|-copied)?)(?:-T[\d.]+)?-(?P<drafting>\d+|[A-Za-z-]+\d*)-(?P<prompt>\d)\.json")
 
 
-def table(folder: Path) -> str:
+def build_table(folder: Path) -> str:
     """Markdown. Raises KeyError for a report of an unknown kind of server."""
-    found = {path: FILE.fullmatch(path.name) for path in sorted(folder.glob("*.json"), key=_place)}
+    found = {path: FILE.fullmatch(path.name) for path in sorted(folder.glob("*.json"), key=_sort_key)}
     tags = groupby((path for path, match in found.items() if match), key=lambda path: path.stem.rpartition("-")[0])
     lines = []
     for _, paths in tags:
         group = list(paths)
-        lines.append(line(found[group[0]], [json.loads(path.read_text()) for path in group]))
+        lines.append(format_line(found[group[0]], [json.loads(path.read_text()) for path in group]))
     return "\n".join([f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}", *lines]) + "\n"
 
 
-def _place(path: Path) -> tuple[int, str]:
+def _sort_key(path: Path) -> tuple[int, str]:
     match = FILE.fullmatch(path.name)
     return (list(WORDS).index(match["kind"]) if match else -1), path.name
 
 
-def line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
+def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
     """All prompts of one server and drafting."""
     answers = [report["answers"][0] for report in reports]
     seen = [report["audit"]["servers"][0]["seen"] for report in reports]
@@ -63,21 +63,21 @@ def line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
     verdicts = Counter(one["verdict"] for one in answers)
     partings = {found["parting"]["position"] for one in reports if (found := one["audit"]["diagnosis"]) and found["parting"]}
     cells = [
-        f"{WORDS[match['kind']]}, {drafting(match['drafting'])}",
+        f"{WORDS[match['kind']]}, {describe_drafting(match['drafting'])}",
         f"{reports[0]['settings']['temperature']:g}",
         str(len(reports)),
         ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()),
         f"{sum(one['accepted'] or 0 for one in seen):,} of {drafted:,}" if drafted else "",
-        span(ratios, "{:.2f}" if max(ratios, default=0.0) < 10 else "{:.0f}"),
+        format_span(ratios, "{:.2f}" if max(ratios, default=0.0) < 10 else "{:.0f}"),
         p_in_words(min(test["adjusted_p"] for test in tests)),
-        span([one["tv"] for one in answers], "{:.3f}"),
+        format_span([one["tv"] for one in answers], "{:.3f}"),
         ", ".join(f"token {place}" for place in sorted(partings)),
-        looks([report["audit"]["diagnosis"] for report in reports]),
+        describe_diagnoses([report["audit"]["diagnosis"] for report in reports]),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def drafting(name: str) -> str:
+def describe_drafting(name: str) -> str:
     if name.isdigit():
         return f"{plural(int(name), 'draft token')}" if int(name) else "no drafting"
     if name.startswith("R"):
@@ -85,18 +85,20 @@ def drafting(name: str) -> str:
     return {"plain": "no drafting", "none": "no mistake"}.get(name, name.replace("-", " "))
 
 
-def span(values: Sequence[float], shown: str) -> str:
+def format_span(values: Sequence[float], shown: str) -> str:
     """The least and the largest of some numbers."""
     low, high = (shown.format(one) for one in (min(values), max(values))) if values else ("", "")
     return low if low == high else f"{low} to {high}"
 
 
-def looks(diagnoses: Sequence[dict[str, Any] | None]) -> str:
+def describe_diagnoses(diagnoses: Sequence[dict[str, Any] | None]) -> str:
     """The mistakes that were named, and how much of the deviation they explain."""
     firsts = [found["matches"][0] for found in diagnoses if found and found["named"]]
     nothing = sum(bool(found) and not found["named"] for found in diagnoses)
     parts = (
-        [f"{', '.join(sorted({one['mistake'] for one in firsts}))}, {span([one['explained'] for one in firsts], '{:.0%}')}"]
+        [
+            f"{', '.join(sorted({one['mistake'] for one in firsts}))}, {format_span([one['explained'] for one in firsts], '{:.0%}')}"
+        ]
         if firsts
         else []
     )

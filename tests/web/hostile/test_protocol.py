@@ -40,7 +40,7 @@ from tests.web.hostile.protocol import (
     rerun,
 )
 from tests.web_pair import write_opening
-from tools.load.client import COMPONENT_EVENTS, Client
+from tools.load.client import COMPONENT_EVENTS, StreamlitClient
 
 pytestmark = pytest.mark.slow
 GROWTH = 1000.0  # MB that the server may have more after all of this than at its beginning
@@ -71,7 +71,7 @@ class Watched:
     async def bears_it(self) -> None:
         """It lives, serves somebody else, and has written no traceback."""
         assert await asyncio.to_thread(self.get, "/healthz") == b"ok"
-        honest = Client()
+        honest = StreamlitClient()
         async with honest.connected(self.address):
             await honest.run()
             await honest.run_until(lambda: honest.shown and honest.finished)
@@ -96,14 +96,14 @@ def server(tmp_path_factory) -> Iterator[Watched]:
 
 async def begun(server: Watched) -> None:
     """A first live round: what libraries take once is there."""
-    first = Client(link="prompt=a")
+    first = StreamlitClient(link="prompt=a")
     async with first.connected(server.address):
         await first.run()
         await first.run_until(lambda: first.stage.get("mode") == "live")
     server.memory = server.megabytes()
 
 
-class Reader(Client):
+class Reader(StreamlitClient):
     """A client that keeps an eye on what no visitor is to read."""
 
     inside: bytes | bool | None = None
@@ -265,7 +265,7 @@ def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
             with contextlib.suppress(ConnectionClosed):
                 for n in range(5000):
                     await client.socket.send(rerun(query_string=f"seed={n}"))
-            honest = Client()
+            honest = StreamlitClient()
             async with honest.connected(server.address):
                 await honest.run()
                 await honest.run_until(lambda: honest.shown and honest.finished)
@@ -277,7 +277,7 @@ def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
 
 def test_one_visitor_opens_so_many_sockets_and_no_more(server):
     async def story() -> None:
-        client = Client()
+        client = StreamlitClient()
         async with contextlib.AsyncExitStack() as open_ones:
             await open_ones.enter_async_context(client.connected(server.address))
             cookies = "; ".join(f"{one.name}={one.value}" for one in client.http.cookies)
@@ -310,7 +310,7 @@ def test_an_upload_that_no_browser_sends(server, kind):
     body, headers, allowed = UPLOADS[kind]
 
     async def story() -> None:
-        client = Client()
+        client = StreamlitClient()
         async with client.connected(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)
@@ -326,7 +326,7 @@ def test_an_upload_that_no_browser_sends(server, kind):
 
 def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
     async def story() -> None:
-        client = Client()
+        client = StreamlitClient()
         async with client.connected(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)
@@ -344,7 +344,7 @@ def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
 
 def test_an_upload_to_a_page_that_is_not_open_is_refused(server):
     async def story() -> None:
-        client = Client()
+        client = StreamlitClient()
         async with client.connected(server.address):
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
