@@ -15,7 +15,7 @@ import pytest
 
 # Files that take longest, and with a pytest process for each core are to be begun first: browsers, then seconds of CPU time downwards.
 LONGEST = (
-    "tests/e2e/",
+    "tests/browser/",
     "tests/export/",
     "tests/cli/",
     "tests/evidence/",

@@ -23,10 +23,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 from websockets.asyncio.client import connect
 
-from tests.browser import CHROMIUM, FLAGS, need_browser
-from tests.e2e.conftest import wait_until_healthy
-from tests.e2e.crowd import Visitor
-from tests.e2e.test_page import fill, sentence, wait_live
+from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
+from tests.browser.conftest import wait_until_healthy
+from tests.browser.crowd import Visitor
+from tests.browser.test_app import fill, sentence, wait_live
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ def started(command: list, log: Path, **environment: str) -> Iterator[subprocess
 
 
 def server(name: str, port: int, opening: Path, logs: Path):
-    command = [sys.executable, "-m", "tests.e2e.serve", str(port), str(opening)]
+    command = [sys.executable, "-m", "tests.browser.serve", str(port), str(opening)]
     rooms = {"SPECVIZ_REPLICA": {"first": "A", "second": "B"}[name], "SPECVIZ_ROOMS_FOLDER": str(logs / f"rooms-{name}")}
     return started(command, logs / f"{name}.log", OMP_NUM_THREADS="1", SPECVIZ_MODE="hosted", **rooms)
 

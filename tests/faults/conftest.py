@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from streamlit.proto.Element_pb2 import Element
 
-from tests.e2e.serve import ROOT
+from tests.browser.serve import ROOT
 from tests.web_pair import write_opening
 from tools.load.visits import Visitor
 

@@ -60,7 +60,7 @@ def hold(place: Path) -> None:
 if __name__ == "__main__":
     from streamlit.web import cli
 
-    from tests.e2e.serve import ROOT, use_pair
+    from tests.browser.serve import ROOT, use_pair
 
     use_pair(Path(place))
     if "no-memory" in faults:

@@ -26,7 +26,7 @@ from tests.encoder_decoders import write_encoder_decoders
 from tests.models.test_families import configuration
 from tests.pages import settle
 from tests.pairs import TEXT
-from tests.web.test_one_round import shown
+from tests.web.one_round.test_page import shown
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,7 +27,7 @@ from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.visitors import unmask_cookie
 from specviz.web.jobs import warmup
-from tests.web.test_one_round import served_before
+from tests.web.one_round.test_page import served_before
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAFTING = MethodsQuestion(Settings(prompt="Once upon"))

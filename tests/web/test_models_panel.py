@@ -29,7 +29,7 @@ from specviz.web.serving_limits.state import SetupsQuestion
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 from specviz.web.whole_text.state import PassageRequest
 from tests.pages import FreeTicket, look_at, open_panel, settle
-from tests.web.test_one_round import served_before, shown
+from tests.web.one_round.test_page import served_before, shown
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]

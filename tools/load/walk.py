@@ -269,7 +269,7 @@ def wait_until_idle(page: Page) -> None:
 def run_walk(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
     from playwright.sync_api import sync_playwright
 
-    from tests.browser import CHROMIUM, FLAGS
+    from tests.browser.chromium import CHROMIUM, FLAGS
 
     if not CHROMIUM:
         raise SpecvizError("neither chromium-headless-shell nor chromium is on the path; install one, or name one in CHROMIUM.")

@@ -23,8 +23,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from specviz.web.common import widget_guard
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.hosting.socket_filter import HELD
-from specviz.web.hosting.uploads import MAX_FILES
-from tests.e2e.conftest import serving
+from specviz.web.hosting.uploads import MAX_LARGE_FILES
+from tests.browser.conftest import serving
 from tests.web.hostile.protocol import (
     CLOSES,
     EVENTS,
@@ -335,9 +335,9 @@ def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
             body = form("a", b"x" * (5 * 2**20 - 1000))
             answers = [
                 (await asyncio.to_thread(asked, server, "PUT", f"/_stcore/upload_file/{client.session}/{n}", sent, body))[0]
-                for n in range(MAX_FILES + 3)
+                for n in range(MAX_LARGE_FILES + 3)
             ]
-            assert answers == [204] * MAX_FILES + [413] * 3
+            assert answers == [204] * MAX_LARGE_FILES + [413] * 3
 
     told(server, story)
 

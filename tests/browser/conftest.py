@@ -1,0 +1,202 @@
+"""A server on a free port and a browser with one context: once per process of pytest each. A test opens pages of its own; what only reads may share one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
+from tests.browser.component_pages import SIZES, page_html
+from tests.browser.crowd import Visitor, opened_at_once
+from tests.web_pair import write_opening
+from tools.processes import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+expect.set_options(timeout=60_000)  # ms; two cores can be busy with other things
+
+
+@pytest.fixture(scope="session")
+def opening(tmp_path_factory) -> Path:
+    """Folder of the tiny pair and the run recorded from it."""
+    return write_opening(tmp_path_factory.mktemp("opening"))
+
+
+@contextmanager
+def serving(opening: Path, log: Path, *flags: str, port: int = 0):
+    """A server of its own; gives its address, and ends it. port: that of a server before; 0 for a free one."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.browser.serve", str(port), str(opening), *flags]
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def wait_until_healthy(address: str, server: subprocess.Popen) -> None:
+    """Until the server answers; at most 180 s."""
+    for _ in range(900):
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
+                if answer.read() == b"ok":
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError("the server did not answer within 180 s")
+
+
+@dataclass(frozen=True)
+class Cold:
+    """A server that nobody asked before, and the first who come, all at once: every other one by a link that needs the pair."""
+
+    address: str
+    first: Future[tuple[list[Visitor], str]]  # and what the server had written when the last of them had their page
+
+
+@contextmanager
+def cold(opening: Path, log: Path, clients: int):
+    """The app as a host would serve it, met by so many clients at the same moment. Who asks it next need not wait for them."""
+    links = [f"prompt=a+bear&seed={i}" if i % 2 == 0 else "" for i in range(clients)]
+    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+
+        def met() -> tuple[list[Visitor], str]:
+            everybody = [Visitor(i, link) for i, link in enumerate(links)]
+            return asyncio.run(opened_at_once(everybody, address, stage_stands)), log.read_text()
+
+        yield Cold(address, apart.submit(met))
+
+
+def stage_stands(visitor: Visitor) -> bool:
+    return ("live" if visitor.link else "recorded") in visitor.modes
+
+
+@pytest.fixture(scope="package")
+def cold_server(opening, tmp_path_factory):
+    with cold(opening, tmp_path_factory.mktemp("server") / "log.txt", clients=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def server(cold_server) -> str:
+    """Address of the app."""
+    return cold_server.address
+
+
+@pytest.fixture(scope="package")
+def browser():
+    """One for all files here, ended with the last: while Playwright's synchronous interface is open, its thread runs no other loop."""
+    need_browser()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")
+def context(browser) -> BrowserContext:
+    """One visitor's laptop: what its first page has fetched, its next ones have."""
+    return browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
+
+
+VIOLATIONS: list[str] = []  # of the server's policy, on any page that a test opened
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open(request):
+    """A page that a failed test left open would go on asking the server. What a file's tests share stays.
+
+    And whatever a test did in the app, the browser has had nothing to refuse.
+    """
+    if "browser" not in request.fixturenames:
+        yield
+        return
+    browser = request.getfixturevalue("browser")
+    shared = pages_of(browser)
+    yield
+    for page in pages_of(browser):
+        if page not in shared:
+            page.close()
+    found = VIOLATIONS[:]
+    VIOLATIONS.clear()
+    assert not found
+
+
+def pages_of(browser: Browser) -> list[Page]:
+    return [page for context in browser.contexts for page in context.pages]
+
+
+@pytest.fixture
+def page(context):
+    page = laptop(context)
+    yield page
+    page.close()
+
+
+def laptop(where: Browser | BrowserContext) -> Page:
+    """A new page there, which remembers requests, and dialogs and errors of scripts."""
+    page = where.new_page()
+    page.set_default_timeout(90_000)
+    page.dialogs, page.mistakes, page.asked = [], [], []
+    page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("console", lambda message: VIOLATIONS.append(message.text) if "Content Security Policy" in message.text else None)
+    return page
+
+
+@pytest.fixture
+def open_html(context):
+    """Opens a component's page without a server; the test fails if the page logs an error."""
+    pages, problems = [], []
+
+    def opener(html: str, address: str, size="1366", reduced=True, where: BrowserContext | None = None) -> Page:
+        page = (where or context).new_page()
+        pages.append(page)
+        width, height = SIZES[size]
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(reduced_motion="reduce" if reduced else "no-preference")
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: (problems.append("a script ran"), dialog.dismiss()))
+        page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+        page.goto(address)
+        page.wait_for_function("window.ready")
+        return page
+
+    yield opener
+    for page in pages:
+        page.close()
+    assert problems == []
+
+
+@pytest.fixture
+def open_stage(open_html):
+    """Opens a page with this payload."""
+
+    def opener(payload, size="1366", reduced=True, address="http://stage.test/?seed=7&prompt=a%20b", where=None, **options):
+        return open_html(page_html(payload, **options), address, size, reduced, where)
+
+    return opener

@@ -1,0 +1,120 @@
+"""Every page by the rules of axe-core, light and dark: nothing serious is found. And each says its language and its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from specviz.static_site import build
+from specviz.static_site import document as edition
+from specviz.web.common.frame import FIRST, PAGES
+from tests.browser.chromium import at_rest
+
+GRAVE = ("serious", "critical")
+
+
+STILL = (
+    "() => document.getAnimations().every((one) => one.playState !== 'running') && !document.querySelector('[data-stale=true]')"
+)
+
+
+def found(page) -> list[str]:
+    """What axe finds on a page and calls serious or critical, with the first element of each finding.
+
+    Nothing may be fading in or out meanwhile. A page that looks at its work by itself may begin to while axe reads, so only what is found again counts.
+    """
+    said: list[str] = []
+    for _ in range(3):
+        page.wait_for_function(STILL)
+        violations = Axe().run(page).response["violations"]
+        said = [
+            f"{one['id']}: {one['help']} ({len(one['nodes'])}, {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary']})"
+            for one in violations
+            if one["impact"] in GRAVE
+        ]
+        if not said:
+            break
+    return said
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def eyes(browser, request):
+    """A browser with a color scheme of its own."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=request.param, reduced_motion="reduce")
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("edition") / "site"
+    build.build(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name(eyes, server, name):
+    page = eyes.new_page()
+    page.goto(f"{server}/{'' if name == FIRST else name}")
+    page.wait_for_function("title => document.title === title", arg=f"{PAGES[name]} · specviz")
+    at_rest(page)
+    page.locator(f"[class*='st-key-onward-{name}']").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_what_opens_over_a_page_has_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/speed")
+    for name, within in (("Models", ".st-key-models-panel input"), ("Terms", ".terms"), ("Export", "button")):
+        page.get_by_role("button", name=name).first.click()
+        page.get_by_test_id("stPopoverBody").locator(within).first.wait_for()  # the server draws what is in it once it is open
+        at_rest(page)
+        assert found(page) == [], name
+        page.keyboard.press("Escape")
+        page.get_by_test_id("stPopoverBody").wait_for(state="detached")
+
+
+def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/?tour=1")
+    page.locator(".stage.touring").wait_for()
+    at_rest(page)
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Ask me first").click()
+    for _ in range(8):
+        if page.get_by_role("button", name="Draw u").is_visible():
+            break
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("button", name="Draw u").wait_for()
+    assert found(page) == []
+    page.keyboard.press("f")
+    page.locator(".stage.presenting").wait_for()
+    assert found(page) == []
+
+
+def test_the_door_of_a_room_has_no_serious_finding(eyes, server):
+    page = eyes.new_page()
+    page.goto(f"{server}/room/")
+    page.get_by_role("button", name="Come in").wait_for()
+    assert found(page) == []
+
+
+@pytest.mark.parametrize("name", edition.PAGES)
+def test_a_page_of_the_static_edition_has_no_serious_finding(eyes, site, name):
+    page = eyes.new_page()
+    page.goto((site / f"{name}.html").as_uri())
+    page.wait_for_load_state("networkidle")
+    assert found(page) == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_a_finding_is_found(eyes):
+    page = eyes.new_page()
+    page.set_content('<html lang="en"><title>x</title><main><h1>x</h1><button></button></main>')
+    assert [one.split(":")[0] for one in found(page)] == ["button-name"]

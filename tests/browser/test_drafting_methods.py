@@ -1,0 +1,126 @@
+"""Drafting methods in a real browser: methods are chosen, a round is walked without the server, a run shows its progress and stops."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chromium import resize
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+
+def open_methods(page: Page, server: str, link: str = "") -> Page:
+    """Open the page and wait until all of it stands."""
+    page.goto(f"{server}/drafting_methods{link}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
+    return page
+
+
+def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no_width_scrolls_sideways(page, server):
+    open_methods(page, server, "?row=tree-wide")
+    sent = []
+    page.on("websocket", lambda socket: sent.append(socket.url))
+    page.on("request", lambda request: sent.append(request.url))
+    room, sentence = page.locator(".walked"), page.locator(".walked .sentence")
+    expect(sentence).to_contain_text("A tree of 15 draft tokens, 3 deep")
+    page.get_by_role("button", name="Step →").click()
+    expect(sentence).to_contain_text("accepted with probability")
+    expect(room.locator(".aloud")).to_contain_text("accepted with probability")
+    expect(room.locator(".aloud")).to_have_attribute("aria-live", "polite")
+    first = sentence.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert sentence.inner_text() != first
+    page.keyboard.press("ArrowLeft")
+    expect(sentence).to_have_text(first)
+    page.keyboard.press("End")
+    expect(sentence).to_contain_text("from 1 target pass")
+    expect(page.get_by_role("button", name="Step →")).to_be_disabled()
+    expect(room.locator(".leaf[data-is=unchecked]").first).to_be_visible()
+    room.locator(".leaf").first.click()
+    expect(sentence).to_have_text(first)
+    room.get_by_label("step of this round").fill("0")
+    expect(sentence).to_contain_text("One target pass")
+    expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees only the text"))
+    assert room.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
+    assert sent == [] and page.mistakes == []
+    page.emulate_media(color_scheme="dark")
+    fits(page)
+
+
+def test_the_verdict_and_the_chart_stand_in_the_first_screen_with_three_controls_at_most(page, server):
+    open_methods(page, server)
+    verdict, lines = page.locator(".st-key-drafting_methods-said"), page.locator(".methods li:visible .method")
+    expect(verdict).to_contain_text("Faster than target only: ")
+    assert 6 <= lines.count() <= 11
+    first = lines.first.bounding_box()
+    assert first["y"] + first["height"] < 0.65 * page.viewport_size["height"]
+    expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
+    expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
+
+
+def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page, server):
+    open_methods(page, server)
+    page.get_by_role("button", name="EAGLE head").click()
+    page.wait_for_url(re.compile("row=eagle(&|$)"))
+    expect(page.get_by_role("heading", name="EAGLE head: one round")).to_be_visible()
+    expect(page.locator('.method[aria-pressed="true"]')).to_have_count(1)
+    more = page.get_by_role("button", name="All 21 methods")
+    expect(more).to_have_attribute("aria-expanded", "false")
+    more.click()
+    expect(page.locator(".methods li:visible .method")).to_have_count(21)
+    lookahead = page.get_by_role("button", name="Lookahead. ")
+    expect(lookahead).to_have_accessible_name(re.compile(r"tokens per target pass\. .* times as fast as target only, slower\.$"))
+    lookahead.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("row=lookahead(&|$)"))
+    expect(page.get_by_role("heading", name="Lookahead: one round")).to_be_visible()
+    page.get_by_role("button", name="Fewer methods").click()
+    expect(lookahead).to_be_visible()
+    for width in (390, 768, 1920, 1366):
+        resize(page, width)
+        room = page.locator(".methods").bounding_box()
+        for line in page.locator(".methods li:visible .method").all():
+            assert line.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+            box = line.bounding_box()
+            assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
+
+
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
+def test_a_run_can_be_stopped(page, server):
+    open_methods(page, server, "?row=draft")
+    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 draft tokens")
+    fits(page)
+    page.get_by_text("Compare them on a text of your own").click()
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    assert query(page)["row"] == "draft"
+    run = page.get_by_role("button", name="Run all methods")
+    run.click()
+    stop = page.locator(".st-key-drafting_methods-stop button")
+    expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
+    began = time.monotonic()
+    stop.click()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
+    expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded for the text|Your run"))
+    expect(run).to_be_enabled(timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    harmless(page)
+
+
+def fits(page: Page) -> None:
+    """At no width does the page scroll sideways or a chip leave its place."""
+    for width in (390, 768, 1920, 1366):
+        resize(page, width)
+        page.keyboard.press("End")
+        assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+        room = page.locator(".walked").bounding_box()
+        for leaf in page.locator(".walked .leaf").all():
+            box = leaf.bounding_box()
+            assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1

@@ -1,0 +1,219 @@
+"""Is it exact? in a real browser: draws fill up, a stop is quick, links open elsewhere, text stays text, nothing scrolls sideways."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from specviz.web.sampling.state import load_recorded_samples
+from tests.browser.chromium import at_rest, resize
+from tests.browser.conftest import laptop, serving
+from tests.browser.crowd import Visitor, opened_at_once
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+
+def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1") -> Page:
+    """Open the page and wait until its distribution is drawn."""
+    page.goto(f"{server}/exactness{link}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    return page
+
+
+def recorded_link(server: str) -> str:
+    """The question with which the page opens where nothing else was run before."""
+    asked = load_recorded_samples().exactness.settings
+    return f"{server}/exactness?{urlencode(asked.to_query() | {'prompt': asked.prompt, 'max_new_tokens': asked.max_new_tokens})}"
+
+
+def draw(page: Page, name: str, so_far: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+    expect(page.locator(".st-key-exactness-buttons")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+
+
+def draw_another(page: Page, count: str) -> None:
+    """Draw a number of samples that has no button in sight."""
+    page.get_by_role("button", name="Settings", exact=True).click()
+    page.get_by_label("Another number of samples", exact=True).fill(count)
+    page.get_by_role("button", name="Sample that many", exact=True).click()
+    page.keyboard.press("Escape")
+
+
+def verdict(page: Page):
+    return page.locator("[class*=st-key-exactness-verdict]")
+
+
+@pytest.fixture(scope="module")
+def drawn(context, server) -> Page:
+    """The page after its buttons were pressed one after the other; ``verdicts`` are what it said after how many samples. Tests only read it."""
+    page = open_exact(laptop(context), server)
+    page.verdicts = {0: verdict(page).inner_text()}
+    for name, so_far in (("1", "1 sample"), ("100", "101 samples"), ("10,000", "10,101 samples")):
+        if name == "1":
+            draw_another(page, name)
+            expect(page.locator(".st-key-exactness-buttons")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+        else:
+            draw(page, name, so_far)
+        at_rest(page)
+        page.verdicts[so_far] = verdict(page).inner_text()
+    yield page
+    page.close()
+
+
+def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sampled(drawn):
+    assert "There are no samples yet" in drawn.verdicts[0]
+
+
+def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(drawn):
+    assert "too few to tell" in drawn.verdicts["1 sample"]
+    assert "100 samples can show only a large one" in drawn.verdicts["101 samples"]
+    assert re.search(r"moves \d+% of the probability to other texts would have been detected", drawn.verdicts["101 samples"])
+    assert drawn.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
+    expect(drawn.get_by_text("The latest sample of each", exact=False)).to_be_visible()
+    assert drawn.mistakes == []
+
+
+def test_pictures_have_words_and_a_table_behind_them(drawn):
+    expect(drawn.locator("[aria-label*='10,101 samples'], [alt*='10,101 samples']").first).to_be_attached()
+    drawn.get_by_text("The numbers behind the pictures").click()
+    expect(drawn.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
+    drawn.get_by_text("When this page tests").click()
+    expect(drawn.get_by_text("at no other time", exact=False)).to_be_visible()
+    expect(drawn.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
+    expect(drawn.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
+def test_no_width_scrolls_sideways(drawn, width, scheme):
+    drawn.emulate_media(color_scheme=scheme)
+    resize(drawn, width)
+    assert drawn.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1366, 1920])
+def test_paper_holds_whole_charts_and_nothing_to_click(drawn, width):
+    """A landscape A4 between its margins is 1,039 px wide; charts keep the width that they have on the screen."""
+    resize(drawn, width)
+    drawn.emulate_media(media="print")
+    try:
+        charts = drawn.locator(".js-plotly-plot .main-svg")
+        edges = charts.evaluate_all("charts => charts.map((one) => one.getBoundingClientRect()).map(({ width }) => width)")
+        assert len(edges) >= 2 and max(edges) <= 1039
+        assert drawn.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
+        for name in ("Export", "Settings", "10,000"):
+            expect(drawn.get_by_role("button", name=name, exact=True)).to_be_hidden()
+        expect(drawn.get_by_label("Text to continue", exact=True)).to_be_hidden()
+    finally:
+        drawn.emulate_media(media="screen")
+
+
+def test_paper_is_white_and_its_words_dark_whatever_the_screen_has(drawn):
+    drawn.emulate_media(media="print", color_scheme="dark")
+    try:
+        colors = drawn.evaluate("""() => [getComputedStyle(document.querySelector(".stApp")).backgroundColor,
+            ...[...document.querySelectorAll(".stMain :is(h1, p)")].map((one) => getComputedStyle(one).color),
+            ...[...document.querySelectorAll(".js-plotly-plot .ytick text")].map((one) => getComputedStyle(one).fill)]""")
+        assert len(colors) > 10 and colors[0] == "rgb(255, 255, 255)" and set(colors[1:]) == {"rgb(26, 31, 38)"}
+    finally:
+        drawn.emulate_media(media="screen", color_scheme="light")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1366, "light")])
+def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, width, scheme):
+    drawn.emulate_media(color_scheme=scheme)
+    resize(drawn, width)
+    button, other = (drawn.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
+    assert button.bounding_box()["x"] + button.bounding_box()["width"] <= other.bounding_box()["x"]
+    button.click()
+    expect(drawn.get_by_role("button", name="Everything, one zip")).to_be_enabled(timeout=PATIENT)
+    box = drawn.get_by_test_id("stPopoverBody").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= width
+    drawn.keyboard.press("Escape")
+
+
+def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):
+    page.goto(recorded_link(server))
+    expect(page.locator(".st-key-exactness-verdict")).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
+    expect(page.locator(".st-key-exactness-notes-from")).to_contain_text("Recorded on")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".st-key-exactness-stop")).to_have_count(0)
+    page.get_by_text("When this page tests").click()
+    expect(page.get_by_text("at no other time", exact=False)).to_be_visible(timeout=PATIENT)
+    assert page.mistakes == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768), (1920, 1080)])
+def test_the_first_screen_holds_the_answer_and_a_whole_picture_and_at_most_three_controls(context, server, width, height):
+    page = laptop(context)
+    resize(page, width, height)
+    page.goto(recorded_link(server))
+    charts = page.locator(".js-plotly-plot")
+    expect(charts).to_have_count(3, timeout=PATIENT)
+    at_rest(page)
+    box = charts.first.bounding_box()
+    assert box["y"] + box["height"] <= height
+    assert page.locator(".st-key-exactness-verdict").bounding_box()["y"] < box["y"], "the answer stands above the picture"
+    main = page.get_by_test_id("stMainBlockContainer")
+    assert main.locator("[class*=st-key-exactness] [data-testid=stTextArea]").count() == 0, "the text is in Settings"
+    assert main.locator(".st-key-exactness-buttons button").count() == 2
+    expect(page.get_by_label("What to test", exact=True)).to_have_count(1)
+    expect(page.locator(".st-key-exactness-buttons")).to_contain_text("temperature 0.8, 4 draft tokens per round")
+    page.close()
+
+
+@pytest.mark.slow  # the same on Break it is fast
+def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browser):
+    open_exact(page, server, "?prompt=Once+upon&length=4")
+    page.get_by_role("button", name="Settings", exact=True).click()
+    page.get_by_role("button", name="Sample a million", exact=True).click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling")
+    stop = page.locator(".st-key-exactness-stop button")
+    began = time.monotonic()
+    stop.click()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
+    expect(page.get_by_role("button", name="100", exact=True)).to_be_enabled()
+    page.get_by_role("button", name="Settings").click()
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    temperature = page.get_by_label("Temperature", exact=True)
+    temperature.fill("0")
+    temperature.press("Enter")
+    page.wait_for_url(re.compile("temperature=0"))
+    page.keyboard.press("Escape")
+    assert (query(page)["prompt"], query(page)["max_new_tokens"]) == (NASTY, "4")
+    other = laptop(browser)
+    other.goto(page.url)
+    other.get_by_role("button", name="Settings").click()
+    expect(other.get_by_label("Text to continue", exact=True)).to_have_value(NASTY, timeout=PATIENT)
+    other.keyboard.press("Escape")
+    expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(other.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    draw(other, "100", "100 samples")
+    expect(other.locator("[class*=st-key-exactness-verdict]")).to_contain_text("the test is equality")
+    harmless(page)
+    harmless(other)
+    other.close()
+
+
+CLIENTS = 20
+
+
+@pytest.mark.slow
+def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_distribution(opening, tmp_path):
+    log = tmp_path / "log.txt"
+    everybody = [Visitor(seed, f"prompt=a+bear&length=2&seed={seed}", "exactness") for seed in range(CLIENTS)]
+    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+        apart.submit(asyncio.run, opened_at_once(everybody, address, lambda visitor: visitor.charts >= 2)).result()
+    written = log.read_text()
+    assert "Traceback" not in written and "partially initialized" not in written
+    assert [(one.charts, one.exceptions) for one in everybody] == [(2, 0)] * CLIENTS
+    assert any(re.search(r"places, \d+ ahead", line) for one in everybody for line in one.lines)

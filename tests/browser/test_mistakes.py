@@ -1,0 +1,106 @@
+"""Break it in a real browser: a mistake is caught, a stop is quick, a choice stands in the address, nothing scrolls sideways."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from specviz.evidence.bugs.published import MISTAKES
+from tests.browser.chromium import at_rest, resize
+from tests.browser.conftest import laptop
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+
+def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
+    """Open the page and wait until its texts are written."""
+    page.goto(f"{server}/mistakes{link}")
+    expect(page.get_by_test_id("stMainBlockContainer").get_by_text("How fast?", exact=True)).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".st-key-mistakes-stop")).to_have_count(0, timeout=PATIENT)
+    return page
+
+
+def verdict(page: Page):
+    return page.locator("[class*=st-key-mistakes-verdict]")
+
+
+@pytest.fixture(scope="module")
+def caught(context, server) -> Page:
+    """The page after its mistake was detected; ``before`` is what it said until then. Tests only read it."""
+    page = open_broken(laptop(context), server)
+    page.before = verdict(page).inner_text()
+    page.get_by_role("button", name="Sample until it is detected").click()
+    expect(verdict(page)).to_contain_text(re.compile(r"Detected: [\d,]+ samples were enough"), timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    yield page
+    page.close()
+
+
+def test_a_mistake_is_caught_and_the_right_rule_passes(caught):
+    assert "There are no samples yet" in caught.before
+    expect(verdict(caught)).to_contain_text("The right rule, tested alike, passes")
+    expect(caught.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
+    caught.get_by_text("The numbers behind the pictures").click()
+    expect(caught.get_by_test_id("stDataFrame")).to_have_count(5)
+    assert caught.mistakes == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080)])
+def test_the_first_screen_holds_the_answer_its_picture_and_three_controls(context, server, width, height):
+    page = laptop(context)
+    resize(page, width, height)
+    page.goto(f"{server}/mistakes")
+    chart = page.locator(".js-plotly-plot").first
+    expect(chart).to_be_visible(timeout=PATIENT)
+    at_rest(page)
+    box = chart.bounding_box()
+    assert verdict(page).bounding_box()["y"] < box["y"] and box["y"] + box["height"] <= height
+    names = ("Sample until it is detected", "Find the wrong decoder")
+    for control in (page.get_by_label("Mistake", exact=True), *(page.get_by_role("button", name=name) for name in names)):
+        assert control.bounding_box()["y"] < height
+    resize(page, 390)
+    box = chart.bounding_box()
+    chooser, sample = page.get_by_label("Mistake", exact=True), page.get_by_role("button", name=names[0])
+    assert chooser.bounding_box()["y"] < box["y"] < sample.bounding_box()["y"], "on a phone the picture comes before the buttons"
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
+def test_no_width_scrolls_sideways(caught, width, scheme):
+    caught.emulate_media(color_scheme=scheme)
+    resize(caught, width)
+    assert caught.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+
+
+def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
+    open_broken(page, server, "?prompt=Once+upon&mistake=R35")
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(MISTAKES["R35"].wrong)
+    for size in ("100", "1,000"):
+        page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
+        expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)
+    asked = page.get_by_role("button", name="Sample anyway, to 10,000", exact=True)
+    asked.click()  # every sample runs the decoder, round by round: much longer work than a million on shared distributions
+    expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
+    stop = page.locator(".st-key-mistakes-stop button")
+    began = time.monotonic()
+    stop.click()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
+    expect(asked).to_be_enabled(timeout=PATIENT)
+    page.get_by_role("button", name="Settings").click()
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    page.keyboard.press("Escape")
+    expect(page.locator(".two-texts")).to_contain_text("rule", timeout=PATIENT)
+    harmless(page)
+    page.get_by_label("Mistake", exact=True).click()
+    page.get_by_role("option", name=re.compile("Random number stuck at 0")).click()
+    page.wait_for_url(re.compile("mistake=R18"))
+    assert query(page)["prompt"] == NASTY
+    expect(page.get_by_role("link", name="vllm-project/vllm-ascend#13766")).to_have_attribute(
+        "href", "https://github.com/vllm-project/vllm-ascend/issues/13766"
+    )

@@ -1,0 +1,136 @@
+"""Ask me first: what the learner says before a draft token is decided, and what becomes of it. In this browser alone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.figures.narration import format_probability
+from specviz.web.one_round.payload import stage_payload
+from tests import traces
+from tests.browser.component_pages import motion_index, page_html, sentence
+
+PAYLOAD = stage_payload(traces.story())
+CHIPS = PAYLOAD["rounds"][0]["chips"]
+MOTIONS = PAYLOAD["rounds"][0]["motions"]
+
+
+@pytest.fixture
+def asking(open_html, browser):
+    """The stage before the first check, asked first, in a browser that has kept nothing."""
+    context = browser.new_context()
+
+    def opener(size: str = "1366", scheme: str = "light"):
+        page = open_html(
+            page_html(PAYLOAD, scheme, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
+        )
+        page.keyboard.press("a")
+        page.keyboard.press("ArrowRight")
+        return page
+
+    yield opener
+    context.close()
+
+
+def kept(page) -> list[dict]:
+    return page.evaluate("JSON.parse(localStorage.getItem('specviz-forecasts') ?? '[]')")
+
+
+def asked(page) -> bool:
+    return "How probable is it that" in sentence(page)
+
+
+def answer(page, percent: int) -> None:
+    page.locator(".chance input").fill(str(percent))
+    page.get_by_role("button", name="Draw u").click()
+
+
+def test_the_question_does_not_tell_the_answer(asking):
+    page = asking()
+    assert asked(page)
+    assert page.locator(".scene .edge").evaluate("node => node.style.opacity") == "0"
+    assert "p/q =" not in page.locator(".scene").text_content()
+
+
+@pytest.mark.parametrize("size", ["390", "1366"])
+def test_an_answer_is_drawn_echoed_and_scored(asking, size):
+    page = asking(size)
+    answer(page, 90)
+    fate = CHIPS[0]["fate"]
+    assert sentence(page).startswith(MOTIONS[motion_index(PAYLOAD, "uniform", node=0)]["sentence"])
+    assert "You gave acceptance 90%; the rule gives it" in sentence(page)
+    assert kept(page) == [
+        {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
+    ]
+    expected = (0.9 - (fate == "accepted")) ** 2
+    expect(page.locator(".score")).to_have_text(
+        f"Mean squared error of your probabilities: {format_probability(expected)} after 1 answer."
+    )
+
+
+def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
+    page = asking()
+    answer(page, 75)
+    page.keyboard.press("ArrowRight")
+    assert asked(page)
+    page.keyboard.press("ArrowRight")  # skipped
+    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "uniform", node=1)]["sentence"] + " You skipped the question."
+    page.keyboard.press("ArrowRight")
+    answer(page, 10)
+    assert len(kept(page)) == 2 and page.locator(".curve .point").count() == 2
+    page.keyboard.press("ArrowLeft")
+    assert not asked(page), "asked once"
+
+
+def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(asking):
+    page = asking()
+    page.keyboard.press("Home")
+    assert sentence(page).endswith("You will be asked before each check.")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pressed_button_stays_readable_under_the_pointer(asking, scheme):
+    page = asking(scheme=scheme)
+    button = page.get_by_role("button", name="Ask me first")
+    button.hover()
+    page.wait_for_function("stage.querySelector('.asker').getAnimations().length === 0")
+    ink, ground = button.evaluate("node => [getComputedStyle(node).color, getComputedStyle(node).backgroundColor]")
+    assert (ink, ground) == ("rgb(255, 255, 255)", "rgb(0, 95, 150)")
+
+
+def test_a_keyboard_alone_is_enough(asking):
+    page = asking()
+    page.locator(".chance input").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowLeft")  # the slider's own keys
+    assert page.locator(".chance output").inner_text() == "20%"
+    assert asked(page)
+    page.get_by_role("button", name="Draw u").focus()
+    page.keyboard.press("Enter")
+    assert kept(page)[0]["said"] == 0.2
+
+
+def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
+    page = asking()
+    answer(page, 60)
+    page.reload()
+    page.wait_for_function("window.ready")
+    page.keyboard.press("A")
+    expect(page.locator(".score")).to_contain_text("after 1 answer.")
+    page.get_by_role("button", name="Forget these").click()
+    assert kept(page) == [] and not page.locator(".calibrated").is_visible()
+
+
+def test_playing_waits_for_an_answer(asking):
+    page = asking()
+    page.keyboard.press("p")
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("button", name="▶ Play")).to_be_visible(timeout=12_000)
+    assert asked(page)
+
+
+def test_without_the_switch_nothing_is_asked(asking):
+    page = asking()
+    page.keyboard.press("a")
+    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "look", node=0)]["sentence"]
+    assert not page.locator(".asked").is_visible()

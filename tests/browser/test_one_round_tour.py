@@ -1,0 +1,165 @@
+"""The tour in a real browser: it starts when it is asked for, follows whoever steps, and stands in the link."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.words import TOUR, stops
+from specviz.web.questions.questions import shipped
+from tests import traces
+from tests.browser.chromium import resize
+from tests.browser.component_pages import page_html, sentence
+
+PAYLOAD = stage_payload(shipped().opening)
+ADDRESS = "http://tour.test/?seed=7"
+TITLE = ".tourStop.now h3"
+SPOKEN_OF = (".chips", ".scene", ".sentence", ".transport .buttons")
+
+
+@pytest.fixture
+def toured(open_html):
+    def opener(address: str = f"{ADDRESS}&tour=1", size: str = "1366", payload=PAYLOAD, **data):
+        return open_html(page_html(payload, **data), address, size)
+
+    return opener
+
+
+def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
+    assert len(TOUR) <= 8
+    assert all(len(stop.says) < 260 for stop in TOUR)
+
+
+def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
+    page = toured(tour=stops("block"))
+    assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
+
+
+def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
+    page = toured(ADDRESS)
+    assert not page.locator(".tour").is_visible()
+    page.get_by_role("button", name="Take the tour").click()
+    expect(page.locator(TITLE)).to_have_text(TOUR[0].title)
+    page.wait_for_url("**tour=1*")
+
+
+@pytest.mark.parametrize("size", ["390", "1366", "1920"])
+def test_every_stop_points_at_one_thing_in_sight(toured, size):
+    page = toured(size=size)
+    for n, stop in enumerate(TOUR, start=1):
+        expect(page.locator(TITLE)).to_have_text(stop.title)
+        expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
+        ring, card = page.locator(".ring").bounding_box(), page.locator(".tour").bounding_box()
+        width = page.viewport_size["width"]
+        assert ring["width"] > 40 and ring["height"] > 30
+        assert card["x"] >= 0 and card["x"] + card["width"] <= width
+        tops = [page.locator(one).bounding_box()["y"] for one in SPOKEN_OF]
+        assert all(card["y"] + card["height"] <= top for top in tops), "the card covers what it speaks of"
+        if n < len(TOUR):
+            page.get_by_role("button", name="Next stop").click()
+    page.get_by_role("button", name="Done").click()
+    assert not page.locator(".tour").is_visible()
+
+
+@pytest.mark.parametrize("size", ["390", "1366", "1920"])
+def test_nothing_moves_from_stop_to_stop(toured, size):
+    page = toured(size=size)
+    places = set()
+    for n in range(len(TOUR)):
+        if n:
+            page.get_by_role("button", name="Next stop").click()
+        if n == 0 and size == "390":
+            continue  # a phone's picture grows after the first motion
+        boxes = [page.locator(one).bounding_box() for one in (".tour .outline", ".tour", ".scene")]
+        places.add(tuple((round(box["y"]), round(box["height"])) for box in boxes))
+    assert len(places) == 1
+
+
+def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_share(toured):
+    page = toured()
+    for _ in range(2):
+        page.get_by_role("button", name="Next stop").click()
+    expect(page.locator(".tourStop.now p")).to_contain_text("0.13 × 0.30 makes 0.039")
+    expect(page.locator(".tour")).not_to_contain_text("{")
+
+
+def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
+    page = toured(ADDRESS, payload=stage_payload(traces.is_edited()))
+    page.get_by_role("button", name="Take the tour").click()
+    assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
+    expect(page.locator(".tour")).to_be_hidden()
+    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 3}})", stage_payload(traces.story()))
+    expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
+
+
+def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(toured):
+    page = toured()
+    resize(page, 1000, 700)
+    for n in range(1, len(TOUR) + 1):
+        expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
+        page.get_by_role("button", name="Step →").click(trial=True)
+        if n < len(TOUR):
+            page.get_by_role("button", name="Next stop").click()
+
+
+def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(toured):
+    page = toured(size="390")
+    page.get_by_role("button", name="Next stop").click()
+    page.keyboard.press("Escape")
+    assert page.evaluate("stage.activeElement.offsetWidth > 0 && stage.activeElement.textContent") == "Step →"
+
+
+def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
+    page = toured()
+    at = next(i for i, stop in enumerate(TOUR) if stop.kind == "uniform")
+    for _ in range(at):
+        page.get_by_role("button", name="Next stop").click()
+    before = sentence(page)
+    disc = page.get_by_role("slider", name="the random number u")
+    disc.focus()
+    for _ in range(9):
+        page.keyboard.press("Shift+ArrowDown")
+    assert "is accepted" in sentence(page) and sentence(page).endswith("Let go, and u goes back to where it was.")
+    page.keyboard.press("Enter")
+    assert sentence(page) == before and page.evaluate("window.asked") == []
+    expect(page.locator(".tourCount")).to_have_text(f"{at + 1} of {len(TOUR)}")
+
+
+def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
+    page = toured()
+    while page.locator(TITLE).inner_text() == TOUR[0].title:
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(TITLE)).to_have_text(TOUR[1].title)
+    page.keyboard.press("Enter")  # the next round
+    assert not page.locator(".tour").is_visible()
+    page.locator("select[aria-label=round]").select_option("0")
+    expect(page.locator(".tour")).to_be_visible()
+
+
+def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
+    page = toured(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
+    title = page.locator(TITLE).inner_text()
+    assert title != TOUR[0].title
+    page.reload()
+    page.wait_for_function("window.ready")
+    expect(page.locator(TITLE)).to_have_text(title)
+    page.keyboard.press("Escape")
+    assert not page.locator(".tour").is_visible()
+    page.wait_for_function("!location.search.includes('tour')")
+    assert "seed=7" in page.url
+
+
+def test_a_run_without_a_rejection_offers_no_tour(toured):
+    page = toured(payload=stage_payload(traces.same_distributions()))
+    assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
+
+
+def test_escape_ends_the_tour_first_and_the_presenter_view_after_it(toured):
+    page = toured(f"{ADDRESS}&tour=1&present=1")
+    page.keyboard.press("Escape")
+    expect(page.locator(".tour")).to_be_hidden()
+    assert "present=1" in page.url
+    page.keyboard.press("Escape")
+    expect(page.locator(".presenting")).to_have_count(0)
+    page.wait_for_url(ADDRESS)

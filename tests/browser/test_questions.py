@@ -1,0 +1,183 @@
+"""Eight questions in a real browser: every answer of every question, keys, a reload, a link, and what no answer may do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.web.questions.questions import payload, shipped
+from tests.browser.component_pages import COLORS, SIZES, component_page
+
+PAYLOAD = payload(shipped())
+ADDRESS = "http://questions.test/questions"
+
+
+@pytest.fixture
+def open_questions(open_html, browser):
+    """Opens the page as an address would, in a browser that has kept nothing; ``question`` as it stands in the address."""
+    context = browser.new_context()
+
+    def opener(question: str | None = None, size: str = "1366", scheme: str = "light"):
+        data = {"payload": PAYLOAD, "question": question, "ending": "", "notices": []}
+        return open_html(component_page("questions", data, scheme), ADDRESS, size, where=context)
+
+    yield opener
+    context.close()
+
+
+def shown(page, what: str):
+    """The part of the question in sight: the others are in the page too, for their room and for paper."""
+    return page.locator(f".card.now {what}")
+
+
+def told(page):
+    """The explanation in sight."""
+    return shown(page, ".explained.now")
+
+
+def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
+    page = open_questions()
+    for n, one in enumerate(PAYLOAD["questions"], start=1):
+        expect(shown(page, ".question")).to_have_text(one["asks"])
+        expect(told(page)).to_have_count(0)
+        for i, option in enumerate(one["options"]):
+            shown(page, ".option").nth(i).click()
+            expect(told(page).locator(".verdict")).to_have_text("✓ Right" if option["right"] else "✕ Not quite")
+            expect(told(page).locator(".why")).to_have_text(option["why"])
+            expect(told(page).locator("figcaption")).to_have_text(option["picture"]["title"])
+        first = "right at the first try" if one["options"][0]["right"] else "wrong at the first try, the right answer seen since"
+        assert page.locator(".place").nth(n - 1).get_attribute("aria-label") == f"question {n}: {first}"
+        if n < 8:
+            page.get_by_role("button", name="Next →").click()
+    right = sum(one["options"][0]["right"] for one in PAYLOAD["questions"])
+    expect(page.locator(".tally")).to_have_text(f"8 of 8 answered, {right} right at the first try.")
+
+
+def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_questions):
+    page = open_questions()
+    shown(page, ".option").nth(0).click()
+    expect(told(page)).to_contain_text("Try another answer")
+    shown(page, ".option").nth(1).click()
+    shows = page.get_by_role("button", name="show the right one")
+    shows.focus()
+    page.keyboard.press("Enter")
+    expect(told(page).locator(".why")).to_have_text(PAYLOAD["questions"][0]["options"][2]["why"])
+    expect(shown(page, ".option").nth(2)).to_be_focused()
+    shown(page, ".option").nth(0).click()
+    expect(shows).to_be_hidden()  # it is known by now
+    expect(page.locator(".tally")).to_have_text("1 of 8 answered, 0 right at the first try.")
+
+
+def test_after_the_last_question_the_way_leads_on(open_questions):
+    page = open_questions("7")
+    step = page.get_by_role("button", name="Next →")
+    step.focus()
+    page.keyboard.press("Enter")
+    expect(step).to_be_hidden()
+    onward = page.get_by_role("link", name="Go on: Is it exact? →")
+    expect(onward).to_be_focused()
+    assert onward.get_attribute("href") == "exactness"
+    page.get_by_role("button", name="← Back").click()
+    expect(onward).to_be_hidden()
+    expect(step).to_be_enabled()
+
+
+def test_no_answer_of_any_question_moves_what_stands_below(open_questions):
+    page = open_questions()
+    for one in PAYLOAD["questions"]:
+        places = set()
+        for key in range(len(one["options"]) + 1):
+            if key:
+                page.keyboard.press(str(key))
+            places.add(page.locator(".steps").bounding_box()["y"])
+        page.keyboard.press("ArrowRight")
+        assert len(places) == 1, one["key"]
+        assert places.pop() + 40 <= 768
+
+
+def test_a_screen_reader_hears_which_answer_of_how_many_and_what_came_of_it(open_questions):
+    page = open_questions("6")
+    one = PAYLOAD["questions"][5]
+    text = one["options"][0]["text"]
+    option = page.get_by_role("button", name=f"Answer 1 of 4: {text}", exact=True)
+    expect(page.get_by_role("list", name=one["asks"]).get_by_role("button")).to_have_count(4)
+    option.click()
+    expect(page.get_by_role("button", name=f"Answer 1 of 4: {text} Not right.", exact=True)).to_be_focused()
+    expect(page.locator(".heard")).to_have_text(f"Answer 1 of 4: not right. {one['options'][0]['why']}")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".heard")).to_have_text(f"Question 7 of 8. {PAYLOAD['questions'][6]['asks']}")
+    expect(page.get_by_role("heading", level=3)).to_have_count(1)
+
+
+@pytest.mark.parametrize("size", ["390", "1366"])
+def test_paper_has_all_questions_and_marks_only_what_was_answered(open_questions, size):
+    page = open_questions(size=size)
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")
+    page.emulate_media(media="print")
+    for n, one in enumerate(PAYLOAD["questions"]):
+        card = page.locator(".card").nth(n)
+        expect(card.locator(".question")).to_be_visible()
+        expect(card.locator(".situation")).to_be_visible()
+        for i in range(len(one["options"])):
+            expect(card.locator(".option").nth(i)).to_be_visible()
+            expect(card.locator(".sign").nth(i)).to_have_text("✕" if (n, i) == (0, 0) else "")
+        expect(card.locator(".explained:visible")).to_have_count(1 if n == 0 else 0)
+        expect(card.locator(".before figure:visible")).to_have_count(1 if n and one["picture"] else 0)
+    for only_on_screen in (".steps", ".places", ".again:visible", ".more:visible"):
+        assert page.locator(only_on_screen).filter(visible=True).count() == 0
+    boxes = [page.locator(".card").nth(n).bounding_box() for n in range(8)]
+    assert all(a["y"] + a["height"] <= b["y"] for a, b in pairwise(boxes)), "one below the other"
+
+
+def test_answers_outlast_a_reload_and_are_forgotten_on_request(open_questions):
+    page = open_questions("2")
+    page.keyboard.press("2")
+    expect(told(page).locator(".verdict")).to_have_text("✓ Right")
+    page.reload()
+    expect(page.locator(".tally")).to_have_text("1 of 8 answered, 1 right at the first try.")
+    expect(told(page).locator(".why")).to_have_text(PAYLOAD["questions"][1]["options"][1]["why"])
+    page.get_by_role("button", name="Start again").click()
+    expect(page.locator(".tally")).to_have_text("")
+    page.reload()
+    expect(told(page)).to_have_count(0)
+
+
+def test_arrows_and_a_clicker_turn_pages_and_the_address_follows(open_questions):
+    page = open_questions()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("PageDown")
+    expect(page.locator(".place.now")).to_have_text("3")
+    page.wait_for_url("**?question=3")
+    page.keyboard.press("PageUp")
+    page.wait_for_url("**?question=2")
+    page.keyboard.press("4")  # there is no fourth answer
+    expect(told(page)).to_have_count(0)
+
+
+def test_a_link_to_no_question_opens_the_first_with_a_sentence(open_questions):
+    page = open_questions("<b>9</b>")
+    expect(page.locator(".place.now")).to_have_text("1")
+    expect(page.locator(".notices")).to_contain_text("'<b>9</b>' is not one of 1 to 8")
+
+
+def test_the_focus_stays_where_the_answer_was_given(open_questions):
+    page = open_questions()
+    option = shown(page, ".option").nth(1)
+    option.focus()
+    page.keyboard.press("Enter")
+    expect(option).to_be_focused()
+    expect(option).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", COLORS)
+def test_no_width_needs_to_be_scrolled_sideways(open_questions, size, scheme):
+    page = open_questions("7", size, scheme)
+    page.keyboard.press("1")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert page.evaluate(
+        "[...stage.querySelectorAll('.option, .why, .barName')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
+    )

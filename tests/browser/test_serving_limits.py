@@ -1,0 +1,30 @@
+"""Serving limits in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+
+def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
+    page.goto(f"{server}/serving_limits")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
+    page.get_by_role("radio", name="float32 without and with draft").click()
+    page.wait_for_url(re.compile("arm=fp32-blocks"))
+    expect(page.locator(".st-key-serving_limits-said-ties")).to_contain_text("write the same tokens in", timeout=PATIENT)
+    page.get_by_text("Measure with a text of your own").click()
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY[:30])
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("prompt=%3Cimg"))
+    assert query(page)["prompt"] == NASTY[:30]
+    page.get_by_role("button", name="Measure every setup").click()
+    expect(page.locator(".st-key-serving_limits-progress")).to_contain_text("…")
+    page.locator(".st-key-serving_limits-stop button").click()  # the frame has a Stop of its own where a run takes long
+    expect(page.get_by_role("button", name="Measure every setup")).to_be_enabled(timeout=PATIENT)
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text(re.compile("Recorded on passages of|Your run"))
+    harmless(page)

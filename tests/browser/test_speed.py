@@ -1,0 +1,102 @@
+"""How fast? in a real browser: choices, a text, tabs and sliders stand in the address, a prediction is stopped or made."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chromium import at_rest, resize
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+SHORT = NASTY[:40]
+PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill. "
+
+
+def open_plans(page: Page, server: str) -> Page:
+    """Open the page and wait until its pictures stand."""
+    page.goto(f"{server}/speed")
+    expect(page.get_by_role("heading", name="Over temperature")).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+    page.get_by_text("Predict for a text of your own").click()
+    return page
+
+
+@pytest.mark.slow  # tests/web/test_speed_link.py holds the tabs and the link without a browser
+def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_only_the_open_tab_is_drawn(page, server):
+    open_plans(page, server)
+    page.get_by_role("radio", name="copied from the text").click()
+    page.wait_for_url(re.compile("draft=ngram"))
+    page.get_by_role("radio", name="0.6", exact=True).click()
+    page.wait_for_url(re.compile(r"temperature=0\.6"))
+    field = page.get_by_label("A text like those to be written", exact=True)
+    field.fill(SHORT)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("text="))
+    assert query(page)["text"] == SHORT
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
+    page.get_by_text("How is it predicted?").click()
+    expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
+    page.get_by_role("button", name="Predict for this text").click()
+    expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
+    harmless(page)
+    expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
+    resize(page, 390)
+    words = [*page.get_by_role("tab").all(), *page.locator(".annotation-text").all()]
+    boxes = [word.bounding_box() for word in words]
+    assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
+    resize(page, 1366, 768)
+    page.get_by_role("tab", name="The formula as a map").click()
+    expect(page.get_by_role("slider", name="gamma: draft tokens per round")).to_be_visible(timeout=PATIENT)
+    for name, key in (("alpha: acceptance rate", "Home"), ("gamma: draft tokens per round", "End")):
+        page.get_by_role("slider", name=name).focus()
+        page.keyboard.press(key)
+    said = page.locator(".st-key-speed-said-surface")
+    expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
+    expect(said).to_contain_text("with gamma 16", timeout=PATIENT)
+    expect(said).to_contain_text("no gamma pays")
+    page.wait_for_url(re.compile("tab=what-if.*alpha=0&gamma=16"))
+    page.reload()
+    expect(field).to_have_value(SHORT, timeout=PATIENT)
+    expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
+    expect(said).to_contain_text("with gamma 16")
+    page.get_by_role("tab", name="Many texts at once").click()
+    expect(page.locator(".st-key-speed-said-batch")).to_be_visible(timeout=PATIENT)
+    expect(said).to_have_count(0)
+    page.wait_for_url(re.compile("tab=many"))
+    page.go_back()
+    expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
+    harmless(page)
+
+
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
+def test_a_plan_is_stopped_and_made(page, server):
+    open_plans(page, server)
+    field = page.get_by_label("A text like those to be written", exact=True)
+    field.fill(PARAGRAPH * 6)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("text="))
+    page.get_by_role("button", name="Predict for this text").click()
+    page.locator(".st-key-speed-stop button").click()  # the frame's own Stop appears in its head where a run takes long
+    expect(page.get_by_role("button", name="Predict for this text")).to_be_enabled(timeout=PATIENT)
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded: Storybook|Your prediction"))
+    page.get_by_role("button", name="Predict for this text").click()
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text("16 continuations", timeout=2 * PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
+    assert page.mistakes == []
+
+
+def test_paper_has_the_charts_beside_their_words_and_no_sliders_or_closed_folds(page, server):
+    """A landscape A4 between its margins is 1,039 px wide."""
+    page.goto(f"{server}/speed")
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
+    at_rest(page)
+    page.emulate_media(media="print", color_scheme="dark")
+    charts = page.locator(".js-plotly-plot .main-svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    assert len(charts) >= 5 and max(charts) <= page.viewport_size["width"]
+    verdict, chart = (page.locator(f".st-key-{name}").bounding_box() for name in ("speed-said", "speed-figure-factors"))
+    assert verdict["x"] + verdict["width"] <= chart["x"], "side by side, as on the screen"
+    expect(page.get_by_role("slider")).to_have_count(0)
+    expect(page.get_by_text("Lines to paste: this pair and gamma in your server")).to_be_hidden()

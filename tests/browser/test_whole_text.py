@@ -1,0 +1,132 @@
+"""Whole text in a real browser: a replay asks nothing of the server, tokens open their rounds, a run streams, stops, and takes its place."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from specviz.web.whole_text.state import recorded
+from tests.browser.chromium import resize
+from tests.browser.test_app import NASTY, PATIENT, harmless, query
+
+SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
+
+
+def open_whole(page: Page, server: str, link: str = "") -> Page:
+    """Open the page and wait until all of it stands."""
+    page.goto(f"{server}/whole_text{link}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
+    expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".forkItem").first).to_be_visible(timeout=PATIENT)
+    return page
+
+
+def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(page, server):
+    open_whole(page, server)
+    sent = []
+    page.on("websocket", lambda socket: sent.append(socket.url))
+    page.on("request", lambda request: sent.append(request.url))
+    clock = page.locator(".lane.speculative .clock")
+    whole = clock.inner_text()
+    assert page.locator(FIRST).count() == page.locator(SECOND).count() == 128
+    page.get_by_label("moment of both clocks").fill("500")
+    assert page.locator(f"{FIRST}.later").count() > page.locator(f"{SECOND}.later").count() > 0, "the second lane is ahead"
+    expect(page.locator(".tracks .now")).not_to_have_css("display", "none")
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("moment of both clocks").fill("1000")
+    expect(clock).to_have_text(whole)
+    assert page.locator(f"{SECOND}.later").count() == 0
+    page.locator(SECOND).first.focus()
+    page.keyboard.press("ArrowRight")
+    label = page.evaluate(
+        "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement; return at.ariaLabel; }"
+    )
+    assert re.search("(accepted draft token|replacement|bonus token), round \\d+; opens the round", label)
+    before = page.locator(".forks .sentence").inner_text()
+    page.locator(f"{FIRST}.fork").nth(3).click()
+    expect(page.locator(".forks .sentence")).not_to_have_text(before)
+    expect(page.locator(".forks .sentence")).to_contain_text("a draft token here is rejected")
+    page.locator(".forkItem[aria-checked=true]").focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".forkItem").first).to_have_attribute("aria-checked", "true")
+    assert sent == []
+    for width in (390, 768, 1920):
+        resize(page, width)
+        assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+        lane = page.locator(".lane.speculative").bounding_box()
+        for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
+            assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
+    page.get_by_text("At a few tokens, or everywhere?").click()
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)  # drawn once somebody asks
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("button", name="Settings").click()
+    heat = page.get_by_label("Temperature", exact=True)
+    heat.fill("99")
+    heat.press("Enter")
+    said = page.locator(".st-key-problems")
+    expect(said).to_contain_text("temperature must be", timeout=PATIENT)
+    expect(said).to_be_in_viewport()  # the page's own sentence lies under the open fold
+    page.set_viewport_size({"width": 1366, "height": 768})
+    expect(said).to_be_hidden()
+    assert page.mistakes == []
+
+
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
+def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
+    open_whole(page, server, "?length=192&seed=3&prompt=Once")
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Recorded for")
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    assert query(page)["max_new_tokens"] == "192"
+    write = page.get_by_role("button", name="Write it both ways")
+    stop = page.locator(".st-key-whole_text-stop button")
+    stop_in_time(write, stop)
+    began = time.monotonic()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
+    write.click()
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
+    expect(page.locator(SECOND).first).to_be_visible()
+    harmless(page)
+    token = page.locator(SECOND).nth(20)
+    round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
+    step = re.search(r"at=\d+\.(\d+)", token.get_attribute("href"))[1]
+    with page.expect_popup() as opened:
+        token.click()
+    expect(opened.value.locator(".onward select").first).to_have_value(str(round_ - 1), timeout=PATIENT)
+    expect(opened.value.locator(".transport input[type=range]")).to_have_value(str(int(step) - 1))
+    opened.value.close()
+
+
+def test_a_laptops_first_screen_says_why_fewer_passes_are_a_smaller_speed_up_above_both_texts(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_whole(page, server)
+    values = [float(value) for value in page.locator(".sum b").all_inner_texts()]
+    assert values[0] / values[1] == pytest.approx(values[2], abs=0.02)
+    for what in (page.locator(".sum").nth(2), page.locator("ul.legend"), page.locator(SECOND).first, page.locator(FIRST).first):
+        expect(what).to_be_in_viewport(ratio=1.0)
+    passes = f"{len(recorded()['temperature 0.8'].speculative.clock)} target passes"
+    expect(page.locator(".lane.speculative .clock")).to_contain_text(f"{passes} · 128 tokens")
+    expect(page.locator(".clicks")).to_contain_text("its round opens in a new tab")
+    page.get_by_label("moment of both clocks").fill("100")
+    expect(page.locator(".lane.speculative .clock")).not_to_contain_text(passes)
+
+
+def stop_in_time(write: Locator, stop: Locator) -> None:
+    """Begin a run and stop it. On a machine where the tiny pair has written its texts before the click arrives, begin another one."""
+    for _ in range(5):
+        write.click()
+        expect(write).to_be_disabled()
+        try:
+            stop.click(timeout=5_000)
+            return
+        except PlaywrightTimeout:
+            expect(write).to_be_enabled()
+    raise AssertionError("no run lasted until it was stopped")
