@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence import decoders
 from specviz.evidence.sampled import SampleEffort, sampled_and_tested
@@ -33,7 +33,7 @@ from specviz.models.pairs.names import Places
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.options import Options
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
 from specviz.speed.plan import PlanEffort, make_plan
@@ -376,7 +376,7 @@ class Pair:
         own = {name: getattr(self._settings, name) for name in ("pair", "device", "dtype")}
         base = replace(self._settings, max_new_tokens=max_new_tokens) if given is None else replace(given, **own)
         changes = {**options, "prompt": prompt or base.prompt}
-        settings = with_paying_nodes(replace(base, **changes))
+        settings = choose_node_count(replace(base, **changes))
         allow_paths(settings)
         return settings
 
@@ -390,7 +390,7 @@ class Pair:
             made += len(round_.committed)
             on_progress(min(1.0, made / settings.max_new_tokens), f"{made} of at most {settings.max_new_tokens} tokens")
 
-        return run(self._pair, settings, bars=bars, on_round=told)
+        return record_run(self._pair, settings, bars=bars, on_round=told)
 
 
 def _saved(path: str | PathLike[str], content: str, over: bool) -> Path:

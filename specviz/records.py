@@ -61,7 +61,7 @@ class Schema:
 
         Raises TraceError for another schema, and if ``made`` fails on the record.
         """
-        return self.opened(parsed(text, self.what), made)
+        return self.opened(parse_record(text, self.what), made)
 
     def opened(self, record: Any, made: Callable[[dict[str, Any]], T]) -> T:
         """The same for a record that was parsed already."""
@@ -90,7 +90,7 @@ class Schema:
         return path
 
 
-def parsed(text: str, what: str) -> Any:
+def parse_record(text: str, what: str) -> Any:
     """Parse JSON. Raises TraceError with a sentence for anything else, also for NaN and infinities."""
     try:
         return json.loads(text, parse_constant=_no_number)
@@ -100,7 +100,7 @@ def parsed(text: str, what: str) -> Any:
 
 def read_json(path: Path, what: str) -> Any:
     """A file of JSON. Raises TraceError with a sentence for one that cannot be read, is too large, or holds something else."""
-    return parsed(read_text(path, what), what)
+    return parse_record(read_text(path, what), what)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -135,7 +135,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
             raise FileExistsError(17, "there is something else already")
         handle, beside = tempfile.mkstemp(prefix=".specviz-", dir=path.absolute().parent)
         os.close(handle)
-        flushed(Path(beside), pieces)
+        write_flushed(Path(beside), pieces)
         os.chmod(beside, 0o666 & ~_umask())
         if over:
             os.replace(beside, path)
@@ -150,7 +150,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
                 os.unlink(beside)
 
 
-def flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+def write_flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file and flush it to disk, before it or its folder is renamed. Raises OSError."""
     with path.open("wb") as target:
         for piece in pieces:
@@ -167,25 +167,25 @@ def _umask() -> int:
     return mask
 
 
-def digits(count: int) -> dict[str, int]:
+def decimal_places(count: int) -> dict[str, int]:
     """Metadata of a dataclass field: how many decimal places a record keeps of its numbers."""
     return {"digits": count}
 
 
-def plain(value: Any, places: int | None = None) -> Any:
+def to_json_value(value: Any, places: int | None = None) -> Any:
     """JSON-ready, from dataclasses, mappings, sequences and plain values; a ``to_record`` method is used where there is one."""
     if is_dataclass(value):
-        return value.to_record() if hasattr(value, "to_record") else plain_fields(value, places)
+        return value.to_record() if hasattr(value, "to_record") else to_json_fields(value, places)
     if isinstance(value, Mapping):
-        return {str(key): plain(one, places) for key, one in value.items()}
+        return {str(key): to_json_value(one, places) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one, places) for one in value]
+        return [to_json_value(one, places) for one in value]
     return round(value, places) if places is not None and isinstance(value, float) else value
 
 
-def plain_fields(value: Any, places: int | None = None) -> dict[str, Any]:
+def to_json_fields(value: Any, places: int | None = None) -> dict[str, Any]:
     """The same for a dataclass, field by field, whether or not it has a ``to_record`` of its own."""
-    return {f.name: plain(getattr(value, f.name), f.metadata.get("digits", places)) for f in fields(value)}
+    return {f.name: to_json_value(getattr(value, f.name), f.metadata.get("digits", places)) for f in fields(value)}
 
 
 def canonical_json(value: Any) -> str:
@@ -272,7 +272,7 @@ def read_file(path: Path, read: Callable[[str], T]) -> T:
         raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
 
 
-def of_file(path: Path, read: Callable[[str], T], nothing: T) -> T:
+def read_file_or(path: Path, read: Callable[[str], T], nothing: T) -> T:
     """What a file that comes with the project holds; ``nothing``, and a line in the log, where it is missing or damaged."""
     try:
         return read_file(path, read)

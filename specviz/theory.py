@@ -56,12 +56,12 @@ def highest_cost(alpha: float, gamma: int, reached: float = 1.0) -> float:
     return (expected_tokens(alpha, gamma) / reached - 1.0) / gamma
 
 
-def pays(alpha: float, c: float) -> bool:
+def is_worthwhile(alpha: float, c: float) -> bool:
     """Whether some gamma is faster than target-only sampling at Leviathan's cost: alpha > c (Corollary 3.9)."""
     return alpha > c
 
 
-def operations(tokens: float, gamma: int, c_hat: float) -> float:
+def operation_factor(tokens: float, gamma: int, c_hat: float) -> float:
     """Arithmetic operations of rounds of ``tokens`` tokens on average, over those of target-only sampling: (g c_hat + g + 1) / tokens.
 
     Leviathan et al. 2023, Theorem 3.11, where tokens are the independent formula's: speed is bought with more operations. c_hat:
@@ -93,7 +93,7 @@ class LinearCost:
         return cls(*np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist())
 
 
-def factor(tokens: float, seconds: float, target_only: float) -> float:
+def speed_factor(tokens: float, seconds: float, target_only: float) -> float:
     """Speed-up of rounds of ``tokens`` tokens in ``seconds`` over target-only sampling at ``target_only`` seconds per token."""
     return tokens * target_only / seconds
 

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specviz.records import Schema, build, build_fields, plain
+from specviz.records import Schema, build, build_fields, to_json_value
 
 SCHEMA = Schema("trace", 2, "The trace")
 ENDINGS = ("residual", "bonus", "eos", "length")
@@ -150,7 +150,7 @@ class Trace:
         """JSON-ready, under its schema; timing stands by itself."""
         rounds = []
         for round_ in self.rounds:
-            row = plain(replace(round_, full=None))
+            row = to_json_value(replace(round_, full=None))
             del row["timing"], row["full"]
             rounds.append(row)
         record = {

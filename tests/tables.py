@@ -19,7 +19,7 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule, residual
 from tests.oracle.token_rule import Distribution, Table
@@ -118,7 +118,7 @@ class Siblings:
                 for _ in range(width):
                     node = len(tokens)
                     u = randomness.take(Purpose.DRAFT, [row], node, level)
-                    token = int(draw(q, torch.from_numpy(u)[0]))
+                    token = int(draw_tokens(q, torch.from_numpy(u)[0]))
                     tokens.append(token), parents.append(parent), distributions.append(q), uniforms.append(float(u[0]))
                     paths[node] = (*paths[parent], token)
                     grown.append(node)

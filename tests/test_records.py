@@ -12,7 +12,7 @@ import pytest
 
 from specviz import records
 from specviz.errors import SettingsError, SpecvizError, TraceError
-from specviz.records import Schema, build, digits, plain, read_json, write
+from specviz.records import Schema, build, decimal_places, read_json, to_json_value, write
 from specviz.settings import Settings
 
 
@@ -32,7 +32,7 @@ class Whole:
     pair: tuple[str, float]
     leaves: Mapping[int, tuple[Leaf, ...]]
     settings: Settings
-    seconds: tuple[tuple[float, ...], ...] = field(default=(), metadata=digits(3))
+    seconds: tuple[tuple[float, ...], ...] = field(default=(), metadata=decimal_places(3))
     best: Leaf | None = None
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ def read(text: str) -> Whole:
 
 
 def test_what_was_written_comes_back_with_the_digits_that_its_fields_keep():
-    record = json.loads(SCHEMA.text(plain(ONE)))
+    record = json.loads(SCHEMA.text(to_json_value(ONE)))
     assert (
         record["schema"] == "specviz-whole-3"
         and record["seconds"] == [[0.123, 1]]
@@ -79,7 +79,7 @@ def test_what_was_written_comes_back_with_the_digits_that_its_fields_keep():
     ),
 )
 def test_a_record_that_is_damaged_is_one_sentence_that_names_the_place(change, said):
-    record = json.loads(SCHEMA.text(plain(ONE)))
+    record = json.loads(SCHEMA.text(to_json_value(ONE)))
     change(record)
     with pytest.raises(TraceError, match=said) as caught:
         read(json.dumps(record))
@@ -87,7 +87,7 @@ def test_a_record_that_is_damaged_is_one_sentence_that_names_the_place(change, s
 
 
 @pytest.mark.parametrize(
-    "text", ("", "{", "null", "5", "[]", '"x"', '{"schema": NaN}', "[" * 100_000, SCHEMA.text(plain(ONE))[:-9])
+    "text", ("", "{", "null", "5", "[]", '"x"', '{"schema": NaN}', "[" * 100_000, SCHEMA.text(to_json_value(ONE))[:-9])
 )
 def test_what_is_no_record_is_one_sentence(text):
     with pytest.raises(TraceError, match=r"^The whole .*"):

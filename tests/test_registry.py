@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import PluginError, SettingsError
 from specviz.interface import Pair
 from specviz.proposers.registry import PROPOSERS, find_form
@@ -126,7 +126,7 @@ def test_names_are_listed_without_torch():
 
 
 def test_a_proposer_of_another_package_decodes_under_a_rule_of_it(package, pair):
-    trace = run(pair, Settings(proposer="last-token", rule="strict", gamma=2, max_new_tokens=8, seed=3))
+    trace = record_run(pair, Settings(proposer="last-token", rule="strict", gamma=2, max_new_tokens=8, seed=3))
     assert {one.source for round_ in trace.rounds for one in round_.proposals} == {"last-token"}
     assert sum(len(round_.committed) for round_ in trace.rounds) == 8
     assert not find_form(Settings(proposer="last-token")).fixed_length, "so shared distributions are not offered"

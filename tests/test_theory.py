@@ -17,15 +17,15 @@ from specviz.theory import (
     LinearCost,
     best_gamma,
     expected_tokens,
-    factor,
     factor_grid,
     hazard_tokens,
     highest_cost,
-    operations,
-    pays,
+    is_worthwhile,
+    operation_factor,
+    speed_factor,
     wall_clock_factor,
 )
-from specviz.verification.divergence import compared
+from specviz.verification.divergence import compare_distributions
 from specviz.verification.overlap import overlap
 
 GRID = [(alpha, c) for alpha in (0.05, 0.3, 0.6, 0.9) for c in (0.0, 0.04, 0.3, 0.7, 1.0)]
@@ -41,7 +41,7 @@ def test_equal_hazards_are_the_independent_formula_and_others_are_not():
 def test_some_gamma_pays_exactly_where_alpha_exceeds_c_and_then_reaches_the_corollarys_factor(alpha, c):
     factors = {gamma: wall_clock_factor(alpha, gamma, c) for gamma in range(1, 17)}
     chosen = best_gamma(factors)
-    assert (chosen > 0) == pays(alpha, c)
+    assert (chosen > 0) == is_worthwhile(alpha, c)
     if chosen:
         assert factors[chosen] >= (1.0 + alpha) / (1.0 + c) - 1e-12
 
@@ -68,15 +68,15 @@ def test_one_draft_token_pays_off_if_its_acceptance_rate_exceeds_its_cost():
 
 def test_time_is_bought_with_operations():
     """Theorem 3.11: (1 - a)(g c + g + 1) / (1 - a^(g+1)); nothing drafted costs nothing, a draft that is always right costs itself."""
-    assert operations(expected_tokens(0.6, 0), 0, 0.1) == 1.0
-    assert operations(expected_tokens(1.0, 4), 4, 0.1) == pytest.approx(1 + 0.4 / 5)
-    assert operations(expected_tokens(0.6, 4), 4, 0.1) == pytest.approx((1 - 0.6) * (0.4 + 4 + 1) / (1 - 0.6**5))
+    assert operation_factor(expected_tokens(0.6, 0), 0, 0.1) == 1.0
+    assert operation_factor(expected_tokens(1.0, 4), 4, 0.1) == pytest.approx(1 + 0.4 / 5)
+    assert operation_factor(expected_tokens(0.6, 4), 4, 0.1) == pytest.approx((1 - 0.6) * (0.4 + 4 + 1) / (1 - 0.6**5))
 
 
 def test_a_cost_with_a_fixed_part_is_found_again_and_scales_the_factor():
     cost = LinearCost.fitted({n: 5.0 + 0.8 * n for n in (1, 2, 4, 8)})
     assert (cost.fixed, cost.per_draft_token) == (pytest.approx(5.0), pytest.approx(0.8))
-    assert factor(2.0, cost.seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
+    assert speed_factor(2.0, cost.seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
 
 
 def test_target_only_is_best_where_nothing_is_faster():
@@ -89,7 +89,7 @@ def test_the_overlap_is_never_below_what_either_divergence_allows():
     dice = torch.Generator().manual_seed(3)
     for spread in (0.1, 1.0, 4.0):
         p, q = (torch.softmax(spread * torch.randn(200, 6, generator=dice, dtype=torch.float64), -1) for _ in range(2))
-        found = compared(p, q)
+        found = compare_distributions(p, q)
         for beta, forth, back in zip(overlap(p, q).tolist(), found["kl_pq"].tolist(), found["kl_qp"].tolist(), strict=True):
             for kl in (forth, back):
                 assert beta >= max(1 - math.sqrt(kl / 2), 1 - math.sqrt(-math.expm1(-kl))) - 1e-12

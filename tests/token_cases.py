@@ -14,7 +14,7 @@ import torch
 
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.verification.block import block_weights
-from specviz.verification.token import EmptyResidual, acceptance_probability, residual
+from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
 from specviz.web.one_token.payload import GRID, PRESETS, shared_out
 
 FILE = Path(__file__).with_name("token_cases.json")
@@ -38,7 +38,7 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     beta = sum(accepted)
     try:
         share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
-    except EmptyResidual:
+    except EmptyResidualError:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     rules = {one.rule: [one.first, one.both] for one in four_rules(p, q)}

@@ -10,7 +10,7 @@ SEED = 3
 
 def write_opening(folder: Path, rounds: int = 4) -> Path:
     """Write target/, draft/ and opening.json into a folder. The recording goes under the name of the catalog's pair."""
-    from specviz.decoding.run import run
+    from specviz.decoding.run import record_run
     from specviz.models.pairs.loading import load_pair
     from specviz.settings import Settings
     from specviz.trace import Trace
@@ -18,7 +18,7 @@ def write_opening(folder: Path, rounds: int = 4) -> Path:
 
     target, draft = write_pair(folder)
     settings = Settings(prompt=PROMPT, seed=SEED, max_new_tokens=64)
-    trace = run(load_pair(f"{target}|{draft}", device="cpu"), settings, rounds)
+    trace = record_run(load_pair(f"{target}|{draft}", device="cpu"), settings, rounds)
     assert isinstance(trace, Trace)
     (folder / "opening.json").write_text(trace.to_json(), encoding="utf-8")
     return folder

@@ -22,8 +22,8 @@ from specviz.evidence.bugs.builders import LEAST, SIBLINGS
 from specviz.evidence.bugs.distributions import certain, halved, reheated
 from specviz.evidence.bugs.rules import ByListPlace
 from specviz.settings import Settings
-from specviz.verification.token import EmptyResidual, residual
-from specviz.verification.typical import least_typical
+from specviz.verification.token import EmptyResidualError, residual
+from specviz.verification.typical import typical_bound
 from specviz.verification.warp import warp
 
 FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
@@ -277,7 +277,7 @@ def split_by_place(p: Tensor, q: Tensor) -> NextTokenSplit:
     for of_target, of_draft in zip(p, q, strict=True):
         try:
             rows.append(rule.replacement(of_target, of_draft))
-        except EmptyResidual:
+        except EmptyResidualError:
             rows.append(of_target)
     return apply_token_rule(p, q, q, torch.stack(rows))
 
@@ -293,7 +293,7 @@ def split_per_path(p: Tensor, q: Tensor, siblings: int) -> NextTokenSplit:
 
 def split_typical(p: Tensor, q: Tensor, epsilon: float) -> NextTokenSplit:
     """R21, with the draft's likeliest token."""
-    bar = torch.tensor([least_typical(row, epsilon) for row in p], dtype=p.dtype)[:, None]
+    bar = torch.tensor([typical_bound(row, epsilon) for row in p], dtype=p.dtype)[:, None]
     accepted = certain(q) * (p > bar)
     return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * certain(p), certain(p))
 

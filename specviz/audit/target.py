@@ -27,7 +27,7 @@ from specviz.audit.sampling_request import SamplingRequest
 from specviz.evidence.certificate.seal import sealed
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
-from specviz.records import plain_fields
+from specviz.records import to_json_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +154,5 @@ SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of t
 
 def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:
     """The sealed report with the records of the servers in its field ``audit``."""
-    servers = [plain_fields(record) for record in records]
+    servers = [to_json_fields(record) for record in records]
     return sealed(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from specviz.classroom.records import SPAN
-from specviz.decoding.engine import advance, opening_row, randomness_of, step
+from specviz.decoding.engine import advance_prefix, build_first_prefix, build_randomness, step
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence import decoders
@@ -58,15 +58,15 @@ def written(pair: LoadedPair, settings: Settings, ids: Sequence[int], numbers: S
     if not numbers:
         return []
     target, proposer = open_proposer(pair, settings)
-    rule, randomness = build_rule(settings), randomness_of(settings)
-    opening = opening_row(ids, settings, target.context)
+    rule, randomness = build_rule(settings), build_randomness(settings)
+    opening = build_first_prefix(ids, settings, target.context)
     found: dict[int, list[Round]] = {number: [] for number in numbers}
     rows = [replace(opening, draw=number) for number in found]
     while rows:
         going = []
         for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, pair.eos_token_ids), strict=True):
             found[row.draw].append(round_)
-            row = advance(row, round_)
+            row = advance_prefix(row, round_)
             if row.remaining > 0 and round_.committed[-1] not in pair.eos_token_ids:
                 going.append(row)
         rows = going
@@ -112,7 +112,7 @@ def situation(pair: LoadedPair, settings: Settings, number: int, on_progress: Pr
     rejected, and from the start again where the text has fewer.
     """
     longer = replace(settings, max_new_tokens=SITUATIONS)
-    trace = run(pair, longer, SITUATIONS, bars=BARS)
+    trace = record_run(pair, longer, SITUATIONS, bars=BARS)
     rounds = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= LEAST] or list(trace.rounds)
     real = next((place for place, one in enumerate(rounds) if one.proposals and one.proposals[0].threshold <= OPEN), 0)
     chosen = rounds[(real + number) % len(rounds)]

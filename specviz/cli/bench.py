@@ -162,7 +162,7 @@ def _costs(result: dict[str, Any]) -> list[str]:
 
 def gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
-    from specviz.decoding.run import run as decode_run
+    from specviz.decoding.run import record_run as decode_run
     from specviz.speed.costs import measure_block_gap
     from specviz.speed.generation import PROMPTS
 

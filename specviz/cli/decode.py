@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 def decoded(settings: Settings, bars: int, on_round: Callable[[Round], None] | None) -> Trace:
     """The trace of one text, decoded where this is called."""
-    from specviz.decoding.run import run as decode_run
+    from specviz.decoding.run import record_run as decode_run
 
     return decode_run(load(settings), settings, bars=bars, on_round=on_round)
 

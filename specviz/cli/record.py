@@ -60,7 +60,7 @@ class Recording:
 
 
 def opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
-    from specviz.decoding.run import run as decode_run
+    from specviz.decoding.run import record_run as decode_run
     from specviz.models.pairs.fingerprint import fingerprints
 
     pair = load(settings)
@@ -73,7 +73,7 @@ def opening(settings: Settings, options: argparse.Namespace, progress: Progress)
 
 def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
     """The settings with the seed whose run is to be shown, by the rule of web/one_round/opening_run.py, and how it was chosen. Raises SettingsError if no run fits."""
-    from specviz.decoding.run import run as decode_run
+    from specviz.decoding.run import record_run as decode_run
     from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable
 
     found: dict[int, float] = {}
@@ -170,7 +170,7 @@ def setups(settings: Settings, options: argparse.Namespace, progress: Progress) 
 
 def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Measure trees of several sizes as ``bench --curve`` does."""
-    from specviz.proposers.trees.node_count import Paying, Point, key_of
+    from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
     from specviz.speed.costs import measure_pass_curves
     from specviz.speed.machine import describe_machine
 
@@ -179,9 +179,13 @@ def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -
     for temperature in (0.0, 1.0):
         for proposer, name in TREES.items():
             if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
-                points[key_of(proposer, temperature)] = tuple(Point(b.nodes, b.tokens_per_pass, b.speed) for b in budgets)
+                points[curve_key(proposer, temperature)] = tuple(
+                    NodeCountPoint(b.nodes, b.tokens_per_pass, b.speed) for b in budgets
+                )
     best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
-    return Recorded(Paying(points, pair.name, describe_machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
+    return Recorded(
+        NodeCountCurve(points, pair.name, describe_machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best
+    )
 
 
 def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:

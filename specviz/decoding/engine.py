@@ -20,10 +20,10 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Distribution, Ending, Outcome, Round
-from specviz.verification.draft_tree import DraftTree, depths_of
+from specviz.verification.draft_tree import DraftTree, node_depths
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
-from specviz.verification.views import round_views
+from specviz.verification.views import view_round
 
 T = TypeVar("T")
 
@@ -48,8 +48,8 @@ def step(
     tree = timed("draft", proposer.propose(rows, randomness))
     p = timed("target", target.distributions(rows, tree))
     outcomes = timed("rule", rule.verify(rows, tree, p, randomness))
-    committed = [cut(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
-    return [_record(rule, row, tree, i, p[i], committed[i], randomness, timed.seconds, bars) for i, row in enumerate(rows)]
+    committed = [truncate_outcome(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
+    return [_record_round(rule, row, tree, i, p[i], committed[i], randomness, timed.seconds, bars) for i, row in enumerate(rows)]
 
 
 class _Stopwatch:
@@ -65,7 +65,7 @@ class _Stopwatch:
         return result
 
 
-def cut(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
+def truncate_outcome(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
     """What is committed: the outcome up to the first end-of-sequence token on the accepted path, and to the row's remaining tokens.
 
     An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining
@@ -102,17 +102,17 @@ def decode(
 
     Raises SettingsError for a prompt that is empty or longer than the context.
     """
-    row = opening_row(prompt, settings, target.context, draw)
+    row = build_first_prefix(prompt, settings, target.context, draw)
     for round_ in earlier:
-        row = advance(row, round_)
+        row = advance_prefix(row, round_)
     known = earlier[-1].committed if earlier else ()
     while row.remaining > 0 and not (known and known[-1] in eos_token_ids):
         (round_,) = steps([row]) if steps else step([row], target, proposer, rule, randomness, eos_token_ids, bars)
         yield round_
-        row, known = advance(row, round_), round_.committed
+        row, known = advance_prefix(row, round_), round_.committed
 
 
-def target_only(
+def sample_target_only(
     target: LanguageModel,
     randomness: StreamRandomness,
     settings: Settings,
@@ -139,13 +139,13 @@ class TargetOnlyRandomness:
         return self.randomness.stream(Purpose.TARGET_ONLY, start, node, first, count)
 
 
-def randomness_of(settings: Settings) -> Randomness:
+def build_randomness(settings: Settings) -> Randomness:
     """The random numbers of the seed, with the person's edits applied."""
     randomness = PhiloxRandomness(settings.seed)
     return EditedRandomness(randomness, settings.edits) if settings.is_edited else randomness
 
 
-def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, draw: int = 0) -> Prefix:
+def build_first_prefix(prompt: Sequence[int], settings: Settings, context: int | None, draw: int = 0) -> Prefix:
     """The first prefix of a run. ``remaining`` is the length asked for, or what the context still holds.
 
     Raises SettingsError for a prompt that is empty or longer than the context.
@@ -160,9 +160,9 @@ def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, 
     return Prefix(tuple(prompt), 0, remaining, draw)
 
 
-def advance(row: Prefix, round_: Round) -> Prefix:
+def advance_prefix(row: Prefix, round_: Round) -> Prefix:
     """The prefix after a round."""
-    levels = 1 + max(depths_of(tuple(one.parent for one in round_.proposals)), default=-1)
+    levels = 1 + max(node_depths(tuple(one.parent for one in round_.proposals)), default=-1)
     added, past = round_.committed, (*row.past, (levels, len(round_.accepted_path)))
     return replace(row, ids=row.ids + added, start=row.start + len(added), remaining=row.remaining - len(added), past=past)
 
@@ -175,7 +175,7 @@ class FullDistributions:
     q: Tensor | None
 
 
-def _record(
+def _record_round(
     rule: Rule,
     row: Prefix,
     tree: DraftTree,
@@ -189,6 +189,6 @@ def _record(
     decisions = outcome.decisions
     distributions: tuple[Distribution, ...] = ()
     if bars:
-        decisions, distributions = round_views(rule, row, tree, index, p, outcome, randomness, bars)
+        decisions, distributions = view_round(rule, row, tree, index, p, outcome, randomness, bars)
     full = FullDistributions(p[: len(tree.tokens[index]) + 1], tree.q[index])
     return Round(len(row.ids), decisions, outcome.accepted_path, outcome.ending, distributions, timing, full)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from specviz.decoding.device.choice import COMPILED, DEVICE, chosen
-from specviz.decoding.engine import decode, randomness_of
+from specviz.decoding.device.choice import COMPILED, DEVICE, choose_engine
+from specviz.decoding.engine import build_randomness, decode
 from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import draftable, with_draftable
@@ -16,7 +16,7 @@ from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 
-def run(
+def record_run(
     pair: LoadedPair,
     settings: Settings,
     rounds: int | None = None,
@@ -37,8 +37,8 @@ def run(
     target, proposer = open_proposer(pair, settings)
     prompt = pair.encode(settings.prompt)
     bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
-    arguments = (target, proposer, rule, randomness_of(settings))
-    engine, steps = chosen(
+    arguments = (target, proposer, rule, build_randomness(settings))
+    engine, steps = choose_engine(
         settings.engine, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.max_new_tokens, bars=bars
     )
     stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=steps)
@@ -47,11 +47,11 @@ def run(
         if on_round:
             on_round(round_)
         recorded.append(replace(round_, full=None))
-    trace = written(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
+    trace = build_trace(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
     return replace(trace, models=trace.models | {"engine": engine})
 
 
-def written(
+def build_trace(
     pair: LoadedPair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...], share: float | None = None
 ) -> Trace:
     """The trace of these rounds, with the text and the bytes of every token that it mentions.

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.device.choice import chosen
-from specviz.decoding.engine import advance, opening_row
+from specviz.decoding.device.choice import choose_engine
+from specviz.decoding.engine import advance_prefix, build_first_prefix
 from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
@@ -27,9 +27,9 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
-from specviz.verification.draw import draw_each
+from specviz.verification.draw import draw_many
 from specviz.verification.rule import Rule
-from specviz.verification.token import EmptyResidual, TokenRule
+from specviz.verification.token import EmptyResidualError, TokenRule
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 
@@ -86,18 +86,18 @@ def decoded(
     Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
     its number, up to the last digits in which passes over other numbers of rows round differently.
     """
-    opening = opening_row(shard.prompt, shard.settings, shard.target.context)
+    opening = build_first_prefix(shard.prompt, shard.settings, shard.target.context)
     tokens = np.full((shard.count, opening.remaining), NONE, dtype=np.int32)
     waiting = iter(range(shard.first, shard.first + shard.count))
     rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
     decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
-    _, steps = chosen(engine or shard.settings.engine, *decoder, rows=len(rows), columns=columns)
+    _, steps = choose_engine(engine or shard.settings.engine, *decoder, rows=len(rows), columns=columns)
     while rows:
         going = []
         for row, round_ in zip(rows, steps(rows), strict=True):
             tokens[row.draw - shard.first, row.start : row.start + len(round_.committed)] = round_.committed
-            row = advance(row, round_)
+            row = advance_prefix(row, round_)
             if row.remaining > 0 and round_.committed[-1] not in shard.eos_token_ids:
                 going.append(row)
             else:
@@ -144,7 +144,7 @@ class SharedSampler:
         self.proposer, self.rule = cast(ChainProposer, shard.proposer), cast(TokenRule, shard.rule)
         self.randomness = cast(StreamRandomness, shard.randomness)
         self.eos_token_ids = torch.tensor(sorted(shard.eos_token_ids), dtype=torch.int64)
-        remaining = opening_row(shard.prompt, shard.settings, shard.target.context).remaining
+        remaining = build_first_prefix(shard.prompt, shard.settings, shard.target.context).remaining
         self.levels = _levels(self.proposer, self.prompt, remaining)
         self._take(ShardState.blank(shard.count, remaining))
 
@@ -260,7 +260,7 @@ def next_tokens(
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 
     def fill(which: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
-        ids = draw_each(probs, torch.from_numpy(randomness[purpose][which]))
+        ids = draw_many(probs, torch.from_numpy(randomness[purpose][which]))
         tokens[which] = ids.numpy()
         return ids
 
@@ -273,7 +273,7 @@ def next_tokens(
         accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
         rejected = np.flatnonzero(drafting)[~accepted]
         if len(rejected):
-            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
+            with suppress(EmptyResidualError):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
                 fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
                 closed[rejected] = True
     return tokens, closed
@@ -281,5 +281,7 @@ def next_tokens(
 
 def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
     """Number of draft tokens of a round, by the position at which it starts. It does not depend on the text before it."""
-    rows = [opening_row(prompt + (0,) * start, Settings(max_new_tokens=remaining - start), None) for start in range(remaining)]
+    rows = [
+        build_first_prefix(prompt + (0,) * start, Settings(max_new_tokens=remaining - start), None) for start in range(remaining)
+    ]
     return [proposer.levels(row) for row in rows]

@@ -13,7 +13,7 @@ import transformers
 
 from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
-from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
+from specviz.decoding.engine import TargetOnlyRandomness, build_first_prefix, sample_target_only
 from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
@@ -195,7 +195,7 @@ def assisted(
         allowed = "speculative or target for a pair whose tokenizers differ: there transformers drafts in another way"
         raise SettingsError("decoder", ASSISTED, allowed)
     context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
-    remaining = opening_row(ids, settings, context).remaining
+    remaining = build_first_prefix(ids, settings, context).remaining
     options = sampling(settings) | {
         "max_new_tokens": remaining,
         "assistant_model": assistant(pair, settings.gamma),
@@ -245,7 +245,7 @@ def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[i
     if name != "speculative" or not usual or not settings.gamma or find_form(settings).branches:
         return None
     longer = replace(settings, max_new_tokens=positions + 8)
-    rounds = target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)
+    rounds = sample_target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)
     text = [*ids, *(token for round_ in rounds for token in round_.committed)]
     return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None
 

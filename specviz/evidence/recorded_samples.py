@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.evidence.bugs.comparison import BugResult
 from specviz.evidence.results import ExactnessResult
-from specviz.records import Schema, build, plain
+from specviz.records import Schema, build, to_json_value
 from specviz.settings import Settings
 
 SCHEMA = Schema("samples", 1, "The record of samples")
@@ -47,7 +47,7 @@ class RecordedSamples:
     mistakes: BugSamplesRecord
 
     def to_json(self) -> str:
-        return SCHEMA.text(plain(self), indent=1)
+        return SCHEMA.text(to_json_value(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> RecordedSamples:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from specviz.errors import SettingsError, TraceError
-from specviz.records import flushed, read_json
+from specviz.records import read_json, write_flushed
 
 MANIFEST, ZIP = "manifest.json", "evidence.zip"
 SCHEMA, SITE = "specviz-evidence-3", "specviz-site-1"  # of the manifest
@@ -42,7 +42,7 @@ def write_folder(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA)
         beside = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
         beside.chmod(0o755)
         for name, content in found.items():
-            flushed(beside / name, (content,))
+            write_flushed(beside / name, (content,))
         if folder.is_dir() and any(folder.iterdir()):
             old = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
             os.replace(folder, old)

@@ -15,7 +15,7 @@ from torch import Tensor
 from specviz.models.cache.decoder import CachedModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.draft_tree import DraftTree, list_node_texts
 
 # ids (1, T), logits (1, V) -> logits (1, V): what transformers calls a LogitsProcessor
 Processor = Callable[[Tensor, Tensor], Tensor]
@@ -54,4 +54,4 @@ class Processed:
 
     def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
         """The prefix of each distribution that a row asks for."""
-        return texts(row.ids, tree, index)
+        return list_node_texts(row.ids, tree, index)

@@ -18,7 +18,7 @@ from specviz.models.cache.fixed import Fed
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree, texts
+from specviz.verification.draft_tree import DraftTree, empty_tree, list_node_texts
 
 BATCH = 64  # contexts in one pass
 MEMORY_MAX = 400_000_000  # bytes of distributions that are held; above this the memory is emptied
@@ -108,7 +108,7 @@ class RememberedModel:
 
     def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         """Token ids before each distribution that a row asks for: its prefix, then the prefix and the path to each node."""
-        return [self._within(ids) for ids in texts(row.ids, tree, index)]
+        return [self._within(ids) for ids in list_node_texts(row.ids, tree, index)]
 
     def _within(self, ids: Context) -> Context:
         return () if self.longest is not None and len(ids) > self.longest else ids
@@ -178,7 +178,7 @@ class RememberedDraft(RememberedModel):
     """
 
     def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
-        found = [(row.ids, path) for path in texts((), tree, index)]
+        found = [(row.ids, path) for path in list_node_texts((), tree, index)]
         return [() if self.longest is not None and len(ids) + len(path) > self.longest else (ids, path) for ids, path in found]
 
     def _read(self, contexts: list[Context]) -> Tensor:

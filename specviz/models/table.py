@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.draft_tree import DraftTree, list_node_texts
 from specviz.verification.warp import warp
 
 
@@ -33,7 +33,7 @@ class TableModel:
         nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
         result, width = [], tree.widest + 1
         for index, row in enumerate(rows):
-            paths = texts(row.ids, tree, index)
+            paths = list_node_texts(row.ids, tree, index)
             result += [self.probs(ids) for ids in paths] + [nothing] * (width - len(paths))
         return torch.stack(result).view(len(rows), width, -1)
 

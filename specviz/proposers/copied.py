@@ -13,7 +13,7 @@ import torch
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
@@ -36,14 +36,14 @@ class CopiedTokens:
         self.like = torch.zeros(vocabulary, dtype=torch.float64, device=device)
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, self.gamma, None)) for row in rows]
         lookups = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows with the same text are looked up once
         found = {one: self.follow(*one) for one in lookups}
         for tree in trees:
             parent = ROOT
             for token in found.get((tree.row.ids, tree.levels), ()):
-                (parent,) = certain_below(tree, parent, [token], self.like)
-        return tree_of(trees, self.name, counts_fixed=True)
+                (parent,) = add_certain_children(tree, parent, [token], self.like)
+        return assemble_tree(trees, self.name, counts_fixed=True)
 
 
 def build_copying(request: DraftingRequest, name: str, follow: Continue) -> CopiedTokens:

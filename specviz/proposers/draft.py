@@ -9,7 +9,7 @@ import torch
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import DraftTree, empty_tree
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 
 
 class DraftModel:
@@ -40,7 +40,7 @@ class DraftModel:
                 if not live:
                     break
             u = randomness.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
-            tokens = draw(q, torch.from_numpy(u)).tolist()
+            tokens = draw_tokens(q, torch.from_numpy(u)).tolist()
             for place, index in enumerate(live):
                 drawn[index].append(tokens[place])
                 distributions[index].append(q[place])

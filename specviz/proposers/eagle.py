@@ -14,7 +14,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.on_states import HiddenStateProposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.proposers.trees.proposer import build_tree, takes_top, tree_form
 from specviz.settings import TREE_LEVELS, Settings
 from specviz.verification.draft_form import DraftForm
@@ -47,5 +47,5 @@ def build_head_proposer(open_head: Callable[[bool], LanguageModel], settings: Se
     if not settings.gamma:
         return NoDraft()
     top = takes_top(settings)
-    chain = Tree(open_head(top), (1,) * settings.gamma, "top" if top else "independent")
+    chain = FixedTree(open_head(top), (1,) * settings.gamma, "top" if top else "independent")
     return HiddenStateProposer(NAME, chain)

@@ -23,7 +23,7 @@ from specviz.proposers.base import Proposer
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.verification.draft_form import DraftForm
@@ -32,14 +32,14 @@ from specviz.verification.draft_tree import ROOT, DraftTree
 NAME = "lookahead"
 WINDOW = 8  # positions that are predicted
 POOL = 8  # n-grams that are kept for each first token, the latest first
-KNOWN = 4096  # states, and replacements of predictions, that are remembered
+STATES_MAX = 4096  # states, and replacements of predictions, that are remembered
 
 Ids = tuple[int, ...]
 Rows = tuple[Ids, ...]  # predictions of the last passes, the oldest first: (levels, WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LookaheadState:
     """What is known before a round.
 
     window  predictions of the next positions: row k, column j at position j + k after the text
@@ -49,14 +49,14 @@ class State:
     window: Rows
     pool: dict[int, tuple[Ids, ...]]
 
-    def after(self, fresh: Ids | None, committed: int) -> State:
+    def after(self, fresh: Ids | None, committed: int) -> LookaheadState:
         """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest predictions; None: nothing was read."""
         window, pool = self.window, self.pool
         if fresh is not None:
-            pool = _pooled(pool, zip(*window, fresh, strict=True))
+            pool = _add_ngrams(pool, zip(*window, fresh, strict=True))
             window = (*window[1:], fresh)
         turn = (committed - 1) % WINDOW  # the first column now stands for a position that is written
-        return State(tuple((*row[turn:], *row[:turn]) for row in window), pool)
+        return LookaheadState(tuple((*row[turn:], *row[:turn]) for row in window), pool)
 
 
 class WindowedTarget:
@@ -81,12 +81,12 @@ class WindowedTarget:
         """(B, N + 1, V) float64, as models.base.LanguageModel says; one pass."""
         windows = [self._announced.get((row.ids, row.past), ()) for row in rows]
         windows = [window if self._fits(row, window) else () for row, window in zip(rows, windows, strict=True)]
-        found = self.source.distributions(rows, _joined(tree, windows))
-        if len(self._found) > KNOWN:
+        found = self.source.distributions(rows, _attach_windows(tree, windows))
+        if len(self._found) > STATES_MAX:
             self._found.clear()
         for index, (row, window) in enumerate(zip(rows, windows, strict=True)):
             if window:
-                ends = len(tree.tokens[index]) + 1 + torch.tensor(_ends(window))
+                ends = len(tree.tokens[index]) + 1 + torch.tensor(_last_places(window))
                 self._found[row.ids, window] = tuple(found[index, ends.to(found.device)].argmax(-1).tolist())
         return found[:, : tree.widest + 1]
 
@@ -118,21 +118,21 @@ class Lookahead:
     def __init__(self, target: WindowedTarget, gamma: int, most: int, device: torch.device | str = "cpu"):
         self.target, self.gamma, self.most = target, gamma, most
         self.like = torch.zeros(target.vocabulary, dtype=torch.float64, device=device)
-        self._known: dict[tuple[Ids, tuple], State] = {}
+        self._known: dict[tuple[Ids, tuple], LookaheadState] = {}
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         states = [self.state(row) for row in rows]
         self.target.announce(rows, [state.window for state in states])
-        trees = [Growth(row, levels_of(row, self.gamma, self.target.context)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, self.gamma, self.target.context)) for row in rows]
         for tree, state in zip(trees, states, strict=True):
             for ngram in state.pool.get(tree.row.ids[-1], ())[: self.most]:
                 parent = ROOT
                 for token in ngram[: tree.levels]:
                     same = [node for node in tree.below(parent) if tree.tokens[node] == token]
-                    (parent,) = same or certain_below(tree, parent, [token], self.like)
-        return tree_of(trees, self.name, counts_fixed=True)  # nothing is drawn
+                    (parent,) = same or add_certain_children(tree, parent, [token], self.like)
+        return assemble_tree(trees, self.name, counts_fixed=True)  # nothing is drawn
 
-    def state(self, row: Prefix) -> State:
+    def state(self, row: Prefix) -> LookaheadState:
         """The state before a row's round: from the text at the start of the run, through each round since."""
         rounds = [row]
         while rounds[-1].past and self._key(rounds[-1]) not in self._known:
@@ -141,7 +141,7 @@ class Lookahead:
                 break
             rounds.append(replace(rounds[-1], ids=rounds[-1].ids[:-committed], past=rounds[-1].past[:-1]))
         first = rounds.pop()
-        state = self._known.get(self._key(first)) or opening(first.ids, self.gamma)
+        state = self._known.get(self._key(first)) or build_first_state(first.ids, self.gamma)
         self._remember(first, state)
         for earlier, later in zip([first, *reversed(rounds)], reversed(rounds), strict=False):
             state = state.after(self.target.replaced(earlier, state.window), len(later.ids) - len(earlier.ids))
@@ -151,8 +151,8 @@ class Lookahead:
     def _key(self, row: Prefix) -> tuple[Ids, tuple]:
         return row.ids, tuple(accepted for _, accepted in row.past)
 
-    def _remember(self, row: Prefix, state: State) -> None:
-        if len(self._known) >= KNOWN:
+    def _remember(self, row: Prefix, state: LookaheadState) -> None:
+        if len(self._known) >= STATES_MAX:
             self._known.clear()
         self._known[self._key(row)] = state
 
@@ -184,15 +184,15 @@ def build_lookahead(request: DraftingRequest) -> Proposer:
     return Lookahead(request.target, settings.gamma, settings.num_chains, request.device)
 
 
-def opening(ids: Ids, levels: int) -> State:
+def build_first_state(ids: Ids, levels: int) -> LookaheadState:
     """The state before a run: the predictions are the text's last tokens, the n-grams those of the text."""
     last = [ids[(len(ids) - WINDOW + place) % len(ids)] for place in range(WINDOW)]
     window = tuple((*last[level % WINDOW :], *last[: level % WINDOW]) for level in range(levels))
     ngrams = (ids[place : place + levels + 1] for place in range(len(ids) - levels))
-    return State(window, _pooled({}, ngrams))
+    return LookaheadState(window, _add_ngrams({}, ngrams))
 
 
-def _pooled(pool: dict[int, tuple[Ids, ...]], ngrams: Iterable[Ids]) -> dict[int, tuple[Ids, ...]]:
+def _add_ngrams(pool: dict[int, tuple[Ids, ...]], ngrams: Iterable[Ids]) -> dict[int, tuple[Ids, ...]]:
     """The pool with more n-grams."""
     pool = dict(pool)
     for first, *rest in ngrams:
@@ -201,7 +201,7 @@ def _pooled(pool: dict[int, tuple[Ids, ...]], ngrams: Iterable[Ids]) -> dict[int
     return pool
 
 
-def _joined(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
+def _attach_windows(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
     """The tree with each row's window after its nodes: the oldest predictions as a chain, and below each of them the later ones."""
     tokens, parents = [], []
     for drafted, above, window in zip(tree.tokens, tree.parents, windows, strict=True):
@@ -214,6 +214,6 @@ def _joined(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
     return DraftTree(tuple(tokens), tuple(parents), (None,) * len(tokens), nothing, tree.source)
 
 
-def _ends(window: Rows) -> list[int]:
+def _last_places(window: Rows) -> list[int]:
     """Places of the latest predictions among a window's nodes."""
     return [*range((len(window) - 1) * WINDOW, len(window) * WINDOW)]

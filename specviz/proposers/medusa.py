@@ -23,8 +23,8 @@ from specviz.proposers.request import DraftingRequest, uncut
 from specviz.proposers.trees.proposer import build_tree, tree_form
 from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, read_tree_shape
-from specviz.verification.draft_tree import DraftTree, depth
-from specviz.verification.warp import warp, widened
+from specviz.verification.draft_tree import DraftTree, node_depth
+from specviz.verification.warp import pad_vocabulary, warp
 
 
 class HeadDistributions:
@@ -48,7 +48,7 @@ class HeadDistributions:
         depths = torch.zeros(len(rows), tree.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(tree.parents):
             for node in range(len(parents)):
-                depths[index, node + 1] = depth(parents, node) + 1
+                depths[index, node + 1] = node_depth(parents, node) + 1
         depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token
         return distributions[torch.arange(len(rows))[:, None], depths]
 
@@ -58,7 +58,7 @@ class HeadDistributions:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
             number = {text: order for order, text in enumerate(places)}
             features = self.target.features([rows[index] for index in places.values()])
-            distributions = widened(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
+            distributions = pad_vocabulary(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
             self._rows, self._distributions = rows, distributions[[number[row.ids[:-1]] for row in rows]]
         return self._distributions
 

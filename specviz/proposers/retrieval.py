@@ -17,7 +17,7 @@ from specviz.proposers.request import DraftingRequest
 from specviz.verification.draft_form import DraftForm
 
 LONGEST, SHORTEST = 16, 2  # length in tokens of the ending that is looked up
-LEAST = 16  # tokens that a text must have
+TOKENS_MIN = 16  # tokens that a text must have
 
 _indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; never changed once built
 
@@ -31,10 +31,10 @@ class SuffixIndex:
     """
 
     def __init__(self, tokens: Sequence[int], name: str = "text"):
-        if len(tokens) < LEAST:
-            raise SettingsError("text", name, f"a text of at least {LEAST} tokens (it has {len(tokens)})")
+        if len(tokens) < TOKENS_MIN:
+            raise SettingsError("text", name, f"a text of at least {TOKENS_MIN} tokens (it has {len(tokens)})")
         self.tokens = np.asarray(tokens, dtype=np.int64)
-        self.order = _order(self.tokens)
+        self.order = _sort_suffixes(self.tokens)
 
     def follow(self, ids: Sequence[int], count: int) -> list[int]:
         """At most ``count`` tokens after the longest ending of ``ids`` found in the text, each the most frequent next token.
@@ -81,7 +81,7 @@ class SuffixIndex:
         return found
 
 
-def _order(tokens: np.ndarray) -> np.ndarray:
+def _sort_suffixes(tokens: np.ndarray) -> np.ndarray:
     """Starts of all suffixes, in sorted order; a suffix sorts before those that begin with it."""
     _, rank = np.unique(tokens, return_inverse=True)
     rank, span = rank.reshape(-1), 1

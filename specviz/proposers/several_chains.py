@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from specviz.models.base import LanguageModel
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children, find_places
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.verification.draft_form import DraftForm
@@ -28,16 +28,16 @@ class SeveralChains:
         self.draft, self.drafts, self.gamma = draft, drafts, gamma
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        trees = [Growth(row, levels_of(row, self.gamma, self.draft.context)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, self.gamma, self.draft.context)) for row in rows]
         ends = [(tree, ROOT) for tree in trees for _ in range(self.drafts)]
         for level in range(self.gamma):
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            places = [place for place in places_below(self.draft, ends) if place[2].any()]  # else nothing can be drafted there
-            drawn = draw_below(places, randomness, level) if places else []
+            places = [place for place in find_places(self.draft, ends) if place[2].any()]  # else nothing can be drafted there
+            drawn = draw_children(places, randomness, level) if places else []
             ends = [(tree, tree.first_of(node)) for (tree, *_), node in zip(places, drawn, strict=True)]
-        return tree_of(trees, self.name, counts_fixed=True)
+        return assemble_tree(trees, self.name, counts_fixed=True)
 
 
 def several_form(settings: Settings) -> DraftForm:

@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.engine import TargetOnlyRandomness, advance, opening_row, step
+from specviz.decoding.engine import TargetOnlyRandomness, advance_prefix, build_first_prefix, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
@@ -58,7 +58,7 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 from specviz.speed.text_passes import iterate_distributions
-from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
+from specviz.verification.overlap import drafted_log_ratio, drafted_probability, overlap
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -272,7 +272,7 @@ def decode_texts(
     checked = np.zeros((count, 2), dtype=np.int64)
     for begin in range(0, count, TEXTS_PER_BATCH):
         end = min(begin + TEXTS_PER_BATCH, count)
-        rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
+        rows = [build_first_prefix(prompts[draw], settings, None, draw) for draw in range(begin, end)]
         target, proposer = open_proposer(pair, settings)
         rule: Rule = build_rule(settings)
         randomness: Randomness = PhiloxRandomness(settings.seed)
@@ -285,7 +285,7 @@ def decode_texts(
                 met = [decision.accepted for decision in one.proposals if decision.accepted is not None]
                 checked[row.draw] += len(met), sum(met)
                 tokens[row.draw, row.start : row.start + len(one.committed)] = one.committed
-                row = replace(advance(row, one), past=())
+                row = replace(advance_prefix(row, one), past=())
                 left += [row] if row.remaining else []
             rows = left
             on_progress((end - sum(row.remaining for row in rows) / settings.max_new_tokens) / count)
@@ -324,7 +324,7 @@ def measure_token_acceptance(
 ) -> np.ndarray:
     """Acceptance probability under the token rule at each token of each text, (B, N); ``of_target`` as in acceptance_probabilities."""
     if is_target_text:
-        return _map_tokens(drafted_chance, target, draft, texts, on_progress).clip(max=1.0)
+        return _map_tokens(drafted_probability, target, draft, texts, on_progress).clip(max=1.0)
     return _map_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, on_progress).clip(max=1.0)
 
 
@@ -332,7 +332,7 @@ def measure_log_ratios(
     target: LanguageModel, draft: LanguageModel, texts: Texts, on_progress: ProgressCallback = ignore_progress
 ) -> np.ndarray:
     """log(q / p) at each token of each text, (B, N)."""
-    return _map_tokens(drafted_ratio, target, draft, texts, on_progress)
+    return _map_tokens(drafted_log_ratio, target, draft, texts, on_progress)
 
 
 def _map_tokens(

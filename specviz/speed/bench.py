@@ -23,7 +23,7 @@ from specviz.evidence.analytic.fresh import given
 from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
-from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.proposers.trees.node_count import choose_node_count
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.costs import RoundCosts, average_round_timeline, combine_costs, measure_costs
@@ -84,7 +84,7 @@ def run_bench(
     base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
     """
     settings = replace(base, gamma=gamma, max_new_tokens=length)
-    return [_bench_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, log) for t in temperatures]
+    return [_bench_temperature(pair, choose_node_count(replace(settings, temperature=t)), runs, log) for t in temperatures]
 
 
 def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> BenchResult:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.decoding.engine import TargetOnlyRandomness, advance, step
+from specviz.decoding.engine import TargetOnlyRandomness, advance_prefix, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
@@ -372,7 +372,7 @@ class RoundProbes:
                 lap.split("warming up")
             (round_,) = step([row], target, proposer, rule, randomness)
             rounds.append(round_.timing)
-            row = advance(row, round_)
+            row = advance_prefix(row, round_)
             row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
         lap.split("rounds")
         lap.keep({part: statistics.mean(one[part] for one in rounds[WARM_ROUNDS:]) for part in TIMING_PARTS})

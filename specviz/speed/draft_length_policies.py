@@ -18,7 +18,7 @@ from specviz.decoding.engine import decode
 from specviz.decoding.methods import build_rule
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
+from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES, CeilingPolicy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -92,7 +92,11 @@ def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Call
     )
     fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
     best = max(FIXED_LENGTHS, key=lambda gamma: fixed[gamma].value)
-    others = {name: replace(settings, draft_length_policy=name, gamma=MAX_DRAFT_TOKENS) for name in LENGTHS if name != "fixed"}
+    others = {
+        name: replace(settings, draft_length_policy=name, gamma=MAX_DRAFT_TOKENS)
+        for name in DRAFT_LENGTH_POLICIES
+        if name != "fixed"
+    }
     others["heuristic"] = replace(others["heuristic"], gamma=best)
     contestants = {BEST_FIXED: replace(settings, gamma=best), BEST_FIXED_AGAIN: replace(settings, gamma=best), **others}
     clock = time_settings(pair, contestants, runs, lambda s: log(f"{told}policies, {s}"))
@@ -115,7 +119,7 @@ def _decode_prompt(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], l
     if settings.draft_length_policy != CEILING:
         return list(decode_speculatively(pair, settings, ids))
     target, draft = pair.open(settings)
-    proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
+    proposer = AdaptiveDraft(draft, CeilingPolicy(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
     rounds = decode(target, proposer, build_rule(settings), PhiloxRandomness(settings.seed), settings, ids)
     return [replace(round_, full=None) for round_ in rounds]
 

@@ -9,7 +9,7 @@ import numpy as np
 from specviz.speed.acceptance import AcceptanceProbabilities, compute_expected_rounds
 from specviz.speed.estimate import PERCENTILES, Estimate
 from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve
-from specviz.theory import LinearCost, best_gamma, expected_tokens, factor, hazard_tokens, wall_clock_factor
+from specviz.theory import LinearCost, best_gamma, expected_tokens, hazard_tokens, speed_factor, wall_clock_factor
 
 RESAMPLES = 400
 TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
@@ -104,7 +104,7 @@ class PlanForecast:
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fitted({n: float(seconds) for n, seconds in enumerate(costs) if n})
         tokens = hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
-        return wall_clock_factor(alpha, gamma, curve.c), factor(tokens, linear.seconds(gamma), alone)
+        return wall_clock_factor(alpha, gamma, curve.c), speed_factor(tokens, linear.seconds(gamma), alone)
 
     def measured(self, gamma: int, tokens: int, rounds: np.ndarray, plain: np.ndarray | None = None) -> MeasuredRow:
         """Tokens per pass of measured texts, and the gap of every formula to them.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specviz.decoding.device.choice import chosen
-from specviz.decoding.engine import decode, target_only
+from specviz.decoding.device.choice import choose_engine
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.request import open_proposer
@@ -27,7 +27,7 @@ def decode_speculatively(
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = open_proposer(pair, settings)
     arguments = (target, proposer, build_rule(settings), PhiloxRandomness(settings.seed))
-    _, steps = chosen(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
+    _, steps = choose_engine(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
     rounds = decode(*arguments, settings, ids, eos_token_ids, steps=steps)
     yield from (replace(round_, full=None) for round_ in rounds)
 
@@ -37,5 +37,5 @@ def decode_target_only(
 ) -> Iterator[Round]:
     """The same by target-only sampling."""
     target = pair.source(pair.target, settings, pair.vocabulary)
-    rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    rounds = sample_target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
     yield from (replace(round_, full=None) for round_ in rounds)

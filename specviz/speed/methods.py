@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run, written
+from specviz.decoding.run import build_trace, record_run
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.models.pairs.loading import LoadedPair
@@ -39,7 +39,7 @@ from specviz.speed.records.methods import (
 from specviz.speed.text_passes import describe_pair
 from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
 from specviz.trace import Round, Trace
-from specviz.verification.draft_tree import depth, empty_tree
+from specviz.verification.draft_tree import empty_tree, node_depth
 from specviz.verification.typical import TypicalRule
 
 BARS = 7  # largest tokens per distribution that a kept round holds
@@ -145,7 +145,7 @@ def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, Any]:
         parents = tuple(decision.parent for decision in one.proposals)
         for node, decision in enumerate(one.proposals):
             if decision.accepted is not None:
-                level = depth(parents, node)
+                level = node_depth(parents, node)
                 tested[level] = tested.get(level, 0) + 1
                 accepted[level] = accepted.get(level, 0) + bool(decision.accepted)
     levels = range(max(tested, default=-1) + 1)
@@ -163,7 +163,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
 
     If there is one with a rejection, the last of these: it shows more.
     """
-    whole = run(pair, settings, bars=BARS)
+    whole = record_run(pair, settings, bars=BARS)
     levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
     ids, found = whole.prompt_ids, []
     for one in whole.rounds:
@@ -172,7 +172,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
         found.append((remaining > levels, rejected, ids, one))
         ids += one.committed
     _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
-    return written(pair, settings, before, (kept,))
+    return build_trace(pair, settings, before, (kept,))
 
 
 def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:

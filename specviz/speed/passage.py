@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from specviz.decoding.run import written
+from specviz.decoding.run import build_trace
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
 from specviz.proposers.source_texts import TEXTS
@@ -26,7 +26,7 @@ from specviz.speed.records.word_kinds import classify_tokens
 from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Distribution
 from specviz.verification.overlap import overlap
-from specviz.verification.views import two_distributions
+from specviz.verification.views import view_two_distributions
 
 WARM_TOKENS = 8  # tokens that both ways write before anything is timed
 BARS = 6  # largest tokens of a fork's distributions
@@ -127,7 +127,7 @@ def build_passage(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRo
     lanes: dict[str, Any] = {}
     for lane in LANES:
         mine = [one for one in rounds if one.lane == lane]
-        lanes[lane] = Lane(written(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))
+        lanes[lane] = Lane(build_trace(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))
     return Passage(settings, **lanes, models=pair.describe())
 
 
@@ -147,7 +147,7 @@ def score_text(
         *(iterate_distributions(model, prompt, tokens, TOKENS_PER_PASS) for model in pair.open(settings)), strict=True
     ):
         for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
-            probs = two_distributions(p[place], q[place], BARS, (token,))
+            probs = view_two_distributions(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         on_round()
     p, q, betas, distributions = zip(*found, strict=True)

@@ -33,7 +33,7 @@ from specviz.speed.generation import decode_speculatively, decode_target_only
 from specviz.speed.machine import describe_measurement
 from specviz.speed.records.plan import RoundCostCurve, SpeedPlan
 from specviz.speed.text_passes import describe_pair
-from specviz.theory import operations
+from specviz.theory import operation_factor
 
 DRAFTABLE_TEXTS = 16  # texts along which is measured what a draft with another tokenizer can propose
 PLAIN_RULE = "token"  # the rule that another rule's gain is compared with
@@ -111,7 +111,7 @@ def make_plan(
     rows = [forecast.row(gamma) for gamma in gammas]
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
-        rows = [replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows]
+        rows = [replace(row, operations=operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)
     measured["models"] = describe_pair(pair, settings, ours[:DRAFTABLE_TEXTS])
     plan = SpeedPlan(

@@ -25,7 +25,7 @@ from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.models.pairs.tokens import difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
-from specviz.records import plain_fields
+from specviz.records import to_json_fields
 from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
 from specviz.statistics.finding import size_in_words
 
@@ -127,9 +127,9 @@ class Preflight:
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready; what follows from the fields is in it too."""
-        models = {one.role: plain_fields(one) | {"download_bytes": one.download_bytes} for one in (self.target, self.draft)}
+        models = {one.role: to_json_fields(one) | {"download_bytes": one.download_bytes} for one in (self.target, self.draft)}
         rest = {
-            name: value for name, value in plain_fields(replace(self, listings=())).items() if name not in (*models, "listings")
+            name: value for name, value in to_json_fields(replace(self, listings=())).items() if name not in (*models, "listings")
         }
         derived = {"memory_bytes": self.memory_bytes, "download_bytes": self.download_bytes, "ready": self.ready}
         return {"schema": SCHEMA} | models | rest | derived

@@ -33,7 +33,7 @@ from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_op
 from specviz.speed.machine import format_today
 from specviz.speed.records.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.text_passes import iterate_distributions
-from specviz.verification.divergence import compared
+from specviz.verification.divergence import compare_distributions
 from specviz.verification.warp import one_hot
 
 CHECKPOINT_SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
@@ -246,7 +246,7 @@ def compute_statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tu
         tokens = [int(x) for x in tokens]
         for where, p in iterate_distributions(target, prompt, tokens):
             q, made = _compute_draft_distributions(proposer, prompt, tokens, where, p)
-            here = compared(p[made].cpu(), q[made].cpu())
+            here = compare_distributions(p[made].cpu(), q[made].cpu())
             here["right"] = (q[made].argmax(-1).cpu() == torch.tensor(tokens)[where][made]).double()
             for name, values in here.items():
                 columns.setdefault(name, []).append(values)

@@ -28,12 +28,12 @@ from torch import Tensor
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Outcome
-from specviz.verification.comparison_log import judged
+from specviz.verification.comparison_log import report_comparison
 from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
-from specviz.verification.rule import Shown
-from specviz.verification.token import Check, TreeWalk, acceptance_probability, at_tokens, outcomes_of
+from specviz.verification.rule import RuleView
+from specviz.verification.token import Check, TreeWalk, acceptance_probability, draw_outcomes, token_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,21 @@ class BlockWeights:
 
 def block_weights(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> BlockWeights:
     """Weights and thresholds of a chain. p (N + 1, V) after the prefix and each draft token; q (N, V), None where N is 0."""
-    return _weights(*at_tokens(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
+    return _block_weights(*token_probabilities(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
 
 
-def _weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor, q: Tensor | None) -> BlockWeights:
+def _block_weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor, q: Tensor | None) -> BlockWeights:
     """The same, where the probabilities of the draft tokens themselves are known, N each."""
     count, weights = len(p_token), [1.0]
     for p_x, q_x in zip(p_token, q_token, strict=True):
         weights.append(acceptance_probability(weights[-1] * p_x, q_x))
     left = p[:0] if q is None else (p[:count] * p.new_tensor(weights[:count])[:, None]).sub_(q).clamp_(min=0.0)
     mass = left.sum(-1).tolist()
-    edges = [_edge(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]
+    edges = [_edge_threshold(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]
     return BlockWeights(tuple(weights), (*edges, weights[-1])[:count], left, tuple(mass))
 
 
-def _edge(weight: float, mass: float) -> float:
+def _edge_threshold(weight: float, mass: float) -> float:
     """m / (m + 1 - w); 1 where p equals q and all draft tokens so far are certain to be accepted."""
     total = mass + 1.0 - weight
     return mass / total if total > 0.0 else 1.0
@@ -89,23 +89,23 @@ class BlockRule:
         """Raises SettingsError where a row's draft tokens are not a chain."""
         if not tree.is_chain:
             refuse_unmet(self.name, DraftForm(branches=True))
-        return outcomes_of([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
+        return draw_outcomes([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> BlockWalk:
         return BlockWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         found = block_weights(tree.tokens[index], p, tree.q[index])
-        return Shown(p[node], torch.minimum(found.weights[node] * p[node], tree.q[index][node]), found.left[node])
+        return RuleView(p[node], torch.minimum(found.weights[node] * p[node], tree.q[index][node]), found.left[node])
 
 
 class BlockWalk(TreeWalk):
     """Algorithm 2 for one row: every draft token of the chain is checked, and the path is the longest beginning that is accepted."""
 
     def descend(self) -> None:
-        found = _weights(self.p_token, self.q_token, self.p, self.q)
+        found = _block_weights(self.p_token, self.q_token, self.p, self.q)
         uniforms = [float(self.randomness.take(Purpose.ACCEPT, [self.row], node, node)[0]) for node in range(len(self.tokens))]
-        below = [judged(u < edge, u, edge) for u, edge in zip(uniforms, found.edges, strict=True)]
+        below = [report_comparison(u < edge, u, edge) for u, edge in zip(uniforms, found.edges, strict=True)]
         accepted = max((count for count, yes in enumerate(below, start=1) if yes), default=0)
         for node, u in enumerate(uniforms):
             self.checked[node] = Check(self.p_token[node], u, found.edges[node], node < accepted)

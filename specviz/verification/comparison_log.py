@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-Verdict = TypeVar("Verdict", bool, Tensor)
+Comparison = TypeVar("Verdict", bool, Tensor)
 
 
-class Listener(Protocol):
+class ComparisonListener(Protocol):
     def drew(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
         """Numbers u (..., n) drew the tokens found (..., n) by the cumulative masses (..., V), which need not end at 1."""
         ...
@@ -29,24 +29,24 @@ class Listener(Protocol):
 
 
 class _Thread(threading.local):
-    listener: Listener | None = None
+    listener: ComparisonListener | None = None
 
 
-thread = _Thread()  # ``thread.listener`` hears the comparisons of this thread; None as a rule
+thread_state = _Thread()  # ``thread.listener`` hears the comparisons of this thread; None as a rule
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def listen_to_comparisons(listener: ComparisonListener) -> Iterator[None]:
     """Within the block ``listener`` is told every comparison of this thread."""
-    before, thread.listener = thread.listener, listener
+    before, thread_state.listener = thread_state.listener, listener
     try:
         yield
     finally:
-        thread.listener = before
+        thread_state.listener = before
 
 
-def judged(below: Verdict, u: float | Tensor, p: float | Tensor, q: float | Tensor = 1.0) -> Verdict:
+def report_comparison(below: Comparison, u: float | Tensor, p: float | Tensor, q: float | Tensor = 1.0) -> Comparison:
     """``below`` itself, which says whether u lies below p / q, reported. Every acceptance test passes its answer through here."""
-    if thread.listener is not None:
-        thread.listener.judged(u, p, q, below)
+    if thread_state.listener is not None:
+        thread_state.listener.judged(u, p, q, below)
     return below

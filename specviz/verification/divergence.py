@@ -8,7 +8,7 @@ from torch import Tensor
 from specviz.verification.overlap import overlap
 
 
-def compared(p: Tensor, q: Tensor) -> dict[str, Tensor]:
+def compare_distributions(p: Tensor, q: Tensor) -> dict[str, Tensor]:
     """Statistics of pairs of distributions, each (...). p, q (..., V) float64, rows sum to 1.
 
     beta      1 - TV(p, q), in [0, 1]

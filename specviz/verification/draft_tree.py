@@ -50,12 +50,12 @@ def empty_tree(rows: int, source: str = "none") -> DraftTree:
     return DraftTree(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
 
-def children(parents: tuple[int, ...], node: int) -> list[int]:
+def find_children(parents: tuple[int, ...], node: int) -> list[int]:
     """Indices of a node's children, in the order they were proposed."""
     return [index for index, parent in enumerate(parents) if parent == node]
 
 
-def depth(parents: tuple[int, ...], node: int) -> int:
+def node_depth(parents: tuple[int, ...], node: int) -> int:
     """Depth of a node: 0 for a child of the prefix, -1 for ROOT."""
     steps = -1
     while node != ROOT:
@@ -63,7 +63,7 @@ def depth(parents: tuple[int, ...], node: int) -> int:
     return steps
 
 
-def depths_of(parents: tuple[int, ...]) -> list[int]:
+def node_depths(parents: tuple[int, ...]) -> list[int]:
     """``depth`` of every node."""
     found: list[int] = []
     for parent in parents:
@@ -71,7 +71,7 @@ def depths_of(parents: tuple[int, ...]) -> list[int]:
     return found
 
 
-def texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+def list_node_texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[tuple[int, ...]]:
     """The text before each of a row's distributions: its prefix ``ids``, then the prefix with the path down to each node."""
     found = [ids]
     for token, parent in zip(tree.tokens[index], tree.parents[index], strict=True):
@@ -80,7 +80,7 @@ def texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[tuple[int, 
 
 
 @lru_cache(maxsize=256)
-def ancestors(parents: tuple[int, ...], width: int) -> Tensor:
+def ancestor_mask(parents: tuple[int, ...], width: int) -> Tensor:
     """Tree attention mask, (width, width) bool: which nodes of a row each node sees, itself included. Padding sees nothing."""
     seen = torch.zeros(width, width, dtype=torch.bool)
     for node, parent in enumerate(parents):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.verification.comparison_log import thread
+from specviz.verification.comparison_log import thread_state
 
 
-def draw(probs: Tensor, u: Tensor) -> Tensor:
+def draw_tokens(probs: Tensor, u: Tensor) -> Tensor:
     """The smallest id whose cumulative mass exceeds u times the total mass.
 
     probs    (..., V) float64, not negative, some mass in every row; rows need not sum to 1
@@ -20,15 +20,15 @@ def draw(probs: Tensor, u: Tensor) -> Tensor:
     A distribution that is expanded for many rows is summed only once.
     """
     if probs.dim() > 1 and probs.numel() and not any(probs.stride()[:-1]):
-        return draw_each(probs[(0,) * (probs.dim() - 1)], u)
-    return draw_each(probs, u.unsqueeze(-1)).squeeze(-1)
+        return draw_many(probs[(0,) * (probs.dim() - 1)], u)
+    return draw_many(probs, u.unsqueeze(-1)).squeeze(-1)
 
 
-def draw_each(probs: Tensor, u: Tensor) -> Tensor:
+def draw_many(probs: Tensor, u: Tensor) -> Tensor:
     """``draw`` with n random numbers for each distribution: probs (..., V), u (..., n), returns (..., n) int64."""
     found, cumulative = inverse_cdf(probs, u)
-    if thread.listener is not None:
-        thread.listener.drew(u, cumulative, found)
+    if thread_state.listener is not None:
+        thread_state.listener.drew(u, cumulative, found)
     return found
 
 
@@ -41,7 +41,7 @@ def inverse_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return torch.minimum(found, last), cumulative
 
 
-def rows_of(distributions: Sequence[Tensor]) -> Tensor:
+def stack_rows(distributions: Sequence[Tensor]) -> Tensor:
     """Stack distributions (V,) as rows, (n, V). An array that is in every row is expanded, not copied."""
     first = distributions[0]
     if all(

@@ -27,13 +27,13 @@ from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.trace import Outcome
 from specviz.verification.draft_form import DraftForm
-from specviz.verification.draft_tree import ROOT, DraftTree, children
+from specviz.verification.draft_tree import ROOT, DraftTree, find_children
 from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
-from specviz.verification.rule import Shown
+from specviz.verification.rule import RuleView
 from specviz.verification.token import Check, Number, TokenRule, TreeWalk, acceptance_probability
 
 STEPS = 52  # bisections of [1, k]: to the last bit
-REMEMBERED = 32_000_000  # bytes of distributions whose rho is remembered
+MEMORY_MAX = 32_000_000  # bytes of distributions whose rho is remembered
 
 
 def accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
@@ -110,7 +110,7 @@ class SequentialRule(TokenRule):
         if known is None or not (torch.equal(known[0], p) and torch.equal(known[1], q)):
             least = least_rho(p, q, k)
             known = self._known[key] = p.clone(), q.clone(), least + self.place * (k - least)
-            if len(self._known) > max(2, REMEMBERED // (16 * len(p))):
+            if len(self._known) > max(2, MEMORY_MAX // (16 * len(p))):
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return known[2]
@@ -120,7 +120,7 @@ class SequentialRule(TokenRule):
             refuse_unmet(self.name, DraftForm(branches=True, counts_fixed=False))
         for parents, q in zip(tree.parents, tree.q, strict=True):
             for parent in {*parents}:
-                first, *others = children(parents, parent)
+                first, *others = find_children(parents, parent)
                 if not all(torch.equal(q[first], q[other]) for other in others):
                     refuse_unmet(self.name, DraftForm(branches=True, shares_q=False))
         return super().verify(rows, tree, p, randomness)
@@ -128,11 +128,11 @@ class SequentialRule(TokenRule):
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return SequentialWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parent, q = tree.parents[index][node], tree.q[index][node]
-        probs, k = p[parent + 1], len(children(tree.parents[index], parent))
+        probs, k = p[parent + 1], len(find_children(tree.parents[index], parent))
         rho = self.rho(probs, q, k)
-        return Shown(probs, accepted_mass(probs, q, rho), sequential_residual(probs, q, rho, k).clamp_(min=0.0))
+        return RuleView(probs, accepted_mass(probs, q, rho), sequential_residual(probs, q, rho, k).clamp_(min=0.0))
 
 
 class SequentialWalk(TreeWalk):

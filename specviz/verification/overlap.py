@@ -14,7 +14,7 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
     return torch.minimum(p, q).sum(-1)
 
 
-def drafted_chance(p: Tensor, q: Tensor) -> Tensor:
+def drafted_probability(p: Tensor, q: Tensor) -> Tensor:
     """Probability that a token of the target's text is an accepted draft token, if one was tested there: min(1, q / p), (...).
 
     p, q  (...) float64, the probabilities that both distributions give the token in the text
@@ -25,7 +25,7 @@ def drafted_chance(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(q >= p, (q > 0.0).double(), q / p.clamp(min=torch.finfo(p.dtype).tiny))
 
 
-def drafted_ratio(p: Tensor, q: Tensor) -> Tensor:
+def drafted_log_ratio(p: Tensor, q: Tensor) -> Tensor:
     """log(q / p) of the probabilities that both distributions give the tokens of the target's text, (...): -inf where q is 0.
 
     Given the text, block verification accepts the first i draft tokens of a round with the least of 1, q1/p1, q1 q2/(p1 p2), ..

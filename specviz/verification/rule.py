@@ -32,13 +32,13 @@ class Rule(Protocol):
         """
         ...
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         """What a figure shows of the rule at one node of row ``index``. p (N + 1, V): the distributions of that row."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RuleView:
     """What a figure shows of a rule at one node, each (V,) float64.
 
     probs    the distribution that the node is tested against: p after its parent, or the residual of its rejected siblings

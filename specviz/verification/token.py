@@ -23,16 +23,16 @@ from torch import Tensor
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.comparison_log import judged
-from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.draw import draw, rows_of
+from specviz.verification.comparison_log import report_comparison
+from specviz.verification.draft_tree import ROOT, DraftTree, find_children
+from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.registry import register_rule
-from specviz.verification.rule import Shown
+from specviz.verification.rule import RuleView
 
 Number = TypeVar("Number", float, Tensor)
 
 
-class EmptyResidual(ArithmeticError):
+class EmptyResidualError(ArithmeticError):
     """p <= q everywhere: the distributions are equal and a rejection has probability 0."""
 
 
@@ -46,7 +46,7 @@ def accepts(u: Number, p: Number, q: Number) -> Number:
 
     Takes numbers, or float64 tensors of one shape; returns a bool, or a bool tensor.
     """
-    return judged(u * q < p, u, p, q)
+    return report_comparison(u * q < p, u, p, q)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
@@ -57,15 +57,15 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     p, q     (..., V) float64, rows sum to 1
     returns  (..., V) float64, rows sum to 1, zero wherever q >= p
 
-    Raises EmptyResidual where p <= q everywhere: then p equals q and a rejection has probability 0.
+    Raises EmptyResidualError where p <= q everywhere: then p equals q and a rejection has probability 0.
     """
-    left, total = remainder(p, q)
+    left, total = unscaled_residual(p, q)
     if not float(total.min()) > 0.0:
-        raise EmptyResidual
+        raise EmptyResidualError
     return left.div_(total)
 
 
-def remainder(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+def unscaled_residual(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """max(0, p - q), (..., V), not rescaled, and its sums (..., 1). A sum of 0: p <= q everywhere."""
     left = (p - q).clamp_(min=0.0)
     return left, left.sum(-1, keepdim=True)
@@ -87,7 +87,7 @@ class TokenRule:
     exact = True
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        return outcomes_of([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
+        return draw_outcomes([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return TreeWalk(self, tree, index, row, p, randomness)
@@ -112,14 +112,14 @@ class TokenRule:
         """The distribution of the token after a fully accepted path, (V,)."""
         return p
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parents, q = tree.parents[index], tree.q[index]
         probs = p[parents[node] + 1]
-        for sibling in children(parents, parents[node]):
+        for sibling in find_children(parents, parents[node]):
             if sibling == node:
                 break
             probs = residual(probs, q[sibling])
-        return Shown(probs, torch.minimum(probs, q[node]), (probs - q[node]).clamp(min=0.0))
+        return RuleView(probs, torch.minimum(probs, q[node]), (probs - q[node]).clamp(min=0.0))
 
 
 class Check(NamedTuple):
@@ -150,7 +150,7 @@ class TreeWalk:
         self.tokens, self.parents, self.q = tree.tokens[index], tree.parents[index], tree.q[index]
         self.u_draft, self.source = tree.u_draft[index], tree.source
         self.row, self.p, self.randomness = row, p, randomness
-        self.p_token, self.q_token = at_tokens(p, self.q, self.tokens, self.parents)
+        self.p_token, self.q_token = token_probabilities(p, self.q, self.tokens, self.parents)
         self.checked: dict[int, Check] = {}
         self.path: list[int] = []
         self.rejected: int | None = None
@@ -160,7 +160,7 @@ class TreeWalk:
     def descend(self) -> None:
         """Walk from the root down to where the round's last token is drawn."""
         node = ROOT
-        while siblings := children(self.parents, node):
+        while siblings := find_children(self.parents, node):
             node = self.first_accepted(node, siblings)
             if node == ROOT:
                 break
@@ -178,7 +178,7 @@ class TreeWalk:
             if not accepted:
                 try:
                     probs = rule.replacement(probs, self.q[node])
-                except EmptyResidual:  # p equals q up to rounding: a rejection has probability 0
+                except EmptyResidualError:  # p equals q up to rounding: a rejection has probability 0
                     accepted = True
             self.checked[node] = Check(p, u, rule.threshold(p, q), accepted)
             if accepted:
@@ -224,14 +224,16 @@ class TreeWalk:
         )
 
 
-def outcomes_of(walks: Sequence[TreeWalk]) -> tuple[Outcome, ...]:
+def draw_outcomes(walks: Sequence[TreeWalk]) -> tuple[Outcome, ...]:
     """The record of each row. The last tokens of all rows are drawn in one call."""
     uniforms = [walk.ending_uniform() for walk in walks]
-    tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    tokens = draw_tokens(stack_rows([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
     return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
-def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
+def token_probabilities(
+    p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]
+) -> tuple[list[float], list[float]]:
     """Target and draft probability of each draft token, as Python floats."""
     if not tokens:
         return [], []

@@ -19,14 +19,14 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, children
+from specviz.verification.draft_tree import ROOT, DraftTree, find_children
 from specviz.verification.registry import register_rule
-from specviz.verification.rule import Shown
+from specviz.verification.rule import RuleView
 from specviz.verification.token import Check, TokenRule, TreeWalk
 from specviz.verification.warp import first_argmax, one_hot
 
 
-def least_typical(p: Tensor, epsilon: float) -> float:
+def typical_bound(p: Tensor, epsilon: float) -> float:
     """min(epsilon, sqrt(epsilon) exp(-H(p))): the bound that p(x) must exceed. p (V,) float64; epsilon above 0, at most 1."""
     return min(epsilon, sqrt(epsilon) * exp(-float(torch.special.entr(p).sum())))
 
@@ -48,7 +48,7 @@ class TypicalRule(TokenRule):
         self.epsilon, self.bar = epsilon, bar
 
     def at(self, p: Tensor) -> TypicalRule:
-        return TypicalRule(self.epsilon, least_typical(p, self.epsilon))
+        return TypicalRule(self.epsilon, typical_bound(p, self.epsilon))
 
     def threshold(self, p: float, q: float) -> float:
         assert self.bar is not None, "at() says which distribution is looked at"
@@ -65,16 +65,16 @@ class TypicalRule(TokenRule):
 
     def never(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
-        possible = (p > least_typical(p, self.epsilon)) | (self.bonus(p) > 0.0)
+        possible = (p > typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~possible
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return LongestWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         probs = p[tree.parents[index][node] + 1]
-        overlap = torch.where(probs > least_typical(probs, self.epsilon), tree.q[index][node], 0.0)
-        return Shown(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
+        overlap = torch.where(probs > typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
+        return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
 
 
 class LongestWalk(TreeWalk):
@@ -94,11 +94,11 @@ class LongestWalk(TreeWalk):
         return ROOT
 
     def _typical(self, node: int) -> bool:
-        return self.p_token[node] > least_typical(self.p[self.parents[node] + 1], self.rule.epsilon)
+        return self.p_token[node] > typical_bound(self.p[self.parents[node] + 1], self.rule.epsilon)
 
     def _reach(self, node: int) -> tuple[int, float]:
         """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""
-        paths = [self._reach(child) for child in children(self.parents, node) if self._typical(child)]
+        paths = [self._reach(child) for child in find_children(self.parents, node) if self._typical(child)]
         length, likelihood = max(paths, default=(0, 0.0))
         return 1 + length, log(self.p_token[node]) + likelihood
 

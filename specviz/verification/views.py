@@ -9,12 +9,12 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Distribution, Outcome
-from specviz.verification.draft_tree import ROOT, DraftTree, depth
-from specviz.verification.draw import draw
-from specviz.verification.rule import Rule, Shown
+from specviz.verification.draft_tree import ROOT, DraftTree, node_depth
+from specviz.verification.draw import draw_tokens
+from specviz.verification.rule import Rule, RuleView
 
 
-def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:
+def view_distribution(shown: RuleView, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:
     """The ``bars`` largest tokens by max(p, q), always with the named ids, and four sums over all others.
 
     q (V,) float64, None where nothing was drafted. The sums are taken token by token: lumping masses first would give
@@ -43,7 +43,7 @@ def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[i
     return Distribution(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(shown.overlap.sum()))
 
 
-def round_views(
+def view_round(
     rule: Rule, row: Prefix, tree: DraftTree, index: int, p: Tensor, outcome: Outcome, randomness: Randomness, bars: int
 ) -> tuple[tuple[Decision, ...], tuple[Distribution, ...]]:
     """Decisions with their stand-ins, and a Distribution for each draft token plus one for the token after the accepted path.
@@ -53,32 +53,32 @@ def round_views(
     u at once.
     """
     decisions, distributions = [], []
-    last_rejected = _last_rejected(outcome)
+    last_rejected = _find_last_rejected(outcome)
     for node, decision in enumerate(outcome.decisions):
         if decision.accepted is None:
-            shown, stand_in, u = _unchecked(p[decision.parent + 1], tree.q[index][node]), None, None
+            shown, stand_in, u = _view_unchecked(p[decision.parent + 1], tree.q[index][node]), None, None
         else:
             shown = rule.shown(tree, index, p, node)
             if node == last_rejected:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:
-                u = float(randomness.take(Purpose.RESIDUAL, [row], node, depth(tree.parents[index], node))[0])
-                stand_in = _stand_in(shown.left, u)
+                u = float(randomness.take(Purpose.RESIDUAL, [row], node, node_depth(tree.parents[index], node))[0])
+                stand_in = _draw_replacement(shown.left, u)
         decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
         always: tuple[int, ...] = (decision.token,) if stand_in is None else (decision.token, stand_in)
-        distributions.append(distribution_view(shown, tree.q[index][node], bars, always))
+        distributions.append(view_distribution(shown, tree.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0
     always = (outcome.ending.token,) if outcome.ending.kind == "bonus" and outcome.ending.token is not None else ()
-    distributions.append(distribution_view(_unchecked(p[end], None), None, bars, always))
+    distributions.append(view_distribution(_view_unchecked(p[end], None), None, bars, always))
     return tuple(decisions), tuple(distributions)
 
 
-def two_distributions(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Distribution:
+def view_two_distributions(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Distribution:
     """A view of two distributions (V,) after the same text, outside any round."""
-    return distribution_view(_unchecked(p, q), q, bars, always)
+    return view_distribution(_view_unchecked(p, q), q, bars, always)
 
 
-def _last_rejected(outcome: Outcome) -> int | None:
+def _find_last_rejected(outcome: Outcome) -> int | None:
     """The node whose rejection drew the round's last token: the last rejected sibling below the accepted path; None if none."""
     if outcome.ending.kind != "residual":
         return None
@@ -86,11 +86,11 @@ def _last_rejected(outcome: Outcome) -> int | None:
     return max(node for node, one in enumerate(outcome.decisions) if one.accepted is False and one.parent == end)
 
 
-def _unchecked(p: Tensor, q: Tensor | None) -> Shown:
+def _view_unchecked(p: Tensor, q: Tensor | None) -> RuleView:
     """The view of a place where no draft token was checked."""
-    return Shown(p, p, p) if q is None else Shown(p, torch.minimum(p, q), (p - q).clamp(min=0.0))
+    return RuleView(p, p, p) if q is None else RuleView(p, torch.minimum(p, q), (p - q).clamp(min=0.0))
 
 
-def _stand_in(left: Tensor, u: float) -> int | None:
+def _draw_replacement(left: Tensor, u: float) -> int | None:
     total = left.sum(-1, keepdim=True)
-    return int(draw(left / total, torch.tensor(u, dtype=torch.float64))) if bool(total > 0.0) else None
+    return int(draw_tokens(left / total, torch.tensor(u, dtype=torch.float64))) if bool(total > 0.0) else None

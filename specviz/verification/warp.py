@@ -33,7 +33,7 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
-    probs, sample = warped(logits, settings)
+    probs, sample = warp_tensors(logits, settings)
     if not math.isfinite(float(sample.sum())):
         raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
     if settings.warpers and not bool(((probs >= 0.0) & probs.isfinite()).all()):
@@ -41,7 +41,7 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     return probs
 
 
-def warped(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+def warp_tensors(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
     """``warp`` in tensor operations alone, and the numbers that show whether the logits could be used.
 
     returns  (..., V) float64 as ``warp`` returns it, and (...) float64: finite where the row's logits could be used
@@ -72,22 +72,22 @@ def warped(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
 @register_warper("top-k", title="the k most probable tokens", setting="top_k")
 def keep_top_k(probs: Tensor, k: float) -> Tensor:
     """The k most probable tokens, rescaled; smaller ids first among equals."""
-    return _only(probs, _first_k(probs, int(k))) if k < probs.shape[-1] else probs
+    return _keep_only(probs, _mask_top_k(probs, int(k))) if k < probs.shape[-1] else probs
 
 
 @register_warper("top-p", title="the fewest tokens that reach a total probability", setting="top_p")
 def keep_top_p(probs: Tensor, mass: float) -> Tensor:
     """The fewest tokens, most probable first, whose probabilities reach ``mass``, rescaled."""
-    return _only(probs, _nucleus(probs, mass)) if mass < 1.0 else probs
+    return _keep_only(probs, _mask_nucleus(probs, mass)) if mass < 1.0 else probs
 
 
 @register_warper("min-p", title="tokens near the largest probability", setting="min_p")
 def keep_min_p(probs: Tensor, least: float) -> Tensor:
     """Tokens of at least ``least`` times the largest probability, rescaled."""
-    return _only(probs, probs >= least * probs.amax(-1, keepdim=True))
+    return _keep_only(probs, probs >= least * probs.amax(-1, keepdim=True))
 
 
-def widened(probs: Tensor, vocabulary: int) -> Tensor:
+def pad_vocabulary(probs: Tensor, vocabulary: int) -> Tensor:
     """Pad a distribution over the first v ids to all of them: (..., v) -> (..., V). The added ids have probability 0."""
     return F.pad(probs, (0, vocabulary - probs.shape[-1])) if probs.shape[-1] < vocabulary else probs
 
@@ -103,20 +103,20 @@ def one_hot(ids: Tensor, vocabulary: int) -> Tensor:
     return probs.scatter_(-1, ids.unsqueeze(-1), 1.0)
 
 
-def _only(probs: Tensor, mask: Tensor) -> Tensor:
+def _keep_only(probs: Tensor, mask: Tensor) -> Tensor:
     """The tokens of a mask, rescaled to sum to 1."""
     probs = torch.where(mask, probs, 0.0)
     return probs / probs.sum(-1, keepdim=True)
 
 
-def _first_k(probs: Tensor, k: int) -> Tensor:
+def _mask_top_k(probs: Tensor, k: int) -> Tensor:
     """Mask of the k most probable tokens, smaller ids first among equals."""
     edge = probs.topk(k, -1).values[..., -1:]
     above, at = probs > edge, probs == edge
     return above | (at & (at.cumsum(-1) <= k - above.sum(-1, keepdim=True)))
 
 
-def _nucleus(probs: Tensor, mass: float) -> Tensor:
+def _mask_nucleus(probs: Tensor, mass: float) -> Tensor:
     """Mask of the fewest tokens, most probable first, whose probabilities reach ``mass``; never empty."""
     ordered, ids = torch.sort(probs, dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered

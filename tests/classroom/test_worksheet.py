@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from specviz.__main__ import main
 from specviz.classroom.worksheet import SEEDS, WORDS, drawn, left_over, ranges, worksheet
 from specviz.errors import SettingsError
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
 
 SHEETS = tuple(worksheet(seed) for seed in (*range(30), SEEDS - 1))
@@ -65,7 +65,7 @@ def test_digits_draw_the_words_that_the_decoder_draws_from_the_middle_of_their_h
         for digits in range(100):
             if not any(digits < edge < digits + 1 for edge in edges):
                 u = torch.tensor([(digits + 0.5) / 100], dtype=torch.float64)
-                assert drawn(weights, digits) == int(draw(probs[None], u)[0])
+                assert drawn(weights, digits) == int(draw_tokens(probs[None], u)[0])
         assert [number for one in ranges(weights) for number in one] == list(range(100))
 
 

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
 
 from specviz.__main__ import main
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import TOLERANCE
@@ -157,7 +157,7 @@ def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decode
 def test_the_librarys_assisted_generation_is_a_source_too(encoder_decoders):
     pair, settings = encoder_decoders["t5"], Settings(prompt="the river", temperature=0.0, max_new_tokens=9, gamma=3)
     drawn = decoders.draw("assisted", "transformers", pair, settings, pair.encode("the river"), 0, 1)
-    written = list(run(pair, settings, bars=0).output_ids)
+    written = list(record_run(pair, settings, bars=0).output_ids)
     assert drawn.tokens[0, : len(written)].tolist() == written
 
 

@@ -18,7 +18,7 @@ from specviz.export.manifest import conditions, decode_command
 from specviz.export.report import build_commands
 from specviz.models.pairs import loading
 from specviz.proposers import source_texts
-from specviz.proposers.adaptive.policies import LENGTHS
+from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DRAFTING_FIELDS, SIBLINGS, Settings
 from specviz.speed import bench as bench_module
@@ -138,9 +138,9 @@ def test_a_rule_that_cannot_judge_a_tree_says_which_can(folders, capsys):
 def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, capsys):
     assert main([command, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for name in (*PROPOSERS, *LENGTHS, *RULES, *SIBLINGS):
+    for name in (*PROPOSERS, *DRAFT_LENGTH_POLICIES, *RULES, *SIBLINGS):
         assert name in said, name
-    assert command_options.LENGTHS.split(", ") == list(LENGTHS)
+    assert command_options.LENGTHS.split(", ") == list(DRAFT_LENGTH_POLICIES)
 
 
 # verify --------------------------------------------------------------------------------------------------------------------------

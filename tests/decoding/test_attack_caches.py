@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
 
-from specviz.decoding.engine import advance, decode, opening_row, randomness_of, step
+from specviz.decoding.engine import advance_prefix, build_first_prefix, build_randomness, decode, step
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
@@ -109,13 +109,13 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
         return [token for round_ in rounds for token in round_.committed]
 
     world, _ = world_of(kind, settings, 3)
-    rows = [opening_row(prompt, Settings(max_new_tokens=length), None, draw) for draw, (prompt, length) in starts.items()]
+    rows = [build_first_prefix(prompt, Settings(max_new_tokens=length), None, draw) for draw, (prompt, length) in starts.items()]
     written = {draw: [] for draw in starts}
     while rows:
         rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))
         for row, round_ in zip(rows, rounds, strict=True):
             written[row.draw] += round_.committed
-        rows = [after for after in map(advance, rows, rounds) if after.remaining][::-1]
+        rows = [after for after in map(advance_prefix, rows, rounds) if after.remaining][::-1]
     assert written == {draw: alone(draw) for draw in starts}
 
 
@@ -126,7 +126,9 @@ def test_a_run_taken_up_with_cold_caches_goes_on_as_if_never_left(edited):
 
     def rest(earlier):
         world, _ = world_of("mistral", settings, 3)
-        return list(decode(world.target, world.proposer, TokenRule(), randomness_of(settings), settings, (0, 2), earlier=earlier))
+        return list(
+            decode(world.target, world.proposer, TokenRule(), build_randomness(settings), settings, (0, 2), earlier=earlier)
+        )
 
     whole = rest(())
     for count in range(1, len(whole)):

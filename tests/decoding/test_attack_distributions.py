@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 import torch
 
-from specviz.decoding.engine import advance, opening_row, step
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
@@ -56,7 +56,7 @@ def scaled(masses) -> list[float]:
 
 def texts(world: World, prompt, row: Prefix | None = None, written=(), **limits) -> dict:
     """Distribution of complete texts, each round with the remaining tokens that the engine gives it."""
-    row = row or opening_row(prompt, Settings(max_new_tokens=limits["length"]), limits.get("context"))
+    row = row or build_first_prefix(prompt, Settings(max_new_tokens=limits["length"]), limits.get("context"))
     result: dict = {}
     for text, mass in round_distribution(world, row, by_interval).items():
         assert 1 <= len(text) <= row.remaining and not world.eos_token_ids & set(text[:-1])
@@ -157,13 +157,16 @@ def test_rows_that_leave_a_batch_use_no_random_number_twice_and_keep_their_own()
     p, q = pair("random", 7, V, 20)
     randomness = RecordingRandomness(PhiloxRandomness(3))
     target, proposer = model(p, V), DraftModel(model(q, V), 3)
-    rows = [opening_row((0,), Settings(max_new_tokens=n), None, draw) for n, draw in ((2, 0), (9, 3), (5, 2**40), (9, 2**62 + 1))]
+    rows = [
+        build_first_prefix((0,), Settings(max_new_tokens=n), None, draw)
+        for n, draw in ((2, 0), (9, 3), (5, 2**40), (9, 2**62 + 1))
+    ]
     numbers: list[float] = []
     while rows:
         rounds = step(rows, target, proposer, TokenRule(), randomness, bars=2)
         for round_ in rounds:
             numbers += [u for one in round_.proposals for u in (one.u_draft, one.u) if u is not None]
             numbers += [round_.ending.u] if round_.ending.u is not None else []
-        rows = [after for after in map(advance, rows, rounds) if after.remaining]
+        rows = [after for after in map(advance_prefix, rows, rounds) if after.remaining]
     assert not randomness.reused
     assert len(set(numbers)) == len(numbers) > 40

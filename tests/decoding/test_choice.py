@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from specviz.decoding.device import choice
-from specviz.decoding.device.choice import chosen
+from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SettingsError
 from specviz.models.cache.decoder import CachedModel
@@ -27,7 +27,7 @@ from tests.pairs import tiny_model
 def asked(engine: str, rule=None, place=None, **more) -> tuple:
     settings = Settings()
     target, draft = (CachedModel(tiny_model(40).to(place or "cpu"), settings) for _ in range(2))
-    return chosen(engine, target, DraftModel(draft, 2), rule or TokenRule(), PhiloxRandomness(1), **more)
+    return choose_engine(engine, target, DraftModel(draft, 2), rule or TokenRule(), PhiloxRandomness(1), **more)
 
 
 def test_by_default_the_reference_runs_on_a_processor_and_the_device_round_on_a_gpu() -> None:
@@ -57,7 +57,7 @@ def test_what_is_asked_for_is_had_or_refused_in_a_sentence(monkeypatch) -> None:
 @pytest.mark.parametrize("changes", [{}, {"rule": "block"}, {"proposer": "tree", "tree": "2-1"}, {"temperature": 0.0}])
 def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: dict) -> None:
     settings = Settings(prompt="Once upon a time", max_new_tokens=24, **changes)
-    one, other = (run(pair, replace(settings, engine=engine), bars=0) for engine in ("reference", "device"))
+    one, other = (record_run(pair, replace(settings, engine=engine), bars=0) for engine in ("reference", "device"))
     assert one.output_ids == other.output_ids
     assert [round_.accepted_path for round_ in one.rounds] == [round_.accepted_path for round_ in other.rounds]
     assert (one.models["engine"], other.models["engine"]) == ("reference", "device")

@@ -9,21 +9,21 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specviz.decoding.device.fixed_shape import shape_of
-from specviz.decoding.device.round import DeviceSteps, refusal
-from specviz.decoding.engine import advance, opening_row, step
+from specviz.decoding.device.fixed_shape import build_shape
+from specviz.decoding.device.round import DeviceSteps, explain_refusal
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.errors import ModelError
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.fixed import FixedModel
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.block import BlockRule
-from specviz.verification.comparison_log import heard_by
+from specviz.verification.comparison_log import listen_to_comparisons
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests import fake_device
@@ -34,9 +34,9 @@ SHAPES = {  # drafting method and rule
     "chain, token": (lambda draft: DraftModel(draft, 4), TokenRule()),
     "chain, block": (lambda draft: DraftModel(draft, 4), BlockRule()),
     "one token": (lambda draft: DraftModel(draft, 1), TokenRule()),
-    "tree, top": (lambda draft: Tree(draft, (3, 2, 1), "top"), TokenRule()),
-    "tree, distinct": (lambda draft: Tree(draft, (3, 2, 1), "distinct"), TokenRule()),
-    "tree of chains": (lambda draft: Tree(draft, (1, 1, 1), "distinct"), BlockRule()),
+    "tree, top": (lambda draft: FixedTree(draft, (3, 2, 1), "top"), TokenRule()),
+    "tree, distinct": (lambda draft: FixedTree(draft, (3, 2, 1), "distinct"), TokenRule()),
+    "tree of chains": (lambda draft: FixedTree(draft, (1, 1, 1), "distinct"), BlockRule()),
 }
 
 
@@ -56,7 +56,7 @@ def runs(reference: tuple, device: DeviceSteps, rows: list[Prefix]) -> Iterator[
         going = []
         for row, one, other in zip(rows, step(rows, *reference), device(rows), strict=True):
             yield row, one, other
-            row = advance(row, one)
+            row = advance_prefix(row, one)
             if row.remaining > 0 and one.committed[-1] not in EOS:
                 going.append(row)
         rows = going
@@ -84,7 +84,7 @@ def steps_of(models: tuple, settings: Settings, name: str, rows: int = 3, compil
 
 
 def openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int = 3) -> list[Prefix]:
-    return [replace(opening_row(prompt, settings, 128), draw=draw) for draw in range(rows)]
+    return [replace(build_first_prefix(prompt, settings, 128), draw=draw) for draw in range(rows)]
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -136,7 +136,7 @@ def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(n
             same += 1
             assert_same(one, other, 2e-4)
         else:
-            with heard_by(nearest := Nearest()):
+            with listen_to_comparisons(nearest := Nearest()):
                 step([row], *exact)
             assert nearest.distance < 1e-4
     assert same > 60
@@ -236,8 +236,8 @@ def test_a_row_may_be_replaced_cut_or_left_out() -> None:
     settings = Settings(max_new_tokens=30)
     reference, device = steps_of(close_pair(), settings, "tree, distinct")
     first = openings(settings, rows=3)
-    later = [advance(row, round_) for row, round_ in zip(first, device(first), strict=True)]
-    other = opening_row((8, 8, 2, 4, 6), settings, 128, draw=9)
+    later = [advance_prefix(row, round_) for row, round_ in zip(first, device(first), strict=True)]
+    other = build_first_prefix((8, 8, 2, 4, 6), settings, 128, draw=9)
     shorter = replace(later[0], ids=later[0].ids[:-1], start=later[0].start - 1, remaining=later[0].remaining + 1)
     for rows in (later[1:], [later[2], other], [shorter, later[1], other], first[::-1], [first[1]]):
         for one, found in zip(step(rows, *reference), device(rows), strict=True):
@@ -317,7 +317,7 @@ def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
             rounds = device(rows)
             assert fake_device.fetched == ["cpu"]
             committed += [round_.committed for round_ in rounds]
-            rows = [advance(row, round_) for row, round_ in zip(rows, rounds, strict=True)]
+            rows = [advance_prefix(row, round_) for row, round_ in zip(rows, rounds, strict=True)]
             rows = [row for row in rows if row.remaining > 0 and row.ids[-1] not in EOS]
     assert committed == expected
 
@@ -366,7 +366,7 @@ def test_memory_is_known_beforehand_and_does_not_grow() -> None:
     where = [whole.data_ptr() for cache in caches for layer in cache._cache.layers for whole in (layer.keys, layer.values)]
     rows = openings(settings)
     for _ in range(8):
-        rows = [advance(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
+        rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
     after = [whole.data_ptr() for cache in caches for layer in cache._cache.layers for whole in (layer.keys, layer.values)]
     assert where == after
 
@@ -385,24 +385,24 @@ def test_what_cannot_stay_on_the_device_is_said() -> None:
     settings = Settings()
     target, draft = (CachedModel(model, settings) for model in close_pair())
     table = TableModel(lambda ids: (1.0,), 1)
-    assert refusal(target, DraftModel(draft, 4), TokenRule()) is None
+    assert explain_refusal(target, DraftModel(draft, 4), TokenRule()) is None
     for proposer, rule, said in (
         (DraftModel(draft, 4), SequentialRule(), "rule"),
         (NoDraft(), TokenRule(), "drafting method none"),
         (DraftModel(draft, 0), TokenRule(), "nothing is drafted"),
-        (Tree(draft, (2, 1), "independent"), TokenRule(), "independent"),
-        (Tree(draft, (2, 1), "distinct"), BlockRule(), "chains"),
+        (FixedTree(draft, (2, 1), "independent"), TokenRule(), "independent"),
+        (FixedTree(draft, (2, 1), "distinct"), BlockRule(), "chains"),
         (DraftModel(table, 2), TokenRule(), "no cache of fixed size"),
     ):
-        assert said in refusal(target, proposer, rule)
+        assert said in explain_refusal(target, proposer, rule)
 
 
 def test_nodes_are_numbered_as_the_proposers_number_them() -> None:
     settings = Settings(max_new_tokens=20)
     draft = CachedModel(close_pair()[1], settings)
     for siblings, widths in (("top", (3, 2, 1)), ("distinct", (3, 2, 2)), ("distinct", (1, 3))):
-        tree = Tree(draft, widths, siblings).propose(openings(settings, rows=1), PhiloxRandomness(1))
-        assert tree.parents[0] == shape_of(widths, siblings != "top").parents
+        tree = FixedTree(draft, widths, siblings).propose(openings(settings, rows=1), PhiloxRandomness(1))
+        assert tree.parents[0] == build_shape(widths, siblings != "top").parents
 
 
 def test_a_fixed_cache_gives_the_distributions_of_a_growing_one() -> None:

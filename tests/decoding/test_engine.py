@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.decoding.engine import TargetOnlyRandomness, advance, cut, decode, opening_row, randomness_of, step, target_only
+from specviz.decoding.engine import (
+    TargetOnlyRandomness,
+    advance_prefix,
+    build_first_prefix,
+    build_randomness,
+    decode,
+    sample_target_only,
+    step,
+    truncate_outcome,
+)
 from specviz.errors import SettingsError
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -68,7 +77,7 @@ def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
     """Row R28: with the target-only random numbers in the place of its bonus random numbers, token by token and record by record."""
     settings = Settings(gamma=0, max_new_tokens=20, seed=seed)
     randomness = PhiloxRandomness(seed)
-    alone = list(target_only(model(P, V), randomness, settings, (0,)))
+    alone = list(sample_target_only(model(P, V), randomness, settings, (0,)))
     assert run(gamma=0, length=20, seed=seed, randomness=TargetOnlyRandomness(randomness)) == alone
     assert len(alone) == 20 and all(len(round_.committed) == 1 for round_ in alone)
 
@@ -76,7 +85,7 @@ def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
 def test_target_only_sampling_has_random_numbers_of_its_own():
     settings = Settings(max_new_tokens=10)
     randomness = RecordingRandomness(PhiloxRandomness(0))
-    list(target_only(model(P, V), randomness, settings, (0,)))
+    list(sample_target_only(model(P, V), randomness, settings, (0,)))
     assert {address[0] for address in randomness.addresses} == {Purpose.TARGET_ONLY}
     assert not randomness.reused
 
@@ -151,7 +160,7 @@ def test_an_eos_token_beyond_the_remaining_tokens_ends_nothing(remaining, path, 
         Decision(token, node - 1, "fixed", 1.0, 1.0, None, 0.5, 1.0, True) for node, token in enumerate((1, 3, 2, 1))
     )
     whole = Outcome(decisions, (0, 1, 2, 3), Ending("bonus", 0, 0.5))
-    found = cut(whole, Prefix((0,), 0, remaining), frozenset({2}))
+    found = truncate_outcome(whole, Prefix((0,), 0, remaining), frozenset({2}))
     assert (found.accepted_path, found.ending) == (path, Ending(kind, None, None))
     assert len(found.committed) <= remaining
 
@@ -201,12 +210,12 @@ def test_a_rows_records_do_not_depend_on_its_neighbors():
     settings = Settings(gamma=3, max_new_tokens=15)
     alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
     for order in ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1)):
-        rows = {draw: opening_row((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
+        rows = {draw: build_first_prefix((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
         written: dict[int, list] = {draw: [] for draw in order}
         while live := [draw for draw in order if rows[draw].remaining]:
             for draw, round_ in zip(live, step([rows[d] for d in live], target, proposer, TokenRule(), randomness), strict=True):
                 written[draw].append(round_)
-                rows[draw] = advance(rows[draw], round_)
+                rows[draw] = advance_prefix(rows[draw], round_)
         assert written == alone
 
 
@@ -226,7 +235,7 @@ def test_an_edited_uniform_leaves_earlier_rounds_identical(purpose):
     for _ in range(40):
         position, u = dice.randrange(20), dice.random()
         settings = Settings(max_new_tokens=20, seed=0).with_uniform(position, purpose, u)
-        edited = run(length=20, randomness=randomness_of(settings))
+        edited = run(length=20, randomness=build_randomness(settings))
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         assert edited[:before] == plain[:before]
 
@@ -247,7 +256,7 @@ def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
         edited = run(
             length=20,
             gamma=8,
-            randomness=randomness_of(Settings(max_new_tokens=20, seed=0).with_uniform(position, "draft", 0.999)),
+            randomness=build_randomness(Settings(max_new_tokens=20, seed=0).with_uniform(position, "draft", 0.999)),
         )
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         for one, other in zip(edited[:before], plain[:before], strict=True):

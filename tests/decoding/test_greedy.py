@@ -10,7 +10,7 @@ import random
 import pytest
 import torch
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
@@ -31,7 +31,7 @@ def differing(pair, count: int, length: int) -> list[tuple[str, float]]:
         settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=length)
         ids = pair.encode(prompt)
         theirs = pair.target.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=length, pad_token_id=0)[0].tolist()
-        ours = [*ids, *run(pair, settings, bars=0).output_ids]
+        ours = [*ids, *record_run(pair, settings, bars=0).output_ids]
         if ours != theirs:
             wrong.append((prompt, lead(pair.target, ours, theirs)))
     return wrong
@@ -70,5 +70,5 @@ def test_greedy_on_a_gpu_in_fp32_is_token_identical_to_generate():
     for prompt in prompts(50):
         ids = pair.encode(prompt)
         out = pair.target.generate(torch.tensor([ids], device="cuda"), do_sample=False, max_new_tokens=32, pad_token_id=0)
-        trace = run(pair, Settings(prompt=prompt, temperature=0.0, max_new_tokens=32), bars=0)
+        trace = record_run(pair, Settings(prompt=prompt, temperature=0.0, max_new_tokens=32), bars=0)
         assert trace.output_ids == tuple(out[0, len(ids) :].tolist())

@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from specviz.decoding.engine import decode, target_only
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModelError
 from specviz.evidence import decoders
@@ -154,7 +154,7 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
 def test_warpers_and_target_only_sampling(both, warper):
     def work(pair):
         settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
-        alone = target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
+        alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
         return text_of(pair, settings, ids), told(alone)
 
     here, there = both(work)
@@ -245,7 +245,7 @@ def test_a_certificate_is_drawn_again(both, record):
 
 def test_a_run_of_the_stage_and_its_fingerprints(both):
     def work(pair):
-        trace = run(pair, BASE)
+        trace = record_run(pair, BASE)
         return told(trace.rounds), fingerprints(pair), [probs.tokens for one in trace.rounds for probs in one.distributions]
 
     here, there = both(work)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specviz.decoding.engine import TargetOnlyRandomness, decode, target_only
+from specviz.decoding.engine import TargetOnlyRandomness, decode, sample_target_only
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
@@ -78,7 +78,9 @@ def test_target_only_samples_are_those_of_the_engine_too():
         Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
     )
     for number in range(N):
-        assert drawn.tokens[number].tolist() == written(target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3)
+        assert drawn.tokens[number].tolist() == written(
+            sample_target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3
+        )
 
 
 @pytest.mark.parametrize("context", [3, 4, 5])

@@ -12,13 +12,13 @@ from specviz.decoding.engine import step
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.remembered import RememberedModel
 from specviz.proposers.copied import CopiedTokens
-from specviz.proposers.trees.growth import Growth, draw_below, places_below, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, draw_children, find_places
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification import draw as drawing
 from specviz.verification import k_sequential
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
-from specviz.verification.draw import draw, rows_of
+from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.k_sequential import SequentialRule, least_rho
 from tests.models.test_cache import network
 from tests.tables import RecordingRandomness, Siblings, model, pair
@@ -36,30 +36,30 @@ def distributions(seed: int, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("vocabulary", (1, 7, 4096, 4099))
 def test_a_distribution_that_is_expanded_is_summed_up_once_and_draws_as_its_copies_do(monkeypatch, vocabulary):
     """Random numbers on every edge between two tokens and beside it, where one bit more or less would draw another token."""
-    probs, summed, inner = distributions(1, vocabulary), [], drawing.draw_each
+    probs, summed, inner = distributions(1, vocabulary), [], drawing.draw_many
     edges = probs.cumsum(-1) / probs.sum()
     randomness = (
         torch.cat((edges, edges * (1 - 2**-53), edges * (1 + 2**-52), torch.zeros(1))).clamp(max=1 - 2**-53)[-400:].double()
     )
-    apart = draw(probs.repeat(len(randomness), 1), randomness)
-    monkeypatch.setattr(drawing, "draw_each", lambda probs, u: summed.append(probs.shape) or inner(probs, u))
-    assert torch.equal(draw(probs.expand(len(randomness), -1), randomness), apart) and summed == [(vocabulary,)]
+    apart = draw_tokens(probs.repeat(len(randomness), 1), randomness)
+    monkeypatch.setattr(drawing, "draw_many", lambda probs, u: summed.append(probs.shape) or inner(probs, u))
+    assert torch.equal(draw_tokens(probs.expand(len(randomness), -1), randomness), apart) and summed == [(vocabulary,)]
     assert torch.equal(
-        draw(probs.expand(2, len(randomness) // 2, -1), randomness[: len(randomness) // 2 * 2].view(2, -1)).view(-1),
+        draw_tokens(probs.expand(2, len(randomness) // 2, -1), randomness[: len(randomness) // 2 * 2].view(2, -1)).view(-1),
         apart[: len(randomness) // 2 * 2],
     )
 
 
 def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
     whole = distributions(2, 3, 6)
-    assert rows_of([whole[1], whole[1]]).stride() == (0, 1) and rows_of([whole[1]] * 2).data_ptr() == whole[1].data_ptr()
+    assert stack_rows([whole[1], whole[1]]).stride() == (0, 1) and stack_rows([whole[1]] * 2).data_ptr() == whole[1].data_ptr()
     for some in (
         [whole[0], whole[1]],
         [whole[0], whole[0].clone()],
         [whole[0, ::2], whole[0, :3]],
         [whole[1], whole[1], whole[2]],
     ):
-        rows = rows_of(some)
+        rows = stack_rows(some)
         assert rows.stride(0) > 0 and torch.equal(rows, torch.stack(some))
 
 
@@ -102,12 +102,14 @@ class Asked:
 
 
 def test_a_language_model_is_given_no_distributions_and_the_rule_is():
-    trees, draft = [Growth(row, 2) for row in ROWS], Asked(model(pair("random", 3, 4, 9)[1], 4))
+    trees, draft = [TreeGrowth(row, 2) for row in ROWS], Asked(model(pair("random", 3, 4, 9)[1], 4))
     ends = [(tree, ROOT) for tree in trees]
     for level in range(2):
-        places = places_below(draft, ends)
-        ends = [(tree, node) for (tree, _, _), node in zip(places, draw_below(places, PhiloxRandomness(1), level), strict=True)]
-    given = tree_of(trees, "tree")
+        places = find_places(draft, ends)
+        ends = [
+            (tree, node) for (tree, _, _), node in zip(places, draw_children(places, PhiloxRandomness(1), level), strict=True)
+        ]
+    given = assemble_tree(trees, "tree")
     assert [block.q for block in draft.blocks] == [(None,) * 5] * 2
     assert [block.tokens for block in draft.blocks] == [((),) * 5, tuple(tokens[:1] for tokens in given.tokens)]
     for tree, q in zip(trees, given.q, strict=True):
@@ -117,15 +119,15 @@ def test_a_language_model_is_given_no_distributions_and_the_rule_is():
 def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
     """Trees of different sizes, one of them named three times: each number is the one at its own address."""
     randomness = RecordingRandomness(PhiloxRandomness(8))
-    trees = [Growth(row, 2) for row in ROWS]
+    trees = [TreeGrowth(row, 2) for row in ROWS]
     probs = distributions(5, 6)
     trees[3].add(ROOT, 0, probs, 0.5)
     named = [trees[0], trees[3], trees[1], trees[0], trees[2], trees[0]]
-    nodes = draw_below([(tree, ROOT, probs) for tree in named], randomness, 0)
+    nodes = draw_children([(tree, ROOT, probs) for tree in named], randomness, 0)
     assert nodes == [0, 1, 0, 1, 0, 2] and not randomness.reused
     for tree, node in zip(named, nodes, strict=True):
         alone = PhiloxRandomness(8).take(Purpose.DRAFT, [tree.row], node, 0)
-        assert tree.uniforms[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
+        assert tree.uniforms[node] == alone[0] and tree.tokens[node] == int(draw_tokens(probs, torch.from_numpy(alone)[0]))
     asked = []
 
     class Together(PhiloxRandomness):
@@ -133,8 +135,8 @@ def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
             asked.append((node, [row.draw for row in rows]))
             return np.zeros(len(rows))
 
-    fresh = [Growth(row, 2) for row in ROWS]
-    draw_below([(tree, ROOT, probs) for tree in fresh for _ in range(2)], Together(1), 0)
+    fresh = [TreeGrowth(row, 2) for row in ROWS]
+    draw_children([(tree, ROOT, probs) for tree in fresh for _ in range(2)], Together(1), 0)
     assert asked == [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2, 3, 4])]
 
 
@@ -164,7 +166,7 @@ def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
         for p, q in pairs:
             rule.rho(p, q, 2)
     assert len(asked) == 20
-    monkeypatch.setattr(k_sequential, "REMEMBERED", 5 * 16 * 40)
+    monkeypatch.setattr(k_sequential, "MEMORY_MAX", 5 * 16 * 40)
     short = SequentialRule()
     for p, q in [*pairs, *reversed(pairs[-5:])]:
         short.rho(p, q, 2)

@@ -16,16 +16,16 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 def test_the_drafting_method_of_the_recipe_decodes(pair):
     from dataclasses import replace
 
-    from specviz.decoding.run import run
+    from specviz.decoding.run import record_run
     from specviz.settings import Settings
 
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     try:
         exec(compile(code, "CONTRIBUTING.md", "exec"), {"__name__": "repeat"})
         settings = Settings(prompt="Once", proposer="repeat", gamma=3, max_new_tokens=12)
-        trace = run(pair, settings, bars=0)
+        trace = record_run(pair, settings, bars=0)
         assert any(round_.proposals for round_ in trace.rounds)
-        assert len(run(pair, replace(settings, rule="block"), bars=0).output_ids) == 12
+        assert len(record_run(pair, replace(settings, rule="block"), bars=0).output_ids) == 12
     finally:
         PROPOSERS.pop("repeat", None)
     assert "repeat" not in PROPOSERS.names()

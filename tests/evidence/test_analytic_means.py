@@ -12,7 +12,7 @@ from specviz.evidence.analytic.probes import RuleInput, bisected, next_distribut
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.evidence.test_analytic import IDS, decoder
@@ -59,7 +59,7 @@ def probs(*parts: float) -> torch.Tensor:
 )
 def test_a_distribution_is_measured_whatever_was_expected(truth):
     def ask(v):
-        return draw(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
+        return draw_tokens(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
 
     assert recovered(ask, truth, 1e-9)[1]
     for belief in (probs(0.1, 0.2, 0.3, 0.4), probs(0, 1, 0, 0), probs(0.4, 0.3, 0.2, 0.1)):

@@ -19,17 +19,17 @@ from specviz.evidence.bugs.proposers import BestOfDrawn
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
-from specviz.proposers.adaptive.policies import Entropy
+from specviz.proposers.adaptive.policies import EntropyPolicy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.block import BlockRule
-from specviz.verification.comparison_log import heard_by
-from specviz.verification.draw import draw
+from specviz.verification.comparison_log import listen_to_comparisons
+from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests.chance import SEED
@@ -61,9 +61,9 @@ DECODERS = {  # name -> (arguments of step, room of the round)
     "chain": (lambda: of_tables(lambda q: (DraftModel(q, 3), TokenRule())), 4),
     "block": (lambda: of_tables(lambda q: (DraftModel(q, 2), BlockRule())), 3),
     "k-seq": (lambda: of_tables(lambda q: (SeveralChains(q, 2, 1), SequentialRule())), 2),
-    "distinct": (lambda: of_tables(lambda q: (Tree(q, (2, 1), "distinct"), TokenRule())), 3),
+    "distinct": (lambda: of_tables(lambda q: (FixedTree(q, (2, 1), "distinct"), TokenRule())), 3),
     "budget": (lambda: of_tables(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
-    "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, Entropy(3)), TokenRule())), 4),
+    "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, EntropyPolicy(3)), TokenRule())), 4),
     "best-drawn": (lambda: mutated("best-drawn"), 2),
     "two of three": (lambda: best_of(3, 2), 2),
     **{
@@ -173,7 +173,7 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
     decoders = (
         (lambda q: DraftModel(q, 2), TokenRule()),
         (lambda q: DraftModel(q, 2), BlockRule()),
-        (lambda q: Tree(q, (2, 1), "distinct"), TokenRule()),
+        (lambda q: FixedTree(q, (2, 1), "distinct"), TokenRule()),
         (lambda q: SeveralChains(q, 2, 2), SequentialRule()),
     )
     for kind in ("random", "equal", "disjoint"):
@@ -282,16 +282,16 @@ def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
 def test_draws_without_a_listener_are_the_same():
     """The numbers that are reported do not change what is drawn."""
     probs, u = torch.tensor(random_distribution("any", 9, 40), dtype=torch.float64), torch.rand(200, dtype=torch.float64)
-    alone = draw(probs.expand(200, -1), u)
+    alone = draw_tokens(probs.expand(200, -1), u)
     heard = []
 
     class Ear:
         def drew(self, u, cumulative, found):
             heard.append((u, found))
 
-    with heard_by(Ear()):
-        assert torch.equal(draw(probs.expand(200, -1), u), alone)
+    with listen_to_comparisons(Ear()):
+        assert torch.equal(draw_tokens(probs.expand(200, -1), u), alone)
     ((told, found),) = heard
     assert torch.equal(told, u) and torch.equal(found, alone)
-    draw(probs, u[0])
+    draw_tokens(probs, u[0])
     assert len(heard) == 1, "after the block nobody listens"

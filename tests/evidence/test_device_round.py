@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.decoding.device.round import DeviceSteps
-from specviz.decoding.engine import advance
+from specviz.decoding.engine import advance_prefix
 from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Fresh, fresh_draft
 from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
@@ -18,7 +18,7 @@ from specviz.evidence.matrix.cell import draw_tokens
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
@@ -44,8 +44,8 @@ def outcome(round_: Round) -> tuple:
     [
         (lambda draft: DraftModel(draft, 2), TokenRule()),
         (lambda draft: DraftModel(draft, 2), BlockRule()),
-        (lambda draft: Tree(draft, (2, 1), "top"), TokenRule()),
-        (lambda draft: Tree(draft, (2,), "distinct"), TokenRule()),
+        (lambda draft: FixedTree(draft, (2, 1), "top"), TokenRule()),
+        (lambda draft: FixedTree(draft, (2,), "distinct"), TokenRule()),
     ],
     ids=["chain, token", "chain, block", "tree, top", "tree, distinct"],
 )
@@ -147,5 +147,5 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
         (expected,) = chosen.verify([row], tree, p, numbers)
         assert (expected.accepted_path, expected.ending) == (found.accepted_path, found.ending)
         lengths.add(len(found.accepted_path))
-        row = advance(row, found)
+        row = advance_prefix(row, found)
     assert lengths == {0, 1, 2, 3}

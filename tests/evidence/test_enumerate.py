@@ -24,7 +24,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.comparison_log import judged
+from specviz.verification.comparison_log import report_comparison
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
@@ -151,7 +151,7 @@ class Both(TokenRule):
         return super().verify(rows, block, p, _Largest(randomness))
 
     def accepts(self, u, p, q):
-        return judged(u < 0.4, u, 0.4)
+        return report_comparison(u < 0.4, u, 0.4)
 
 
 class _Largest:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.decoding.engine import decode, step, target_only
+from specviz.decoding.engine import decode, sample_target_only, step
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.draw import draw
-from specviz.verification.token import EmptyResidual, TokenRule, accepts, residual
+from specviz.verification.draw import draw_tokens
+from specviz.verification.token import EmptyResidualError, TokenRule, accepts, residual
 from specviz.verification.warp import warp
 from tests.models.test_cache import network
 from tests.oracle.token_rule import decoder_distribution, target_distribution
@@ -60,7 +60,7 @@ def test_r1_q_is_the_very_distribution_that_the_token_was_drawn_from(warper):
         proposer = DraftModel(model(Q, V, settings), 3)
         for round_ in decode(model(P, V, settings), proposer, TokenRule(), PhiloxRandomness(seed), settings, (0,)):
             for node, one in enumerate(round_.proposals):
-                assert int(draw(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
+                assert int(draw_tokens(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
                 assert one.q == float(round_.full.q[node, one.token])
 
 
@@ -113,7 +113,7 @@ def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
     for target, draft in ((model(P, V, settings), model(Q, V, settings)), two_networks(settings)):
         randomness = PhiloxRandomness(seed)
         fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
-        assert fast == tokens(target_only(fresh_like(target), randomness, settings, (1, 2)))
+        assert fast == tokens(sample_target_only(fresh_like(target), randomness, settings, (1, 2)))
 
 
 def two_networks(settings: Settings):
@@ -226,13 +226,13 @@ def test_r15_distributions_that_agree_up_to_rounding_never_give_nan():
             p, q = torch.softmax(q.bfloat16().double(), -1), torch.softmax(q.bfloat16().float().double() + 0.0, -1)
         try:
             left = residual(p, q)
-        except EmptyResidual:
+        except EmptyResidualError:
             assert bool((p <= q).all())
             continue
         assert bool(left.isfinite().all()) and float(left.sum()) == pytest.approx(1)
         assert bool((left[q >= p] == 0).all())
     same = torch.tensor((0.25, 0.75)).double()
-    with pytest.raises(EmptyResidual):
+    with pytest.raises(EmptyResidualError):
         residual(same, same)
 
 
@@ -247,7 +247,7 @@ def test_r16_half_precision_logits_give_one_float64_distribution_for_draw_and_ra
         assert round_.full.p.dtype == torch.float64
         for node, one in enumerate(round_.proposals):
             assert round_.full.q.dtype == torch.float64 and one.q == float(round_.full.q[node, one.token])
-            assert int(draw(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
+            assert int(draw_tokens(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
     assert PhiloxRandomness(0).take(Purpose.ACCEPT, [Prefix((1,), 0, 9)], 0, 0).dtype == np.float64
 
 

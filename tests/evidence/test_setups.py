@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specviz.cli import record
-from specviz.decoding.engine import target_only
+from specviz.decoding.engine import sample_target_only
 from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModelError
 from specviz.evidence.analytic import along_text
 from specviz.evidence.serving_setups import targets
@@ -44,7 +44,7 @@ from specviz.settings import Settings
 from specviz.speed.acceptance import cut_openings
 from specviz.speed.clock import MAX_SPREAD
 from specviz.speed.estimate import Estimate
-from specviz.verification.draft_tree import DraftTree, empty_tree, texts
+from specviz.verification.draft_tree import DraftTree, empty_tree, list_node_texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
@@ -199,7 +199,10 @@ class HandMade:
 
     def logits(self, rows, block):
         return torch.stack(
-            [torch.stack([self._after(len(ids)) for ids in texts(row.ids, block, index)]) for index, row in enumerate(rows)]
+            [
+                torch.stack([self._after(len(ids)) for ids in list_node_texts(row.ids, block, index)])
+                for index, row in enumerate(rows)
+            ]
         )
 
     def _after(self, length: int) -> torch.Tensor:
@@ -234,7 +237,7 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
         min(seen.margins_before_difference) > 1e-4 and not seen.differing and set(shown.near_ties.comparisons) == set(COMPARISONS)
     )
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, max_new_tokens=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
-    alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
+    alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
         for text in (one.first, one.second):

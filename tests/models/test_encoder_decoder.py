@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic, analytic_of_pair
 from specviz.evidence.analytic.fresh import Fresh, given
@@ -45,7 +45,7 @@ def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_dec
     pair, written, fates = encoder_decoders[kind], set(), set()
     for number, prompt in enumerate(prompts(15)):
         settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=16)
-        trace = run(pair, settings, bars=0)
+        trace = record_run(pair, settings, bars=0)
         assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
         written.add(trace.output_ids)
         fates.update(draft_token.accepted for round_ in trace.rounds for draft_token in round_.proposals)
@@ -61,7 +61,7 @@ def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder
     """At each prefix, without samples, in float32, with caches rolled back at every depth."""
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
-    alone = run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
+    alone = record_run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
     found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
     assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.passed(TOLERANCE), (found.sentence, found.accepted)
 
@@ -80,9 +80,9 @@ def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
     """Each token of the greedy text in turn is declared end-of-sequence: as a draft token, as a replacement, as a bonus token."""
     pair, endings = encoder_decoders["t5 v1.1"], set()
     settings = Settings(prompt="the little rabbit", temperature=0.0, gamma=3, max_new_tokens=24)
-    whole = run(replace(pair, eos_token_ids=frozenset()), settings, bars=0).output_ids
+    whole = record_run(replace(pair, eos_token_ids=frozenset()), settings, bars=0).output_ids
     for stop in sorted(set(whole)):
-        trace = run(replace(pair, eos_token_ids=frozenset({stop})), settings, bars=0)
+        trace = record_run(replace(pair, eos_token_ids=frozenset({stop})), settings, bars=0)
         assert trace.output_ids == whole[: whole.index(stop) + 1]
         assert list(trace.output_ids) == generated(pair, settings.prompt, 24, eos_token_id=stop)
         endings.add(trace.rounds[-1].ending.kind)
@@ -95,7 +95,7 @@ def test_end_of_text_is_the_models_own(encoder_decoders):
 
 def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_decoders):
     pair = encoder_decoders["t5"]
-    trace = run(pair, Settings(prompt="the old bear", max_new_tokens=6))
+    trace = record_run(pair, Settings(prompt="the old bear", max_new_tokens=6))
     assert trace.prompt_ids == (0,) and trace.encoder_ids == tuple(pair.tokenizer.encode("the old bear"))
     assert trace.encoder_ids[-1] == 1, "the tokenizer ends the prompt"
     assert set(trace.encoder_ids) <= set(trace.pieces)
@@ -106,27 +106,27 @@ def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_
 
 
 def test_a_trace_without_an_encoder_has_no_such_field(pair):
-    trace = run(pair, Settings(prompt="Once", max_new_tokens=4))
+    trace = record_run(pair, Settings(prompt="Once", max_new_tokens=4))
     assert trace.encoder_ids == () and "encoder_ids" not in json.loads(trace.to_json())
 
 
 def test_an_empty_prompt_is_the_end_token_alone(encoder_decoders):
     pair = encoder_decoders["t5"]
     assert pair.encoder_ids("") == (1,) and pair.encode("") == (0,)
-    assert list(run(pair, Settings(temperature=0.0, max_new_tokens=8)).output_ids) == generated(pair, "", 8)
+    assert list(record_run(pair, Settings(temperature=0.0, max_new_tokens=8)).output_ids) == generated(pair, "", 8)
 
 
 def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_decoders, monkeypatch):
     pair, prompt = encoder_decoders["mt5"], "the old bear and the little rabbit"
     count = len(pair.tokenizer.encode(prompt))
     monkeypatch.setattr(pair_module, "ENCODER_MAX", count)
-    assert len(run(pair, Settings(prompt=prompt, max_new_tokens=3), bars=0).encoder_ids) == count
+    assert len(record_run(pair, Settings(prompt=prompt, max_new_tokens=3), bars=0).encoder_ids) == count
     with pytest.raises(SettingsError, match=f"prompt must be at most {count} tokens for an encoder, got '.* tokens'"):
-        run(pair, Settings(prompt=prompt + " who lived", max_new_tokens=3))
+        record_run(pair, Settings(prompt=prompt + " who lived", max_new_tokens=3))
 
 
 def test_texts_ten_times_as_long_as_the_farthest_distance_are_written(encoder_decoders):
     """Relative positions are unbounded: all distances beyond the farthest, here 6, have the same bias."""
     settings = Settings(prompt="the old bear", temperature=0.0, gamma=4, max_new_tokens=60)
     pair = replace(encoder_decoders["t5"], eos_token_ids=frozenset())
-    assert list(run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)
+    assert list(record_run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)

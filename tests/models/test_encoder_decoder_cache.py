@@ -12,7 +12,7 @@ import random
 import pytest
 import torch
 
-from specviz.decoding.engine import advance, opening_row, step
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.models.cache.encoder_decoder import ConditionedModel, ConditionedPass
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -195,13 +195,13 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone():
 
     def written(draws):
         world, _ = world_of("t5 v1.1", Settings(), 3)
-        rows = [opening_row((0,), Settings(max_new_tokens=lengths[draw]), None, draw) for draw in draws]
+        rows = [build_first_prefix((0,), Settings(max_new_tokens=lengths[draw]), None, draw) for draw in draws]
         result = {draw: [] for draw in draws}
         while rows:
             rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))
             for row, round_ in zip(rows, rounds, strict=True):
                 result[row.draw] += round_.committed
-            rows = [after for after in map(advance, rows, rounds) if after.remaining][::-1]
+            rows = [after for after in map(advance_prefix, rows, rounds) if after.remaining][::-1]
         return result
 
     alone = {draw: written([draw])[draw] for draw in lengths}

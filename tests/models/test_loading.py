@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import ByT5Tokenizer, MambaConfig, MambaForCausalLM
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.models.pairs import loading
 from specviz.models.pairs.catalog import HASHES, PAIRS, PairEntry
@@ -163,7 +163,7 @@ def test_a_smaller_padded_vocabulary_is_handled_by_the_distribution(pair_folders
     shutil.copytree(pair_folders[1], wide)
     tiny_model(320, layers=1).save_pretrained(wide)
     pair = load_pair(f"{pair_folders[0]}|{wide}")
-    trace = run(pair, Settings(prompt="Once", max_new_tokens=40, seed=3), bars=0)
+    trace = record_run(pair, Settings(prompt="Once", max_new_tokens=40, seed=3), bars=0)
     assert all(token < 300 for token in trace.output_ids), "ids that the target lacks have p = 0"
     assert any(d.token >= 300 for r in trace.rounds for d in r.proposals), "the draft did propose some"
 

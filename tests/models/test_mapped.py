@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding.methods import build_rule
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -23,13 +23,13 @@ from specviz.models.pairs.loading import load_pair, pair_of
 from specviz.models.pairs.mapped import MappedPair, last_of
 from specviz.models.pairs.renumbered import renumbered
 from specviz.models.pairs.sharing import draftable_in_words
-from specviz.proposers.adaptive.policies import Entropy
+from specviz.proposers.adaptive.policies import EntropyPolicy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
@@ -74,11 +74,11 @@ def tables(seed: int, settings: Settings):
 
 PROPOSERS = {
     "chain": lambda draft: DraftModel(draft, 2),
-    "adaptive": lambda draft: AdaptiveDraft(draft, Entropy(2)),
+    "adaptive": lambda draft: AdaptiveDraft(draft, EntropyPolicy(2)),
     "several": lambda draft: SeveralChains(draft, 2, 2),
-    "independent": lambda draft: Tree(draft, (2, 1), "independent"),
-    "distinct": lambda draft: Tree(draft, (2, 1), "distinct"),
-    "top": lambda draft: Tree(draft, (2, 1), "top"),
+    "independent": lambda draft: FixedTree(draft, (2, 1), "independent"),
+    "distinct": lambda draft: FixedTree(draft, (2, 1), "distinct"),
+    "top": lambda draft: FixedTree(draft, (2, 1), "top"),
     "budget, independent": lambda draft: BudgetTree(draft, (2, 2), "independent", 4),
     "budget, distinct": lambda draft: BudgetTree(draft, (2, 2), "distinct", 4),
 }
@@ -185,7 +185,7 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
     settings, dice = Settings(temperature=0.8, top_p=0.9), random.Random(0)
     fresh, draft = fresh_draft(foreign, settings), foreign.open(settings)[1]
     text = foreign.encode(TEXT[0])[:60]
-    proposer = Tree(draft, (2, 2), "independent")
+    proposer = FixedTree(draft, (2, 2), "independent")
     rows = [Prefix(text[: 8 + number], 0, 30, number) for number in range(2)]
     for _ in range(12):
         tree = proposer.propose(rows, PhiloxRandomness(dice.randrange(1000)))
@@ -239,8 +239,8 @@ def test_every_drafting_method_writes_the_targets_greedy_text(foreign, name, len
     settings = Settings(
         prompt="the old bear", temperature=0.0, max_new_tokens=12, proposer=name, draft_length_policy=lengths, **ALL[name]
     )
-    alone = run(foreign, replace(settings, proposer="none", draft_length_policy="fixed"))
-    assert run(foreign, settings).output_ids == alone.output_ids
+    alone = record_run(foreign, replace(settings, proposer="none", draft_length_policy="fixed"))
+    assert record_run(foreign, settings).output_ids == alone.output_ids
 
 
 def test_medusa_has_no_heads_for_such_a_pair_and_says_so(foreign):
@@ -249,11 +249,11 @@ def test_medusa_has_no_heads_for_such_a_pair_and_says_so(foreign):
 
 
 def test_the_trace_says_what_share_of_the_drafts_mass_could_be_proposed(foreign, pair):
-    trace = run(foreign, Settings(prompt="the river", max_new_tokens=16))
+    trace = record_run(foreign, Settings(prompt="the river", max_new_tokens=16))
     tokens = trace.models["draft"]["tokens"]
     assert 0.0 < tokens["draftable"] < 1.0
     assert f"{tokens['draftable']:.1%} of the draft's probability could be proposed" in draftable_in_words(trace.models)
-    assert draftable_in_words(run(pair, Settings(max_new_tokens=4)).models) == ""
+    assert draftable_in_words(record_run(pair, Settings(max_new_tokens=4)).models) == ""
 
 
 def test_a_draft_is_never_asked_for_more_than_its_context_holds():
@@ -285,7 +285,7 @@ def test_models_that_share_too_little_are_refused_before_weights_are_read_and_me
 def test_the_methods_that_are_named_then_work(folders):
     pair = load_pair(f"{folders[0]}|{folders[0]}", "cpu", "float64")
     for name in ("ngram", "retrieval", "lookahead", "early-exit"):
-        assert run(pair, Settings(prompt="the river", proposer=name, exit_layer=1, max_new_tokens=8)).output_ids
+        assert record_run(pair, Settings(prompt="the river", proposer=name, exit_layer=1, max_new_tokens=8)).output_ids
 
 
 # The shipped target ------------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_the_shipped_target_with_a_draft_of_other_tokens_keeps_its_greedy_text_a
     tokens = foreign.describe()["draft"]["tokens"]
     assert 0.4 < tokens["shared"] / tokens["of_draft"] < 0.6
     settings = Settings(prompt="The old man and the little dog", temperature=0.0, max_new_tokens=24)
-    drafted, alone = run(foreign, settings), run(storybook, replace(settings, proposer="none"))
+    drafted, alone = record_run(foreign, settings), record_run(storybook, replace(settings, proposer="none"))
     assert drafted.output_ids == alone.output_ids
     assert drafted.tokens_per_pass > 1.2, "half of the tokens are shared, and they are the frequent ones"
     assert 0.3 < drafted.models["draft"]["tokens"]["draftable"] < 1.0

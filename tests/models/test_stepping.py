@@ -15,7 +15,7 @@ from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, depth, depths_of, empty_tree
+from specviz.verification.draft_tree import DraftTree, empty_tree, node_depth, node_depths
 from tests.models.test_cache import V, fresh, moved_on, network, random_block
 
 
@@ -123,7 +123,7 @@ def test_depths_and_the_mask_of_one_row_are_those_of_several():
     dice, network_ = random.Random(5), network("Llama")
     for _ in range(12):
         block = random_block(dice, 1, "tree")
-        assert depths_of(block.parents[0]) == [depth(block.parents[0], node) for node in range(len(block.parents[0]))]
+        assert node_depths(block.parents[0]) == [node_depth(block.parents[0], node) for node in range(len(block.parents[0]))]
         twice = DraftTree(block.tokens * 2, block.parents * 2, block.q * 2, block.u_draft * 2, "random")
         ids = tuple(dice.randrange(V) for _ in range(4))
         alone, together = CachedModel(network_, Settings()), CachedModel(network_, Settings())

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.engine import advance, decode, step
+from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
 from specviz.proposers.adaptive import policies
-from specviz.proposers.adaptive.policies import LENGTHS, Ceiling, Entropy, Gain, Heuristic
+from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES, CeilingPolicy, EntropyPolicy, GainPolicy, HeuristicPolicy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.trees.growth import Growth
+from specviz.proposers.trees.growth import TreeGrowth
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import wall_clock_factor
@@ -49,7 +49,7 @@ def row(*past: tuple[int, int], remaining: int = 40) -> Prefix:
 
 def asked(policy, probs, tokens: int = 1) -> bool:
     """Whether a policy draws from this distribution after so many draft tokens."""
-    chain = Growth(row(), 9)
+    chain = TreeGrowth(row(), 9)
     for token in range(tokens):
         chain.add(token - 1, 0, torch.tensor(probs, dtype=torch.float64), 0.5)
     return policy.continues([chain], torch.tensor([probs], dtype=torch.float64))[0]
@@ -69,7 +69,7 @@ def test_a_round_is_remembered_as_its_longest_path_and_its_accepted_draft_tokens
     for proposer, levels in ((DraftModel(model(Q, V), 4), 4), (FixedTree(lambda ids, i: i, (3, 2, 1), V), 3)):
         at = row(remaining=30)
         for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, PROMPT):
-            at = advance(at, round_)
+            at = advance_prefix(at, round_)
             assert at.past[-1] == (min(levels, at.remaining + len(round_.committed) - 1), len(round_.accepted_path))
         assert len(at.past) > 5
 
@@ -78,7 +78,7 @@ def test_a_round_is_remembered_as_its_longest_path_and_its_accepted_draft_tokens
 
 
 def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
-    policy = Heuristic(4)
+    policy = HeuristicPolicy(4)
     assert policy.max_tokens(row()) == 4
     assert policy.max_tokens(row((4, 4))) == 6
     assert policy.max_tokens(row((4, 3))) == 3
@@ -93,12 +93,12 @@ def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
 
 def test_drafting_stops_where_the_entropy_bound_falls_below_its_minimum():
     """1 - sqrt(0.2 H) < 0.3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
-    assert asked(Entropy(4), [1 / 11] * 11) and not asked(Entropy(4), [1 / 12] * 12)
-    assert asked(Entropy(4), [1.0, 0.0])
+    assert asked(EntropyPolicy(4), [1 / 11] * 11) and not asked(EntropyPolicy(4), [1 / 12] * 12)
+    assert asked(EntropyPolicy(4), [1.0, 0.0])
 
 
 def test_the_first_distribution_of_a_round_is_always_drawn_from():
-    assert asked(Entropy(4), [1 / 1000] * 1000, tokens=0)
+    assert asked(EntropyPolicy(4), [1 / 1000] * 1000, tokens=0)
 
 
 def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_were_made_certain():
@@ -106,7 +106,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
     flat, sure = (lambda ids: [1 / 20] * 20), (lambda ids: [0.95, *[0.05 / 19] * 19])
     settings = Settings(temperature=0.0)
     for table, draft_tokens in ((flat, 1), (sure, 4)):
-        block = AdaptiveDraft(model(table, 20), Entropy(4), settings).propose([row()], PhiloxRandomness(0))
+        block = AdaptiveDraft(model(table, 20), EntropyPolicy(4), settings).propose([row()], PhiloxRandomness(0))
         assert block.tokens == ((0,) * draft_tokens,)
         assert all(probs[0] == 1.0 for probs in block.q[0]), "drawn from what the settings make of them"
 
@@ -118,7 +118,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
     """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = 0.8 (Leviathan et al. 2023, theorem 3.8)."""
     best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
-    assert Gain(10, step).max_tokens(row()) == best
+    assert GainPolicy(10, step).max_tokens(row()) == best
 
 
 def test_hazards_are_acceptance_rates_at_each_position_shrunk_toward_the_overall_rate():
@@ -126,16 +126,16 @@ def test_hazards_are_acceptance_rates_at_each_position_shrunk_toward_the_overall
     past = ((3, 0), (3, 1), (3, 2))
     shared = (3 + 0.8 * 4) / (6 + 4)
     expected = [(2 + 4 * shared) / 7, (1 + 4 * shared) / 6, (0 + 4 * shared) / 5, shared]
-    assert Gain(4, 0.2).hazards(past) == pytest.approx(expected, abs=1e-15)
+    assert GainPolicy(4, 0.2).hazards(past) == pytest.approx(expected, abs=1e-15)
 
 
 def test_positions_behind_a_short_draft_were_not_tested():
-    assert Gain(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
+    assert GainPolicy(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
 
 
 def test_after_many_rejections_one_token_is_drafted_and_after_many_accepted_drafts_all():
-    assert Gain(8, 0.2).max_tokens(row(*[(4, 0)] * 40)) == 1
-    assert Gain(8, 0.05).max_tokens(row(*[(8, 8)] * 200)) == 8
+    assert GainPolicy(8, 0.2).max_tokens(row(*[(4, 0)] * 40)) == 1
+    assert GainPolicy(8, 0.05).max_tokens(row(*[(8, 8)] * 200)) == 8
 
 
 # The ceiling -----------------------------------------------------------------------------------------------------------------
@@ -152,25 +152,25 @@ def test_the_ceiling_stops_where_the_probability_of_one_more_accepted_draft_toke
     """Every draft token is accepted with probability 0.6: 0.6, 0.36, 0.216 along the chain. At 0.3 two are drawn, at 0.2 three."""
     draft, target = model(lambda ids: (1.0, 0.0), 2), model(lambda ids: (0.6, 0.4), 2)
     for worth, draft_tokens in ((0.3, 2), (0.2, 3)):
-        monkeypatch.setattr(policies, "WORTH", worth)
-        (tokens,) = AdaptiveDraft(draft, Ceiling(9, target)).propose([row()], PhiloxRandomness(0)).tokens
+        monkeypatch.setattr(policies, "ACCEPTANCE_MIN", worth)
+        (tokens,) = AdaptiveDraft(draft, CeilingPolicy(9, target)).propose([row()], PhiloxRandomness(0)).tokens
         assert len(tokens) == draft_tokens
 
 
 def test_the_ceiling_looks_at_distributions_and_never_at_a_uniform():
     randomness = RecordingRandomness(PhiloxRandomness(0))
-    AdaptiveDraft(model(Q, V), Ceiling(6, model(P, V))).propose([row()], randomness)
+    AdaptiveDraft(model(Q, V), CeilingPolicy(6, model(P, V))).propose([row()], randomness)
     assert {address[0] for address in randomness.addresses} == {Purpose.DRAFT}
 
 
 # All of them -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in LENGTHS if name != "fixed"])
+@pytest.mark.parametrize("name", [name for name in DRAFT_LENGTH_POLICIES if name != "fixed"])
 def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkeypatch):
     """Rounds of more than one length within a run, as many numbers asked for as draft tokens made."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
-    monkeypatch.setattr(policies, "WORTH", 0.5)
+    monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
     target, proposer = world("draft", 1, draft_length_policy=name, gamma=5)
     seen = set()
     for draw in range(5):
@@ -181,14 +181,14 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
             drawn = [address for address in randomness.addresses if address[0] is Purpose.DRAFT]
             assert len(drawn) == len(round_.proposals)
             seen.add(len(round_.proposals))
-            at = advance(at, round_)
+            at = advance_prefix(at, round_)
     assert len(seen) > 1
 
 
 def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
     """Heuristic: after a fully accepted draft the next is longer. If they were one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
-    walk = Enumerator(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule())
+    walk = Enumerator(target, AdaptiveDraft(draft, HeuristicPolicy(1)), TokenRule())
     first = walk.round(Prefix(PROMPT, 0, 6), {})
     again = {after.past[0] for after, _, _ in first}
     assert again == {(1, 0), (1, 1)}

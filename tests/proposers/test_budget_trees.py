@@ -7,7 +7,7 @@ import pytest
 
 from specviz.proposers.trees.budget import BudgetTree, RankedTree
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
-from specviz.verification.draft_tree import ROOT, children, depth
+from specviz.verification.draft_tree import ROOT, find_children, node_depth
 from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
@@ -67,8 +67,8 @@ def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected()
 
 def spots(parents, node: int) -> list[int]:
     """Where a node could have stood: the nodes of the level above its own."""
-    level = depth(parents, node)
-    return [ROOT] if level == 0 else [n for n in range(node) if depth(parents, n) == level - 1]
+    level = node_depth(parents, node)
+    return [ROOT] if level == 0 else [n for n in range(node) if node_depth(parents, n) == level - 1]
 
 
 def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
@@ -82,7 +82,7 @@ def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
 def _worth(draft, block, index: int, spot: int, node: int) -> float:
     """Expected joint confidence of one more distinct child of ``spot`` before node number ``node`` is drawn; 0 where none may be."""
     path, share = above(draft, block, index, spot)
-    drawn = children(block.parents[index][:node], spot)
+    drawn = find_children(block.parents[index][:node], spot)
     tokens = {block.tokens[index][child] for child in drawn}
     fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.probs((*PROMPT, *path)).tolist())]
     return share * sum(mass * mass for mass in fresh) / sum(fresh) if len(drawn) < 3 and any(fresh) else 0.0
@@ -95,9 +95,11 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
     block, levels = tree_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
     for index, parents in enumerate(block.parents):
         tokens = block.tokens[index]
-        first = [min(other for other in children(parents, parents[n]) if tokens[other] == tokens[n]) for n in range(len(parents))]
+        first = [
+            min(other for other in find_children(parents, parents[n]) if tokens[other] == tokens[n]) for n in range(len(parents))
+        ]
         for level in (0, 1):
-            here = [n for n in range(len(parents)) if depth(parents, n) == level]
+            here = [n for n in range(len(parents)) if node_depth(parents, n) == level]
             weights = sorted(
                 (
                     (_fresh(draft, block, index, spot, count), spot)
@@ -107,8 +109,10 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
                 ),
                 reverse=True,
             )
-            given = [_fresh(draft, block, index, parents[n], children(parents, parents[n]).index(n) + 1) for n in here]
-            allowed = min(levels[0] if level == 0 else 9 - len(children(parents, ROOT)), sum(weight > 0 for weight, _ in weights))
+            given = [_fresh(draft, block, index, parents[n], find_children(parents, parents[n]).index(n) + 1) for n in here]
+            allowed = min(
+                levels[0] if level == 0 else 9 - len(find_children(parents, ROOT)), sum(weight > 0 for weight, _ in weights)
+            )
             assert len(here) == allowed
             assert given == pytest.approx([weight for weight, _ in weights[:allowed]], abs=1e-12), "the best first, and no others"
 
@@ -126,5 +130,5 @@ def _fresh(draft, block, index: int, spot: int, count: int) -> float:
 def test_on_every_level_but_the_last_half_of_what_is_left_is_drawn_at_most():
     draft = model(pair("random", 10, 4, 11)[1], 4)
     for parents in tree_of(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
-        levels = [sum(depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
+        levels = [sum(node_depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
         assert levels[0] == 4 and levels[1] <= 2 and sum(levels) == 8

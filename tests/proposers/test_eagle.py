@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
-from specviz.decoding.engine import advance, decode, step, target_only
+from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -35,7 +35,7 @@ from specviz.settings import Settings
 from specviz.training.eagle import TrainableEagle
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot, warp
@@ -214,7 +214,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
             if siblings == "top":
                 assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
             else:
-                assert int(draw(probs, torch.tensor(u, dtype=torch.float64))) == token
+                assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
 @pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 5}), ids=str)
@@ -226,7 +226,7 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
         assert not randomness.reused
         if temperature == 0.0:
-            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
+            alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
             assert text == [t for r in alone for t in r.committed]
 
 
@@ -255,7 +255,7 @@ def rounds_of(pair, settings, rows) -> list[list[tuple]]:
     for _ in range(3):
         rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
         found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
-        rows = [advance(row, one) for row, one in zip(rows, rounds, strict=True)]
+        rows = [advance_prefix(row, one) for row, one in zip(rows, rounds, strict=True)]
     return found
 
 
@@ -414,7 +414,7 @@ def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     ids = (3, 5, 8)
     target_, proposer = open_proposer(other, settings)
     text = [t for r in decode(target_, proposer, TokenRule(), PhiloxRandomness(4), settings, ids) for t in r.committed]
-    alone = target_only(other.open(settings)[0], PhiloxRandomness(9), settings, ids)
+    alone = sample_target_only(other.open(settings)[0], PhiloxRandomness(9), settings, ids)
     assert text == [t for r in alone for t in r.committed]
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from specviz.__main__ import main
-from specviz.decoding.engine import decode, target_only
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -81,7 +81,7 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths)
         text = [token for round_ in rounds for token in round_.committed]
         assert not randomness.reused and {one.source for round_ in rounds for one in round_.proposals} == {"early-exit"}
         if temperature == 0.0:
-            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
+            alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
             assert text == [token for round_ in alone for token in round_.committed]
 
 

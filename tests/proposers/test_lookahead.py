@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.engine import advance, decode, step
+from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.models.pairs.loading import load_pair
 from specviz.models.table import TableModel
 from specviz.proposers import lookahead
-from specviz.proposers.lookahead import POOL, Lookahead, State, WindowedTarget, opening
+from specviz.proposers.lookahead import POOL, Lookahead, LookaheadState, WindowedTarget, build_first_state
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -47,23 +47,23 @@ def alphabet() -> WindowedTarget:
 
 
 def test_the_first_predictions_are_the_end_of_the_text_and_the_first_ngrams_its_own(four):
-    state = opening((5, 0, 1, 2, 0, 1, 7), 2)
+    state = build_first_state((5, 0, 1, 2, 0, 1, 7), 2)
     assert state.window == ((2, 0, 1, 7), (0, 1, 7, 2))
     assert state.pool == {5: ((0, 1),), 0: ((1, 7), (1, 2)), 1: ((2, 0),), 2: ((0, 1),)}
-    assert opening((3,), 2) == State(((3,) * 4, (3,) * 4), {})
+    assert build_first_state((3,), 2) == LookaheadState(((3,) * 4, (3,) * 4), {})
 
 
 def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(four):
-    state = State(((1, 2, 3, 4), (5, 6, 7, 8)), {1: ((0, 0),)})
+    state = LookaheadState(((1, 2, 3, 4), (5, 6, 7, 8)), {1: ((0, 0),)})
     after = state.after((2, 3, 4, 5), 1)
     assert after.window == ((5, 6, 7, 8), (2, 3, 4, 5))
     assert after.pool == {1: ((5, 2), (0, 0)), 2: ((6, 3),), 3: ((7, 4),), 4: ((8, 5),)}
     assert state.after((2, 3, 4, 5), 3).window == ((7, 8, 5, 6), (4, 5, 2, 3)), "two more tokens were written"
-    assert state.after(None, 2) == State(((2, 3, 4, 1), (6, 7, 8, 5)), state.pool)
+    assert state.after(None, 2) == LookaheadState(((2, 3, 4, 1), (6, 7, 8, 5)), state.pool)
 
 
 def test_only_the_latest_ngrams_are_kept_each_once(four):
-    state = State(((1,) * 4, (0,) * 4), {})
+    state = LookaheadState(((1,) * 4, (0,) * 4), {})
     for number in range(20):
         state = state.after((number,) * 4, 1)
         state = replace(state, window=((1,) * 4, (0,) * 4))
@@ -117,7 +117,7 @@ def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double):
         assert (block.tokens, block.parents) == (later.tokens, later.parents)
         drafted += len(block.tokens[0])
         (round_,) = step([row], target, proposer, TokenRule(), PhiloxRandomness(1))
-        row = advance(row, round_)
+        row = advance_prefix(row, round_)
     assert drafted and row.past
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
-from specviz.decoding.engine import decode, step, target_only
+from specviz.decoding.engine import decode, sample_target_only, step
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.attachments import heads as stored
@@ -29,7 +29,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot, warp
@@ -149,7 +149,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
             if siblings == "top":
                 assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
             else:
-                assert int(draw(probs, torch.tensor(u, dtype=torch.float64))) == token
+                assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
@@ -189,7 +189,7 @@ def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pai
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
         assert not randomness.reused
         if temperature == 0.0:
-            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
+            alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
             assert text == [t for r in alone for t in r.committed]
 
 

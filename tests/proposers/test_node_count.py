@@ -10,17 +10,17 @@ from specviz.cli import record
 from specviz.errors import TraceError
 from specviz.export.manifest import decode_command
 from specviz.proposers.trees import node_count
-from specviz.proposers.trees.node_count import SCHEMA, Paying, Point, is_sized_by_curve, with_paying_nodes
+from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCountPoint, choose_node_count, is_sized_by_curve
 from specviz.settings import NODES_MAX, SHAPE, Settings
 from specviz.speed.costs import NodeBudget, PassCostCurves
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
 from specviz.web.drafting_methods import methods as figures
 
-CURVE = Paying(
+CURVE = NodeCountCurve(
     {
-        "tree 0": (Point(2, 2.0, 1.3), Point(6, 2.5, 1.5), Point(16, 2.9, 1.2)),
-        "tree 1": (Point(2, 1.8, 1.2), Point(6, 2.1, 1.1)),
-        "medusa 0": (Point(2, 1.4, 1.1), Point(16, 2.0, 0.9)),
+        "tree 0": (NodeCountPoint(2, 2.0, 1.3), NodeCountPoint(6, 2.5, 1.5), NodeCountPoint(16, 2.9, 1.2)),
+        "tree 1": (NodeCountPoint(2, 1.8, 1.2), NodeCountPoint(6, 2.1, 1.1)),
+        "medusa 0": (NodeCountPoint(2, 1.4, 1.1), NodeCountPoint(16, 2.0, 0.9)),
     },
     "storybook",
     {"processor": "a machine"},
@@ -30,7 +30,7 @@ CURVE = Paying(
 
 @pytest.fixture
 def curve(monkeypatch):
-    monkeypatch.setattr(node_count, "recorded", lambda: CURVE)
+    monkeypatch.setattr(node_count, "load_recorded_curve", lambda: CURVE)
     return CURVE
 
 
@@ -38,7 +38,7 @@ def curve(monkeypatch):
     ("proposer", "temperature", "nodes"), (("tree", 0.0, 6), ("tree", 0.3, 2), ("tree", 1.0, 2), ("medusa", 0.0, 2))
 )
 def test_a_tree_without_a_size_gets_the_nodes_that_were_fastest(curve, proposer, temperature, nodes):
-    assert with_paying_nodes(Settings(proposer=proposer, temperature=temperature)).tree_budget == nodes
+    assert choose_node_count(Settings(proposer=proposer, temperature=temperature)).tree_budget == nodes
 
 
 def test_what_was_asked_for_stays_and_where_nothing_was_measured_the_usual_shape_does(curve):
@@ -48,17 +48,17 @@ def test_what_was_asked_for_stays_and_where_nothing_was_measured_the_usual_shape
         Settings(proposer="tree", tree_budget=9),
         Settings(proposer="medusa"),
     ):
-        assert with_paying_nodes(asked) == asked
+        assert choose_node_count(asked) == asked
 
 
 def test_without_a_record_the_usual_shape_stays(monkeypatch):
-    monkeypatch.setattr(node_count, "recorded", lambda: None)
-    assert with_paying_nodes(Settings(proposer="tree")) == Settings(proposer="tree")
+    monkeypatch.setattr(node_count, "load_recorded_curve", lambda: None)
+    assert choose_node_count(Settings(proposer="tree")) == Settings(proposer="tree")
 
 
 def test_the_record_that_comes_with_the_project_names_a_number_for_every_tree_that_ships():
     """The figures that it must not lose: heads' trees at temperature 0 reach 1.6 tokens per pass at some size."""
-    known = node_count.recorded()
+    known = node_count.load_recorded_curve()
     assert known.pair == "storybook" and known.date and known.machine["processor"]
     for proposer in record.TREES:
         for temperature in (0.0, 1.0):
@@ -69,7 +69,7 @@ def test_the_record_that_comes_with_the_project_names_a_number_for_every_tree_th
 
 
 def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
-    assert Paying.from_json(CURVE.to_json()) == CURVE
+    assert NodeCountCurve.from_json(CURVE.to_json()) == CURVE
     for broken in (
         "{",
         "[]",
@@ -77,7 +77,7 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
         CURVE.to_json().replace('"nodes": 16', '"nodes": 900'),
     ):
         with pytest.raises(TraceError):
-            Paying.from_json(broken)
+            NodeCountCurve.from_json(broken)
 
 
 def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
@@ -119,6 +119,6 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
     monkeypatch.setattr("specviz.speed.costs.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets))
     out = tmp_path / "trees.json"
     assert main(["record", "trees", "--out", str(out)]) == 0
-    known = Paying.from_json(out.read_text())
+    known = NodeCountCurve.from_json(out.read_text())
     assert [known.best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.best("medusa", 0.0) is None
     assert all(map(is_sized_by_curve, record.TREES)) and not is_sized_by_curve("eagle")

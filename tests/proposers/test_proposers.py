@@ -14,10 +14,10 @@ from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree, most_likely
+from specviz.proposers.trees.fixed import FixedTree, find_most_likely
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, children, depth
+from specviz.verification.draft_tree import ROOT, find_children, node_depth
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
 from tests.tables import RecordingRandomness, model, pair
@@ -38,7 +38,7 @@ BINARY = {*SAME_DISTRIBUTION, *LONG}  # many draws of three tokens take long to 
 def thresholds_that_three_tokens_meet(monkeypatch):
     """The entropy of three tokens never gets near the bounds that are right for thousands."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
-    monkeypatch.setattr(policies, "WORTH", 0.5)
+    monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
 
 
 def apart(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
@@ -82,7 +82,7 @@ def test_no_more_levels_than_the_remaining_tokens_allow(name):
     for remaining in (1, 2, 3, 9):
         block = proposer.propose([Prefix(PROMPT, 0, remaining, draw) for draw in range(20)], PhiloxRandomness(1))
         for parents in block.parents:
-            assert all(depth(parents, node) + 1 <= remaining - 1 for node in range(len(parents)))
+            assert all(node_depth(parents, node) + 1 <= remaining - 1 for node in range(len(parents)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -123,8 +123,8 @@ def same(one, other) -> bool:
     "make",
     (
         lambda draft: SeveralChains(draft, 1, 3),
-        lambda draft: Tree(draft, (1, 1, 1), "independent"),
-        lambda draft: Tree(draft, (1, 1, 1), "distinct"),
+        lambda draft: FixedTree(draft, (1, 1, 1), "independent"),
+        lambda draft: FixedTree(draft, (1, 1, 1), "distinct"),
         lambda draft: BudgetTree(draft, (1, 1, 1), "distinct", 64),
     ),
     ids=("several", "independent", "distinct", "budget"),
@@ -136,19 +136,19 @@ def test_a_tree_of_only_children_is_the_draft_proposer_number_by_number(make):
 
 def test_distinct_siblings_are_distinct_and_each_distribution_is_q_without_those_before_it():
     draft = model(pair("random", 7, 4, 11)[1], 4)
-    block = tree_of(Tree(draft, (3, 2), "distinct"))
+    block = tree_of(FixedTree(draft, (3, 2), "distinct"))
     for index, parents in enumerate(block.parents):
         for parent in {*parents}:
             path = () if parent == ROOT else (block.tokens[index][parent],)
             left = draft.probs((*PROMPT, *path)).clone()
-            for node in children(parents, parent):
+            for node in find_children(parents, parent):
                 assert torch.allclose(block.q[index][node], left / left.sum(), atol=1e-15)
                 left[block.tokens[index][node]] = 0.0
 
 
 def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are_asked_for():
     draft = model(lambda ids: (0.5, 0.0, 0.5), 3)
-    for proposer in (Tree(draft, (3,), "distinct"), BudgetTree(draft, (3,), "distinct", 9), Tree(draft, (3,), "top")):
+    for proposer in (FixedTree(draft, (3,), "distinct"), BudgetTree(draft, (3,), "distinct", 9), FixedTree(draft, (3,), "top")):
         assert all(sorted(tokens) == [0, 2] for tokens in tree_of(proposer).tokens)
 
 
@@ -156,19 +156,19 @@ def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are
 def test_nothing_grows_below_a_later_twin(siblings):
     """Once the first of two equal siblings is rejected, the residual has no mass on their token: the second is never accepted."""
     draft, twins = model(lambda ids: (0.7, 0.3), 2), 0
-    proposer = SeveralChains(draft, 3, 2) if siblings == "several" else Tree(draft, (3, 1), "independent")
+    proposer = SeveralChains(draft, 3, 2) if siblings == "several" else FixedTree(draft, (3, 1), "independent")
     block = tree_of(proposer)
     for tokens, parents in zip(block.tokens, block.parents, strict=True):
         for node, parent in enumerate(parents):
-            if any(tokens[other] == tokens[node] for other in children(parents, parent) if other < node):
+            if any(tokens[other] == tokens[node] for other in find_children(parents, parent) if other < node):
                 twins += 1
-                assert not children(parents, node)
+                assert not find_children(parents, node)
     assert twins > 30
 
 
 def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
     draft = model(lambda ids: (0.1, 0.5, 0.4), 3)
-    block = tree_of(Tree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
+    block = tree_of(FixedTree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
     assert block.tokens == ((1, 2, 1, 1),) and block.parents == ((ROOT, ROOT, 0, 1),) and block.u_draft == ((None,) * 4,)
     assert block.q[0].tolist() == [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
 
@@ -179,7 +179,9 @@ def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
 @pytest.mark.parametrize("count", range(1, 6))
 def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible(probs, count):
     wanted = sorted((-mass, token) for token, mass in enumerate(probs) if mass)
-    assert most_likely(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
+    assert find_most_likely(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [
+        token for _, token in wanted[:count]
+    ]
 
 
 def test_no_address_is_met_twice_in_a_long_run():

@@ -6,8 +6,8 @@ number is met twice.
 import pytest
 import torch
 
-from specviz.decoding.engine import advance, decode, step, target_only
-from specviz.decoding.run import run
+from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
+from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.fresh import Fresh
@@ -18,7 +18,7 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import SIBLINGS, Settings
 from specviz.verification.draft_tree import ROOT
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES
 from tests.tables import RecordingRandomness
@@ -106,7 +106,7 @@ def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, ru
             if one.u_draft is None:
                 assert probs[one.token] == 1.0 == float(probs.sum())
             else:
-                assert int(draw(probs, torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
+                assert int(draw_tokens(probs, torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
 
 
 @pytest.mark.parametrize("name", [*FROM_DRAFT, "tree, distinct", "tree, its own shape", "budget, distinct"])
@@ -141,7 +141,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
     for _ in range(3):
         rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
         found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
-        rows = [advance(row, one) for row, one in zip(rows, rounds, strict=True)]
+        rows = [advance_prefix(row, one) for row, one in zip(rows, rounds, strict=True)]
     return found
 
 
@@ -149,7 +149,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
     settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = open_proposer(double, settings)
-    alone = target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
+    alone = sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
     assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)
 
 
@@ -205,7 +205,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
 )
 def test_an_unknown_name_is_a_sentence(wrong, said, pair):
     with pytest.raises(SettingsError, match=said):
-        run(pair, Settings(**wrong))
+        record_run(pair, Settings(**wrong))
 
 
 @pytest.mark.parametrize(

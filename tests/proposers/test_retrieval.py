@@ -12,7 +12,7 @@ from specviz.errors import SettingsError
 from specviz.proposers import retrieval, source_texts
 from specviz.proposers.copied import LONGEST, CopiedTokens, follow_own_text
 from specviz.proposers.request import open_proposer
-from specviz.proposers.retrieval import LEAST, SHORTEST, SuffixIndex
+from specviz.proposers.retrieval import SHORTEST, TOKENS_MIN, SuffixIndex
 from specviz.proposers.teaching import ReversedDraft, uniform_distribution, word_frequencies
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -184,7 +184,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
     path = tmp_path / "short.txt"
     path.write_text("word")
     source_texts.allow_path(str(path))
-    with pytest.raises(SettingsError, match=f"a text of at least {LEAST} tokens .it has 4."):
+    with pytest.raises(SettingsError, match=f"a text of at least {TOKENS_MIN} tokens .it has 4."):
         retrieving(str(path))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specviz.randomness import Prefix
-from specviz.records import build, plain
+from specviz.records import build, to_json_value
 from specviz.settings import Settings
 from specviz.speed.passage import score_text
 from specviz.speed.records.divergence_profile import (
@@ -111,10 +111,10 @@ def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
 
 def test_a_scored_text_comes_back_from_its_record_and_a_damaged_one_is_refused():
     one = reading(0.25, 0.5, sorts=(START, NAME))
-    assert build(ScoredText, plain(one)) == one
+    assert build(ScoredText, to_json_value(one)) == one
     for broken in ({"beta": [0.5]}, {"beta": [0.5, 7.0]}, {"kinds": [START, "verb"]}):
         with pytest.raises(ValueError, match="scored text"):
-            build(ScoredText, plain(one) | broken)
+            build(ScoredText, to_json_value(one) | broken)
 
 
 def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pair, monkeypatch):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.__main__ import main
-from specviz.proposers.adaptive.policies import LENGTHS
+from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES
 from specviz.settings import Settings
 from specviz.speed import draft_length_policies
 from specviz.speed.draft_length_policies import (
@@ -36,7 +36,7 @@ def test_every_policy_stands_beside_the_best_fixed_length_and_its_second_run(com
     assert set(comparison.fixed) == set(FIXED_LENGTHS) and comparison.best in FIXED_LENGTHS
     assert comparison.fixed[comparison.best].value == max(rate.value for rate in comparison.fixed.values())
     assert list(comparison.paired)[:2] == [BEST_FIXED, BEST_FIXED_AGAIN]
-    assert set(comparison.paired) - {BEST_FIXED, BEST_FIXED_AGAIN} == set(LENGTHS) - {"fixed"}
+    assert set(comparison.paired) - {BEST_FIXED, BEST_FIXED_AGAIN} == set(DRAFT_LENGTH_POLICIES) - {"fixed"}
     assert comparison.paired[BEST_FIXED].gain == Estimate(1.0, 1.0, 1.0, 2, "times")
 
 

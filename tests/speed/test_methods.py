@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from specviz.cli import record
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import SettingsError, TraceError
 from specviz.models.remembered import RememberingPair
 from specviz.settings import Settings
@@ -52,7 +52,7 @@ def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(shown):
 
 
 def test_counts_are_those_of_the_rounds(pair):
-    trace = run(pair, replace(choose_distribution(BASE, "1"), proposer="tree", tree="2-1"), bars=0)
+    trace = record_run(pair, replace(choose_distribution(BASE, "1"), proposer="tree", tree="2-1"), bars=0)
     found = count_draft_tokens(trace.rounds)
     looked = [one for round_ in trace.rounds for one in round_.proposals if one.accepted is not None]
     assert sum(found["checked"]) == len(looked)
@@ -65,7 +65,7 @@ def test_counts_are_those_of_the_rounds(pair):
 def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
     """In rounds with all their draft tokens, the token rule checks a draft token as often as the one before it was accepted."""
     for rule in ("token", "block"):
-        trace = run(pair, replace(choose_distribution(BASE, "1"), rule=rule, max_new_tokens=40), bars=0)
+        trace = record_run(pair, replace(choose_distribution(BASE, "1"), rule=rule, max_new_tokens=40), bars=0)
         rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
         found = count_draft_tokens(rounds)
         lengths = [len(one.accepted_path) for one in rounds]
@@ -111,7 +111,7 @@ def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_bl
 
 
 def test_a_kept_round_is_one_of_the_run(pair, shown):
-    whole = run(pair, DRAFTING_METHODS["tree"].under(choose_distribution(BASE, "1")), bars=7)
+    whole = record_run(pair, DRAFTING_METHODS["tree"].under(choose_distribution(BASE, "1")), bars=7)
     kept = shown.row("tree").trace
     (one,) = kept.rounds
     assert one in whole.rounds

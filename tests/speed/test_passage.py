@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.errors import TraceError
 from specviz.figures.narration import build_steps
 from specviz.settings import Settings
@@ -53,7 +53,7 @@ def test_the_origin_of_a_token_follows_from_the_round_alone():
 
 def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
     """The link behind a token leads to its round because the rounds are the same ones."""
-    trace = run(pair, SETTINGS, bars=0)
+    trace = record_run(pair, SETTINGS, bars=0)
     assert one.speculative.trace == trace
     token = one.speculative.tokens[10]
     query = dict(parse_qsl(payload.round_link(SETTINGS, token.round).removeprefix("./?")))
@@ -160,7 +160,7 @@ def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
 
 def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
-    trace, links = run(pair, SETTINGS), [row["href"] for row in payload.lanes_payload(one)["lanes"][1]["tokens"]]
+    trace, links = record_run(pair, SETTINGS), [row["href"] for row in payload.lanes_payload(one)["lanes"][1]["tokens"]]
     seen = set()
     for token, link in zip(one.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])

@@ -8,14 +8,14 @@ from fractions import Fraction
 import pytest
 import torch
 
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 
 LAST = 1 - 2**-53  # largest number below 1
 EDGES = (0.0, 5e-324, 2**-53, 0.5, 1 - 2**-52, LAST)
 
 
 def one(probs, u: float) -> int:
-    return int(draw(torch.tensor(probs, dtype=torch.float64), torch.tensor(u, dtype=torch.float64)))
+    return int(draw_tokens(torch.tensor(probs, dtype=torch.float64), torch.tensor(u, dtype=torch.float64)))
 
 
 def by_fractions(probs, u: float) -> int:
@@ -62,7 +62,7 @@ def test_random_distributions_with_zeros_draw_only_what_is_possible():
         probs = [10 ** -dice.choice((0, 1, 8, 17, 300)) * dice.random() if dice.random() < 0.5 else 0.0 for _ in range(size)]
         probs[dice.randrange(size)] = dice.random() + 1e-9
         rows = torch.tensor([probs] * (len(EDGES) + 1), dtype=torch.float64)
-        for token in draw(rows, torch.tensor([*EDGES, dice.random()], dtype=torch.float64)).tolist():
+        for token in draw_tokens(rows, torch.tensor([*EDGES, dice.random()], dtype=torch.float64)).tolist():
             assert probs[token] > 0
 
 
@@ -76,7 +76,7 @@ def test_draws_equal_the_definition_on_fractions_where_sums_are_exact():
         total = sum(probs)
         randomness = [*EDGES, dice.randrange(64) / 64, *(sum(probs[:i]) / total for i in range(size)), dice.random()]
         randomness = [u for u in randomness if u < 1 and Fraction(u) * Fraction(total) == Fraction(u * total)]
-        got = draw(
+        got = draw_tokens(
             torch.tensor([probs] * len(randomness), dtype=torch.float64), torch.tensor(randomness, dtype=torch.float64)
         ).tolist()
         assert got == [by_fractions(probs, u) for u in randomness]
@@ -97,17 +97,17 @@ def test_a_batch_draws_each_row_as_if_by_itself():
     dice = torch.Generator().manual_seed(4)
     distributions = torch.rand(7, 5, 33, dtype=torch.float64, generator=dice)
     randomness = torch.rand(7, 5, dtype=torch.float64, generator=dice)
-    together = draw(distributions, randomness)
+    together = draw_tokens(distributions, randomness)
     assert together.dtype == torch.int64 and together.shape == (7, 5)
     for row in range(7):
         for place in range(5):
-            assert together[row, place] == draw(distributions[row, place], randomness[row, place])
+            assert together[row, place] == draw_tokens(distributions[row, place], randomness[row, place])
 
 
 def test_token_zero_is_a_token():
     """Row R29 (feifeibear/LLMSpeculativeSampling forbade id 0): half the mass gets half the random numbers."""
     randomness = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
-    drawn = draw(torch.tensor([0.5, 0.5], dtype=torch.float64).expand(1000, 2), randomness)
+    drawn = draw_tokens(torch.tensor([0.5, 0.5], dtype=torch.float64).expand(1000, 2), randomness)
     assert int((drawn == 0).sum()) == 500
 
 
@@ -116,4 +116,4 @@ def test_no_warning_is_printed_for_strided_distributions():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         distributions = torch.ones(4, 3, 6, dtype=torch.float64)[:, 0]
-        assert draw(distributions, torch.zeros(4, dtype=torch.float64)).tolist() == [0, 0, 0, 0]
+        assert draw_tokens(distributions, torch.zeros(4, dtype=torch.float64)).tolist() == [0, 0, 0, 0]

@@ -25,12 +25,12 @@ from specviz.proposers.on_states import HiddenStateProposer
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree
-from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
+from specviz.proposers.trees.fixed import FixedTree
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children, find_places
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
-from specviz.verification.draft_tree import ROOT, depth
+from specviz.verification.draft_tree import ROOT, node_depth
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests.oracle.other_rules import BlockVerification
@@ -50,7 +50,7 @@ EXACT = 1e-12
 def thresholds_that_three_tokens_meet(monkeypatch):
     """The entropy of three tokens never gets near the bounds that are right for thousands."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
-    monkeypatch.setattr(policies, "WORTH", 0.5)
+    monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
 
 
 def apart(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
@@ -79,7 +79,7 @@ WIDER = {
     "budget 2-2, 6 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 6), (0,)),
     "budget 3-2, 6 nodes": (lambda draft: BudgetTree(draft, (3, 2), "independent", 6), (1,)),
     "budget 4, 4 nodes": (lambda draft: BudgetTree(draft, (4,), "independent", 4), (0, 1)),
-    "tree 2-2": (lambda draft: Tree(draft, (2, 2), "independent"), (0,)),
+    "tree 2-2": (lambda draft: FixedTree(draft, (2, 2), "independent"), (0,)),
     "three drafts": (lambda draft: SeveralChains(draft, 3, 2), (0,)),
 }
 
@@ -135,12 +135,12 @@ class Peeking:
     name: str = "peeking"
 
     def propose(self, rows, randomness):
-        trees = [Growth(row, levels_of(row, 1, None)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, 1, None)) for row in rows]
         ends = [(tree, ROOT) for tree in trees if tree.levels]
         for _ in range(2):
             ends = [(tree, node) for tree, node in ends if not tree.tokens or tree.tokens == [self.token]]
-            draw_below(places_below(self.draft, ends), randomness, 0) if ends else None
-        return tree_of(trees, self.name, counts_fixed=self.says)
+            draw_children(find_places(self.draft, ends), randomness, 0) if ends else None
+        return assemble_tree(trees, self.name, counts_fixed=self.says)
 
 
 def test_a_number_of_siblings_that_depends_on_the_first_is_exact_under_the_token_rule_and_not_under_k_seq():
@@ -191,8 +191,8 @@ def shapes_by_level(proposer, prompt=PROMPT) -> dict[tuple, set]:
     for one in handed(proposer, Prefix(prompt, 0, LENGTH)):
         tokens, parents = one.shape
         for level in range(LENGTH - 1):
-            above = [node for node in range(len(tokens)) if depth(parents, node) < level]
-            here = [node for node in range(len(tokens)) if depth(parents, node) == level]
+            above = [node for node in range(len(tokens)) if node_depth(parents, node) < level]
+            here = [node for node in range(len(tokens)) if node_depth(parents, node) == level]
             place = {ROOT: ROOT} | {node: number for number, node in enumerate(above)}
             drawn = tuple((tokens[node], place[parents[node]]) for node in above)
             found[level, drawn].add(tuple(sorted(place[parents[node]] for node in here)))
@@ -303,12 +303,12 @@ class Ending:
         self.draft = draft
 
     def propose(self, rows, randomness):
-        trees = [Growth(row, levels_of(row, 3, None)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, 3, None)) for row in rows]
         for level in range(3):
             going = [tree for tree in trees if level < tree.levels and tree.tokens == [0] * level]
             if going:
-                draw_below(places_below(self.draft, [(tree, level - 1) for tree in going]), randomness, level)
-        return tree_of(trees, self.name, counts_fixed=True)
+                draw_children(find_places(self.draft, [(tree, level - 1) for tree in going]), randomness, level)
+        return assemble_tree(trees, self.name, counts_fixed=True)
 
 
 @pytest.mark.parametrize("rule", (TokenRule(), BlockRule(), SequentialRule()), ids=("token", "block", "k-seq"))

@@ -21,7 +21,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, sequential_residual
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
@@ -59,7 +59,7 @@ class DistinctSiblings:
                 for _ in range(min(width, int((whole > 0).sum()))):
                     node, probs = len(tokens), left / left.sum()
                     u = randomness.take(Purpose.DRAFT, [row], node, level)
-                    token = int(draw(probs, torch.from_numpy(u)[0]))
+                    token = int(draw_tokens(probs, torch.from_numpy(u)[0]))
                     tokens.append(token), parents.append(parent), uniforms.append(float(u[0]))
                     distributions.append(probs if self.honest else whole)
                     paths[node], left[token] = (*paths[parent], token), 0.0

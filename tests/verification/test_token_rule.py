@@ -14,7 +14,7 @@ from math import lcm
 import pytest
 import torch
 
-from specviz.decoding.engine import cut, step
+from specviz.decoding.engine import step, truncate_outcome
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import Prefix, Purpose
@@ -268,12 +268,12 @@ def test_equal_distributions_up_to_rounding_accept_every_token():
 def test_the_cut_does_not_change_an_outcome_that_fits():
     decisions = tuple(Decision(token, token - 1, "x", 1.0, 1.0, None, 0.5, 1.0, True) for token in (0, 1))
     outcome = Outcome(decisions, (0, 1), Ending("bonus", 2, 0.5))
-    assert cut(outcome, Prefix((), 0, 3), frozenset()) is outcome
-    assert cut(outcome, Prefix((), 0, 3), frozenset({2})) is outcome
-    assert cut(outcome, Prefix((), 0, 2), frozenset()).ending == Ending("length", None, None)
-    assert cut(outcome, Prefix((), 0, 2), frozenset()).committed == (0, 1)
-    assert cut(outcome, Prefix((), 0, 3), frozenset({0})).committed == (0,)
-    assert cut(outcome, Prefix((), 0, 3), frozenset({0})).ending == Ending("eos", None, None)
+    assert truncate_outcome(outcome, Prefix((), 0, 3), frozenset()) is outcome
+    assert truncate_outcome(outcome, Prefix((), 0, 3), frozenset({2})) is outcome
+    assert truncate_outcome(outcome, Prefix((), 0, 2), frozenset()).ending == Ending("length", None, None)
+    assert truncate_outcome(outcome, Prefix((), 0, 2), frozenset()).committed == (0, 1)
+    assert truncate_outcome(outcome, Prefix((), 0, 3), frozenset({0})).committed == (0,)
+    assert truncate_outcome(outcome, Prefix((), 0, 3), frozenset({0})).ending == Ending("eos", None, None)
 
 
 def test_a_proposal_of_another_row_is_never_read():

@@ -114,7 +114,7 @@ def run_link(link: str, rounds: int) -> TraceContent:
     """
     import torch
 
-    from specviz.decoding.run import run
+    from specviz.decoding.run import record_run
     from specviz.settings import Settings
     from specviz.web.jobs import cache
     from specviz.web.jobs.server_queue import threads_per_job
@@ -124,9 +124,9 @@ def run_link(link: str, rounds: int) -> TraceContent:
     torch.set_num_threads(threads_per_job())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))
     pair = cache.load_weights(settings.pair, settings.device, settings.dtype)
-    trace = run(pair, settings, min(rounds, AHEAD))
+    trace = record_run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
-        trace = run(pair, settings, count, trace.rounds)
+        trace = record_run(pair, settings, count, trace.rounds)
     return TraceContent.of(stage_payload(trace))
 
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from specviz.audit.text_samples import TokenBytes  # noqa: E402
-from specviz.decoding.engine import advance, opening_row, step  # noqa: E402
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step  # noqa: E402
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
@@ -113,7 +113,7 @@ class BuggyDecoder:
         return [token for token in tokens.tolist() if token != NONE]
 
     def _engine(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
-        row, randomness = opening_row(prompt, settings, made.target.context), made.randomness(PhiloxRandomness(seed))
+        row, randomness = build_first_prefix(prompt, settings, made.target.context), made.randomness(PhiloxRandomness(seed))
         written: list[int] = []
         while row.remaining > 0 and not (written and written[-1] in self.pair.eos_token_ids):
             (round_,) = step([row], made.target, made.proposer, made.rule, randomness, self.pair.eos_token_ids)
@@ -122,7 +122,7 @@ class BuggyDecoder:
             self.counters.drafted += len(round_.proposals)
             self.counters.accepted += sum(judged)
             written += round_.committed
-            row = advance(row, round_)
+            row = advance_prefix(row, round_)
         return written
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
 from specviz.proposers.registry import PROPOSERS
-from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.proposers.trees.node_count import choose_node_count
 from specviz.settings import DRAFTING_FIELDS, LENGTH_MAX, NODES_MAX, SHAPE, TREE_LEVELS, Settings, check_whole, read_uniform
 from specviz.verification.registry import RULES
 from specviz.verification.warpers import find_warpers
@@ -170,7 +170,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             raise SettingsError("random number", text, "given once for each position and purpose")
         uniforms[key] = u
     fields = proposer_fields(options)
-    return with_paying_nodes(settings_from(options, max_new_tokens=options.max_new_tokens, uniforms=uniforms, **fields))
+    return choose_node_count(settings_from(options, max_new_tokens=options.max_new_tokens, uniforms=uniforms, **fields))
 
 
 def settings_from(options: argparse.Namespace, **more: Any) -> Settings:

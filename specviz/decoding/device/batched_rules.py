@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.device.fixed_shape import FixedShape
-from specviz.verification.token import remainder
+from specviz.verification.token import unscaled_residual
 
 
-class Drafted(NamedTuple):
+class DraftBatch(NamedTuple):
     """What a rule judges.
 
     tokens  (B, N) int64
@@ -28,7 +28,7 @@ class Drafted(NamedTuple):
     u: Tensor
 
 
-class Verdict(NamedTuple):
+class BatchVerdict(NamedTuple):
     """What a rule decided about B rows of N nodes each, at most K of them on a path.
 
     p         (B, N) float64: target probability of each node's token, as it was tested
@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     probs: Tensor
 
 
-def at_nodes(p: Tensor, q: Tensor, tokens: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
+def gather_node_probabilities(p: Tensor, q: Tensor, tokens: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
     """Target and draft probability of each draft token, (B, N) each.
 
     p, q    (B, N + 1, V) and (B, N, V)
@@ -62,7 +62,9 @@ def at_nodes(p: Tensor, q: Tensor, tokens: Tensor, above: Tensor) -> tuple[Tenso
     return p.index_select(1, above).gather(2, picked)[..., 0], q.gather(2, picked)[..., 0]
 
 
-def token_verdict(shape: FixedShape, below: Tensor, p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: Drafted) -> Verdict:
+def apply_token_rule(
+    shape: FixedShape, below: Tensor, p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: DraftBatch
+) -> BatchVerdict:
     """The token rule (Leviathan et al. 2023, Algorithm 1; in a tree Miao et al. 2024), walked down all rows at once.
 
     below  ``shape.below`` on the device
@@ -86,7 +88,7 @@ def token_verdict(shape: FixedShape, below: Tensor, p: Tensor, q: Tensor, at: tu
         for sibling in range(len(nodes) // (len(shape.levels[level - 1]) if level else 1)):
             node = below[place, sibling].clamp(min=0)
             p_x = here_probs.gather(1, tokens[rows, node][:, None])[:, 0]
-            left, total = remainder(here_probs, q[rows, node])
+            left, total = unscaled_residual(here_probs, q[rows, node])
             empty = ~(total[:, 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
             passed = (u[rows, node] * q_nodes[rows, node] < p_x) | empty
             taken, lost = here & passed, here & ~passed
@@ -102,10 +104,10 @@ def token_verdict(shape: FixedShape, below: Tensor, p: Tensor, q: Tensor, at: tu
         probs = torch.where(alive[:, None], p[rows, place], here_probs)
         path.append(chosen)
         count = count + alive
-    return Verdict(tested, torch.zeros_like(tested), checked, accepted, torch.stack(path, 1), count, rejected, probs)
+    return BatchVerdict(tested, torch.zeros_like(tested), checked, accepted, torch.stack(path, 1), count, rejected, probs)
 
 
-def block_verdict(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: Drafted) -> Verdict:
+def apply_block_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: DraftBatch) -> BatchVerdict:
     """Block verification (Sun et al. 2024, Algorithm 2) of B chains at once. Arguments as in ``token_verdict``."""
     _, levels, u = drafted
     p_nodes, q_nodes = at
@@ -128,4 +130,4 @@ def block_verdict(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: Draf
     probs = torch.where((cut & (mass[rows, held] > 0.0))[:, None], left[rows, held], p[rows, count])
     accepted = within & (after <= count[:, None])
     path = (after - 1).expand(len(p), -1)
-    return Verdict(p_nodes, edges, within, accepted, path, count, torch.where(cut, count, -1), probs)
+    return BatchVerdict(p_nodes, edges, within, accepted, path, count, torch.where(cut, count, -1), probs)

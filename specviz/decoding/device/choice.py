@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from specviz.decoding.device.round import DeviceSteps, refusal
+from specviz.decoding.device.round import DeviceSteps, explain_refusal
 from specviz.decoding.engine import step
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
@@ -20,7 +20,7 @@ Steps = Callable[[Sequence[Prefix]], list[Round]]
 REFERENCE, DEVICE, COMPILED = "reference", "device", "compiled"
 
 
-def chosen(
+def choose_engine(
     engine: str,
     target: LanguageModel,
     proposer: Proposer,
@@ -43,7 +43,7 @@ def chosen(
     Raises SettingsError where ``device`` or ``compiled`` is asked for and cannot be had.
     """
     arguments = (target, proposer, rule, randomness, eos_token_ids)
-    asked, why_not = engine, refusal(target, proposer, rule)
+    asked, why_not = engine, explain_refusal(target, proposer, rule)
     if asked == "auto":
         on_gpu = isinstance(target, CachedModel) and target.device.type == "cuda"
         asked = DEVICE if on_gpu and why_not is None and not bars else REFERENCE
@@ -53,10 +53,10 @@ def chosen(
         raise SettingsError("engine", asked, f"reference or auto here: {why_not}")
     if bars:
         raise SettingsError("engine", asked, "reference or auto where the distributions of each round are kept")
-    return asked, DeviceSteps(*arguments, rows, columns, _compiler(target) if asked == COMPILED else None)
+    return asked, DeviceSteps(*arguments, rows, columns, _compiler_options(target) if asked == COMPILED else None)
 
 
-def _compiler(target: Any) -> dict[str, Any]:
+def _compiler_options(target: Any) -> dict[str, Any]:
     if target.device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for the CPU needs a C++ compiler")
     return {"backend": "inductor"}

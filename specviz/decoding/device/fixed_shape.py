@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specviz.verification.draft_tree import ROOT, ancestors, children, depths_of
+from specviz.verification.draft_tree import ROOT, ancestor_mask, find_children, node_depths
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FixedShape:
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """Level of each node, from 0."""
-        return tuple(depths_of(self.parents))
+        return tuple(node_depths(self.parents))
 
     @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
@@ -39,7 +39,7 @@ class FixedShape:
     @cached_property
     def below(self) -> Tensor:
         """(N + 1, W) int64: children of the prefix (line 0) and of each node (line 1 + node), in order; -1 where there is none."""
-        found = [children(self.parents, node) for node in range(ROOT, len(self.parents))]
+        found = [find_children(self.parents, node) for node in range(ROOT, len(self.parents))]
         width = max(map(len, found))
         return torch.tensor([line + [-1] * (width - len(line)) for line in found])
 
@@ -48,7 +48,7 @@ class FixedShape:
         """(N + 1, N + 1) bool: which of the last token (0) and the nodes (1 + node) each of them sees, itself included."""
         seen = torch.zeros(len(self.parents) + 1, len(self.parents) + 1, dtype=torch.bool)
         seen[:, 0] = True
-        seen[1:, 1:] = ancestors(self.parents, len(self.parents))
+        seen[1:, 1:] = ancestor_mask(self.parents, len(self.parents))
         return seen
 
     @property
@@ -61,7 +61,7 @@ class FixedShape:
         return sum(depth < levels for depth in self.depths)
 
 
-def shape_of(widths: Sequence[int], drawn: bool) -> FixedShape:
+def build_shape(widths: Sequence[int], drawn: bool) -> FixedShape:
     """The shape of a tree with ``widths[level]`` children below each node of the level before.
 
     drawn  whether siblings are drawn: then all first siblings of a level come before all second ones, as they are drawn; else

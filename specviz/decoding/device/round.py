@@ -19,15 +19,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.device.batched_rules import Drafted, Verdict, at_nodes, block_verdict, token_verdict
-from specviz.decoding.device.fixed_shape import FixedShape, shape_of
-from specviz.decoding.engine import cut, step
+from specviz.decoding.device.batched_rules import (
+    BatchVerdict,
+    DraftBatch,
+    apply_block_rule,
+    apply_token_rule,
+    gather_node_probabilities,
+)
+from specviz.decoding.device.fixed_shape import FixedShape, build_shape
+from specviz.decoding.engine import step, truncate_outcome
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
 from specviz.models.cache.fixed import Fed
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome, Round
 from specviz.verification.block import BlockRule
@@ -52,17 +58,17 @@ class TensorModel(Protocol):
     def move(self, sources: Tensor, columns: Tensor) -> None: ...
 
 
-def refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> str | None:
+def explain_refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> str | None:
     """Why a round of these cannot stay on the device; None: it can."""
     if type(rule) not in (TokenRule, BlockRule):
         return f"the rule {rule.name} is not written for the device; token and block are"
-    if type(proposer) is not DraftModel and type(proposer) is not Tree:
+    if type(proposer) is not DraftModel and type(proposer) is not FixedTree:
         return f"the drafting method {proposer.name} is not written for the device; chains and trees of a fixed shape are"
     if isinstance(proposer, DraftModel) and proposer.gamma == 0:
         return "nothing is drafted"
-    if isinstance(proposer, Tree) and proposer.siblings == "independent":
+    if isinstance(proposer, FixedTree) and proposer.siblings == "independent":
         return "independent siblings may repeat, so the number of nodes is not fixed"
-    if isinstance(proposer, Tree) and isinstance(rule, BlockRule) and max(proposer.widths) > 1:
+    if isinstance(proposer, FixedTree) and isinstance(rule, BlockRule) and max(proposer.widths) > 1:
         return "the block rule judges chains"
     models: tuple[Any, ...] = (target, proposer.draft)
     for model in models:
@@ -111,7 +117,7 @@ class DeviceSteps:
         self.proposer, self.rule, self.randomness, self.eos_token_ids = proposer, rule, randomness, eos_token_ids
         drawn = isinstance(proposer, DraftModel) or proposer.siblings != "top"
         widths = (1,) * proposer.gamma if isinstance(proposer, DraftModel) else proposer.widths
-        self.shape, self.by_reference = shape_of(widths, drawn), 0
+        self.shape, self.by_reference = build_shape(widths, drawn), 0
         width = columns + len(self.shape.parents) + 2
         self.kernel = RoundKernel(
             target.fixed(rows, width), proposer.draft.fixed(rows, width), rule, self.shape, widths, drawn, rows, width
@@ -140,7 +146,7 @@ class DeviceSteps:
         timing = {"round": time.perf_counter() - began}
         rounds = []
         for row, place, one in zip(rows, places, found, strict=True):
-            kept = cut(self._outcome(one, row, packet[place], uniforms[place]), row, self.eos_token_ids)
+            kept = truncate_outcome(self._outcome(one, row, packet[place], uniforms[place]), row, self.eos_token_ids)
             self._slots[place] = _Slot(row.draw, row.ids + kept.committed)
             rounds.append(Round(len(row.ids), kept.decisions, kept.accepted_path, kept.ending, (), timing))
         return rounds
@@ -288,8 +294,10 @@ class RoundKernel:
         last = self.ids.gather(1, lengths[:, None] - 1)
         p, sample = self.target.probs(torch.cat([last, tokens], 1), lengths - 1, self.scoring)
         finite = finite & (sample.isfinite() | (levels[:, None] < self.scoring.depths)).all(1)
-        at, drafted = at_nodes(p, q, tokens, self.above), Drafted(tokens, levels, u_accept)
-        verdict = block_verdict(p, q, at, drafted) if self.block else token_verdict(self.shape, self.below, p, q, at, drafted)
+        at, drafted = gather_node_probabilities(p, q, tokens, self.above), DraftBatch(tokens, levels, u_accept)
+        verdict = (
+            apply_block_rule(p, q, at, drafted) if self.block else apply_token_rule(self.shape, self.below, p, q, at, drafted)
+        )
         replaced = u_residual.gather(1, verdict.rejected.clamp(min=0)[:, None])
         u_last = torch.where(verdict.rejected[:, None] >= 0, replaced, packet[:, -1:])
         final = inverse_cdf(verdict.probs, u_last)[0]
@@ -339,7 +347,7 @@ class RoundKernel:
             left = left.scatter(-1, found, 0.0)
         return torch.cat(tokens, 1), torch.cat(q, 1), torch.cat(mass, 1)
 
-    def _commit(self, lengths: Tensor, tokens: Tensor, verdict: Verdict, final: Tensor) -> None:
+    def _commit(self, lengths: Tensor, tokens: Tensor, verdict: BatchVerdict, final: Tensor) -> None:
         """Write the new text, and move the accepted nodes' keys and values behind the old ones. What follows them is free."""
         steps = self.steps[:-1]
         on_path = steps < verdict.count[:, None]

@@ -19,7 +19,7 @@ from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.rule import Rule
-from specviz.verification.token import EmptyResidual, TokenRule
+from specviz.verification.token import EmptyResidualError, TokenRule
 
 LAST = 1.0 - 2.0**-53  # the largest value of a random number
 SLACK = 1e-9  # distance from an edge at which the rule is called; it computes in float64 with the given distributions
@@ -163,7 +163,7 @@ def _replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
     known = rule if isinstance(rule, TokenRule) else TokenRule()
     try:
         return known.replacement(handed.p[node], handed.q(node))
-    except EmptyResidual:  # the distributions are equal and nothing is rejected
+    except EmptyResidualError:  # the distributions are equal and nothing is rejected
         return None
 
 

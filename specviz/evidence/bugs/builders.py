@@ -13,7 +13,7 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Randomness
 from specviz.settings import Settings
 from specviz.verification.rule import Rule
@@ -91,7 +91,7 @@ def greedy_inside_softmax(open_: Open, settings: Settings) -> Arguments:
 
 def siblings(rule: Rule) -> Build:
     """The most likely tokens of the draft as siblings, under another rule."""
-    return with_proposer(lambda draft, open_, settings: Tree(draft, (SIBLINGS,), "top"), rule)
+    return with_proposer(lambda draft, open_, settings: FixedTree(draft, (SIBLINGS,), "top"), rule)
 
 
 def greedy_draft(rule: Rule) -> Build:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specviz.models.base import LanguageModel
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
@@ -49,7 +49,7 @@ class Dropping(DraftModel):
         return next(unsure, len(tree.tokens[index]))
 
 
-class BestOfDrawn(Tree):
+class BestOfDrawn(FixedTree):
     """Draws siblings without replacement and proposes the ``nodes`` of them that the draft finds most likely; the others are
     looked at and thrown away."""
 

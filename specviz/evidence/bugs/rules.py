@@ -11,10 +11,10 @@ from torch import Tensor
 from specviz.evidence.bugs.distributions import certain, reheated
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.comparison_log import judged
+from specviz.verification.comparison_log import report_comparison
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.draw import draw
-from specviz.verification.token import EmptyResidual, TokenRule
+from specviz.verification.draw import draw_tokens
+from specviz.verification.token import EmptyResidualError, TokenRule
 
 
 class FromTarget(TokenRule):
@@ -38,7 +38,7 @@ class ByListPlace(TokenRule):
         left[:shared] -= q[other[:shared]]
         left.clamp_(min=0.0)
         if not bool(left.sum() > 0.0):
-            raise EmptyResidual
+            raise EmptyResidualError
         return torch.zeros_like(p).scatter_(0, possible, left / left.sum())
 
 
@@ -48,7 +48,7 @@ class NotStrict(TokenRule):
     name, exact = "not strict", False
 
     def accepts(self, u, p, q):
-        return judged(u * q <= p, u, p, q)
+        return report_comparison(u * q <= p, u, p, q)
 
 
 class DrawPerPath(TokenRule):
@@ -60,7 +60,7 @@ class DrawPerPath(TokenRule):
         return p
 
     def accepts(self, u, p, q):
-        return judged(u < p, u, p)
+        return report_comparison(u < p, u, p)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return p
@@ -142,11 +142,13 @@ class KeepsTheRest(TokenRule):
             u = float(randomness.take(Purpose.ACCEPT, [row], node, node)[0])
             if not self.accepts(u, p_token, q_token):
                 token = int(
-                    draw(self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0])
+                    draw_tokens(
+                        self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0]
+                    )
                 )
             edge = self.threshold(p_token, q_token)
             decisions.append(Decision(token, node - 1, tree.source, q_token, p_token, tree.u_draft[index][node], u, edge, True))
         count = len(decisions)
         u = randomness.take(Purpose.BONUS, [row], count, count)
-        bonus = int(draw(p[count], torch.from_numpy(u)[0]))
+        bonus = int(draw_tokens(p[count], torch.from_numpy(u)[0]))
         return Outcome(tuple(decisions), tuple(range(count)), Ending("bonus", bonus, float(u[0])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from specviz.decoding.engine import advance, opening_row, step
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.bug import Arguments
@@ -70,7 +70,7 @@ def written(
 ) -> Written:
     """The first ``texts`` texts of a side, of ``length`` tokens, through the engine."""
     made, randomness = side.decoder(pair)
-    opening = opening_row(ids, replace(side.settings, max_new_tokens=length), made.target.context)
+    opening = build_first_prefix(ids, replace(side.settings, max_new_tokens=length), made.target.context)
     rows, found = [replace(opening, draw=number) for number in range(texts)], [[] for _ in range(texts)]
     checked = accepted = passes = 0
     while rows:
@@ -81,7 +81,7 @@ def written(
             verdicts = [one.accepted for one in round_.proposals if one.accepted is not None]
             checked, accepted, passes = checked + len(verdicts), accepted + sum(verdicts), passes + 1
             found[row.draw] += round_.committed
-            row = advance(row, round_)
+            row = advance_prefix(row, round_)
             if row.remaining > 0 and round_.committed[-1] not in pair.eos_token_ids:
                 going.append(row)
         rows = going

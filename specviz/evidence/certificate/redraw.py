@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.engine import opening_row
+from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence import decoders
@@ -129,7 +129,7 @@ def again(
         raise NotAtHand(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    if opening_row(ids, settings, target.context).remaining != stored.plan.length:
+    if build_first_prefix(ids, settings, target.context).remaining != stored.plan.length:
         return f"the settings give texts of {settings.max_new_tokens} tokens, but the cells are for {stored.plan.length}"
     partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):

@@ -32,7 +32,7 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Round
-from specviz.verification.comparison_log import heard_by
+from specviz.verification.comparison_log import listen_to_comparisons
 from specviz.verification.rule import Rule
 
 Text = tuple[int, ...]
@@ -197,7 +197,7 @@ class BoxCutter:
             numbers = BoxRandomness(spaces, known, self.dice)
             rows = [replace(row, draw=draw) for draw in range(len(spaces))]
             try:
-                with heard_by(numbers):
+                with listen_to_comparisons(numbers):
                     rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
             except EdgeHit:
                 if len(spaces) == 1:

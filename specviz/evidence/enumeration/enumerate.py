@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from specviz.decoding.engine import advance, opening_row
+from specviz.decoding.engine import advance_prefix, build_first_prefix
 from specviz.evidence.enumeration.boxes import Address, Box, BoxCutter, NotEnumerated, Text, Wrapper, share
 from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
@@ -88,7 +88,7 @@ def total_variation(one: dict[Text, float], other: dict[Text, float]) -> float:
 
 
 def _opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefix:
-    return opening_row(prompt, Settings(max_new_tokens=length), target.context)
+    return build_first_prefix(prompt, Settings(max_new_tokens=length), target.context)
 
 
 class Enumerator(BoxCutter):
@@ -165,7 +165,7 @@ class Enumerator(BoxCutter):
 
     def _after(self, row: Prefix, round_: Round) -> Prefix:
         assert 1 <= len(round_.committed) <= row.remaining, "a round writes at least one token and at most the remaining ones"
-        after = advance(row, round_)
+        after = advance_prefix(row, round_)
         return after if self.remembers else replace(after, past=())
 
     def _ended(self, after: Prefix) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.verification.block import block_weights
-from specviz.verification.token import EmptyResidual, acceptance_probability, residual
+from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
 
 Probs = list[float]
 
@@ -111,7 +111,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     beta = sum(accepted)
     try:
         share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
-    except EmptyResidual:  # nothing is ever rejected
+    except EmptyResidualError:  # nothing is ever rejected
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     left = [max(0.0, a - b) for a, b in zip(p, accepted, strict=True)]
@@ -151,5 +151,5 @@ def _residual(p: Probs, q: Probs) -> Probs:
     """The production residual; where p equals q nothing is ever rejected, and any distribution will do."""
     try:
         return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
-    except EmptyResidual:
+    except EmptyResidualError:
         return p

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.device.choice import chosen
-from specviz.decoding.engine import advance
+from specviz.decoding.device.choice import choose_engine
+from specviz.decoding.engine import advance_prefix
 from specviz.decoding.methods import build_rule
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import DamagedModelError, ModelError, SettingsError
@@ -153,7 +153,7 @@ def draw_tokens(
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
     arguments = (target, proposer, rule, randomness, eos_token_ids)
-    _, steps = chosen(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
+    _, steps = choose_engine(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
     drafted = randomness.stream(Purpose.DRAFT, 0, 0)
     rows = [Prefix(prompt, 0, settings.max_new_tokens - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist()]
     while rows:
@@ -164,7 +164,7 @@ def draw_tokens(
                 written = round_.committed[: LENGTH - row.start]
                 tokens[row.draw, row.start : row.start + len(written)] = written
                 if row.start + len(written) < LENGTH and written[-1] not in eos_token_ids:
-                    going.append(advance(row, round_))
+                    going.append(advance_prefix(row, round_))
         rows = sorted(going, key=lambda row: row.ids)
     return tokens
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specviz.decoding.engine import decode, target_only
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, fresh_draft
@@ -258,7 +258,7 @@ def _decode_rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, draf
     if drafting:
         yield from decode(target, DraftModel(pair.open(settings)[1], settings.gamma), way.rule, randomness, settings, prompt)
     else:
-        yield from target_only(target, randomness, settings, prompt)
+        yield from sample_target_only(target, randomness, settings, prompt)
 
 
 def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, Any]:

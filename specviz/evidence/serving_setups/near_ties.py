@@ -18,7 +18,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, texts
+from specviz.verification.draft_tree import DraftTree, list_node_texts
 from specviz.verification.token import TokenRule
 
 PROMPT_TAIL = 12  # tokens of the prompt's end that are kept
@@ -85,7 +85,7 @@ class MarginRecorder:
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         logits = self.source.logits(rows, tree)
         for index, row in enumerate(rows):
-            for place, ids in enumerate(texts(row.ids, tree, index)):
+            for place, ids in enumerate(list_node_texts(row.ids, tree, index)):
                 first, second = logits[index, place].double().topk(2).values.tolist()
                 self.margins[ids] = first - second
         return self.source.warped(logits)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.records import Schema, build, plain
+from specviz.records import Schema, build, to_json_value
 from specviz.settings import Settings
 from specviz.speed.clock import explain_spread
 from specviz.speed.estimate import Estimate
@@ -301,7 +301,7 @@ class SetupComparison:
 
 
 def dump_setups(one: SetupComparison) -> str:
-    return SCHEMA.text(plain(one))
+    return SCHEMA.text(to_json_value(one))
 
 
 def load_setups(text: str) -> SetupComparison:

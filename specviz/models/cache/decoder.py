@@ -23,8 +23,8 @@ from specviz.models.cache.masks import additive, corner, windows
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, ancestors, children, depths_of, empty_tree
-from specviz.verification.warp import warp, widened
+from specviz.verification.draft_tree import ROOT, DraftTree, ancestor_mask, empty_tree, find_children, node_depths
+from specviz.verification.warp import pad_vocabulary, warp
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class _Row:
         return replace(self, tokens=[*self.tokens], columns=[*self.columns], node_columns=[*self.node_columns])
 
     def _child(self, node: int, token: int) -> int:
-        return next((c for c in children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
+        return next((c for c in find_children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
 
 
 class CachedModel:
@@ -108,7 +108,7 @@ class CachedModel:
 
     def warped(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""
-        return widened(warp(logits, self.settings), self.vocabulary)
+        return pad_vocabulary(warp(logits, self.settings), self.vocabulary)
 
     def fixed(self, rows: int, columns: int) -> FixedModel:
         """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens. For ``plain`` models."""
@@ -170,7 +170,7 @@ class CachedModel:
         for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
             before, tokens = [0] * (lead - len(fresh)), tree.tokens[index]
             after = [0] * (nodes - len(tokens))
-            depths = [len(row.ids) + level for level in depths_of(tree.parents[index])]
+            depths = [len(row.ids) + level for level in node_depths(tree.parents[index])]
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
@@ -260,7 +260,7 @@ class CachedModel:
                 line[column] = position
         where = torch.tensor(where)
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
-        seen[:, lead:, begins:] = torch.stack([ancestors(parents, tree.widest) for parents in tree.parents])
+        seen[:, lead:, begins:] = torch.stack([ancestor_mask(parents, tree.widest) for parents in tree.parents])
         where[:, begins:] = positions[:, lead:]
         return self._additive(seen, where, positions)
 

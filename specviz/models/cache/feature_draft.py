@@ -20,7 +20,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, texts
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, list_node_texts
 
 Path = tuple[int, ...]  # draft tokens from the prefix down to a node; () for the prefix itself
 
@@ -112,7 +112,7 @@ class HeadPass(LlamaPass):
 
 def _paths(tree: DraftTree, index: int) -> list[Path]:
     """The path to the prefix, which is empty, and to each node of a row."""
-    return texts((), tree, index)
+    return list_node_texts((), tree, index)
 
 
 def _first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:

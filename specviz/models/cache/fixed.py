@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from specviz.models.cache.masks import lowest, windows
 from specviz.settings import Settings
-from specviz.verification.warp import warped, widened
+from specviz.verification.warp import pad_vocabulary, warp_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class FixedModel:
             past_key_values=self._cache,
             use_cache=True,
         )
-        probs, sample = warped(out.logits, self.settings)
-        return widened(probs, self.vocabulary), sample
+        probs, sample = warp_tensors(out.logits, self.settings)
+        return pad_vocabulary(probs, self.vocabulary), sample
 
     def move(self, sources: Tensor, columns: Tensor) -> None:
         """Copy columns within each row, (B, K) int64 each."""

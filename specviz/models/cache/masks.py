@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.verification.draft_tree import ancestors
+from specviz.verification.draft_tree import ancestor_mask
 
 
 def causal(fresh: int, width: int, like: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def seen_by_themselves(mask: Tensor) -> int:
 def corner(lead: int, parents: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Mask (T, T) of a pass over ``lead`` tokens and a tree, for its own columns: tokens see earlier ones, nodes their ancestors."""
     seen = torch.ones(lead + len(parents), lead + len(parents), dtype=torch.bool).tril_()
-    seen[lead:, lead:] = ancestors(parents, len(parents))
+    seen[lead:, lead:] = ancestor_mask(parents, len(parents))
     return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, lowest(dtype))
 
 

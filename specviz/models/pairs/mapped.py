@@ -20,7 +20,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.token_map import Ids, TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, texts
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, list_node_texts
 from specviz.verification.warp import warp
 
 
@@ -89,7 +89,7 @@ class MappedDraft:
     @torch.inference_mode()
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LanguageModel says; rows of zeros where no shared token is possible."""
-        read = [[self._read(ids) for ids in texts(row.ids, tree, index)] for index, row in enumerate(rows)]
+        read = [[self._read(ids) for ids in list_node_texts(row.ids, tree, index)] for index, row in enumerate(rows)]
         logits = self._logits(rows, read, tree.widest + 1)
         shared = logits.index_select(-1, self.tokens.draft_ids.to(logits.device))
         silent = shared.amax(-1) == -torch.inf

@@ -17,14 +17,16 @@ from torch import Tensor
 
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.growth import Growth, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree
 from specviz.randomness import Prefix
 from specviz.settings import GAMMA_MAX
 from specviz.verification.overlap import overlap
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
-WORTH = 0.3  # acceptance probability below which a draft token does not pay off, if a draft step costs a fifth of a target pass
-CHECKED = 0.05  # cost of one more token in a target pass, in one-token passes
+ACCEPTANCE_MIN = (
+    0.3  # acceptance probability below which a draft token does not pay off, if a draft step costs a fifth of a target pass
+)
+CHECK_COST = 0.05  # cost of one more token in a target pass, in one-token passes
 BELIEF, WEIGHT = 0.8, 4.0  # prior acceptance rate of every position, and its weight in tests
 
 
@@ -37,13 +39,13 @@ class LengthPolicy(Protocol):
         """Most tokens that may be drawn, decided before the round begins."""
         ...
 
-    def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         """For each chain, whether to draw a token from its distribution. distributions (B, V) float64, not yet drawn from."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Heuristic:
+class HeuristicPolicy:
     """Two more after a round in which all draft tokens were accepted, one fewer after any other; between 1 and GAMMA_MAX.
 
     The schedule of transformers' assisted generation (``num_assistant_tokens_schedule="heuristic"``). It starts with gamma.
@@ -59,12 +61,12 @@ class Heuristic:
                 length = min(GAMMA_MAX, length + 2) if accepted == drafted else max(1, length - 1)
         return length
 
-    def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         return [True] * len(chains)
 
 
 @dataclass(frozen=True, slots=True)
-class Entropy:
+class EntropyPolicy:
     """Stop where 1 - sqrt(SHARPNESS * H(q)), a lower bound on the acceptance probability, falls below LEAST.
 
     Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A token is always drawn from the
@@ -77,13 +79,13 @@ class Entropy:
     def max_tokens(self, row: Prefix) -> int:
         return self.gamma
 
-    def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         bounds = 1.0 - (SHARPNESS * torch.special.entr(distributions).sum(-1)).clamp(min=0.0).sqrt()
         return [not chain.tokens or bound >= LEAST for chain, bound in zip(chains, bounds.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class GainPolicy:
     """The number of draft tokens with the most expected tokens per cost, given the row's acceptance rate at each position so far.
 
     E(g) = 1 + sum over j <= g of h_1 ... h_j, where h_j is the acceptance rate of tests at position j; the cost is 1 + g * step.
@@ -112,12 +114,12 @@ class Gain:
         overall = (sum(passed) + BELIEF * WEIGHT) / (sum(tested) + WEIGHT)
         return [(yes + overall * WEIGHT) / (of + WEIGHT) for yes, of in zip(passed, tested, strict=True)]
 
-    def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         return [True] * len(chains)
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class CeilingPolicy:
     """Stop where the probability that the chain and one more draw are accepted, computed with the target, falls below WORTH.
 
     No real policy knows this probability, so it bounds all policies that stop before a draw. It uses distributions, not random
@@ -134,28 +136,28 @@ class Ceiling:
     def max_tokens(self, row: Prefix) -> int:
         return self.gamma
 
-    def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
-        p = self.target.distributions([chain.row for chain in chains], tree_of(chains, "ceiling"))
+    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
+        p = self.target.distributions([chain.row for chain in chains], assemble_tree(chains, "ceiling"))
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
             accepted = [min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)]
-            result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
+            result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= ACCEPTANCE_MIN)
         return result
 
 
 # A policy is built from gamma, the cost of a draft step in one-token passes, and a function that opens the target again.
 BuildPolicy = Callable[[int, float, Callable[[], LanguageModel]], LengthPolicy]
-LENGTHS: dict[str, BuildPolicy | None] = {
+DRAFT_LENGTH_POLICIES: dict[str, BuildPolicy | None] = {
     "fixed": None,
-    "heuristic": lambda gamma, cost, target: Heuristic(gamma),
-    "entropy": lambda gamma, cost, target: Entropy(gamma),
-    "gain": lambda gamma, cost, target: Gain(gamma, cost + CHECKED),
-    "ceiling": lambda gamma, cost, target: Ceiling(gamma, target()),
+    "heuristic": lambda gamma, cost, target: HeuristicPolicy(gamma),
+    "entropy": lambda gamma, cost, target: EntropyPolicy(gamma),
+    "gain": lambda gamma, cost, target: GainPolicy(gamma, cost + CHECK_COST),
+    "ceiling": lambda gamma, cost, target: CeilingPolicy(gamma, target()),
 }
 
 
 def find_policy(name: str) -> BuildPolicy | None:
     """What builds the policy of a name; None: the length is fixed. Raises SettingsError, which lists the names."""
-    if name not in LENGTHS:
-        raise SettingsError("draft-length-policy", name, f"one of {', '.join(LENGTHS)}")
-    return LENGTHS[name]
+    if name not in DRAFT_LENGTH_POLICIES:
+        raise SettingsError("draft-length-policy", name, f"one of {', '.join(DRAFT_LENGTH_POLICIES)}")
+    return DRAFT_LENGTH_POLICIES[name]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.proposers.adaptive.policies import LengthPolicy
-from specviz.proposers.trees.growth import Growth, draw_below, levels_of, tree_of
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
@@ -31,16 +31,16 @@ class AdaptiveDraft:
         self.remembers = lengths.remembers
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        chains = [Growth(row, levels_of(row, self.lengths.max_tokens(row), self.draft.context)) for row in rows]
+        chains = [TreeGrowth(row, count_levels(row, self.lengths.max_tokens(row), self.draft.context)) for row in rows]
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [replace(chain.row, ids=chain.row.ids + tuple(chain.tokens)) for chain in live]
             seen = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
             q = seen if self.settings is None else warp(seen.log(), self.settings)
             live = self._drawn(live, seen, q, randomness)
-        return tree_of(chains, self.name, counts_fixed=True)
+        return assemble_tree(chains, self.name, counts_fixed=True)
 
-    def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[Growth]:
+    def _drawn(self, live: list[TreeGrowth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
         """Draw one more token for each chain that continues. Returns those that may still continue."""
         going = [on and mass > 0.0 for on, mass in zip(self.lengths.continues(live, seen), seen.sum(-1).tolist(), strict=True)]
         places = [
@@ -49,5 +49,5 @@ class AdaptiveDraft:
             if on
         ]
         if places:
-            draw_below(places, randomness, len(places[0][0].tokens))
+            draw_children(places, randomness, len(places[0][0].tokens))
         return [chain for chain, _, _ in places if len(chain.tokens) < chain.levels]

@@ -13,8 +13,16 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.fixed import most_likely, next_distribution, possible
-from specviz.proposers.trees.growth import Growth, Place, certain_below, draw_below, levels_of, places_below, tree_of
+from specviz.proposers.trees.fixed import can_draw_sibling, find_most_likely, sibling_distribution
+from specviz.proposers.trees.growth import (
+    Place,
+    TreeGrowth,
+    add_certain_children,
+    assemble_tree,
+    count_levels,
+    draw_children,
+    find_places,
+)
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
@@ -34,36 +42,36 @@ class RankedTree:
         self.draft, self.widths, self.nodes = draft, tuple(widths), nodes
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        trees = [Growth(row, levels_of(row, len(self.widths), self.draft.context)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, len(self.widths), self.draft.context)) for row in rows]
         lowest = {number: [ROOT] for number in range(len(trees))}
         for level, width in enumerate(self.widths):
             live = [number for number, tree in enumerate(trees) if level < tree.levels and lowest[number]]
             if not live:
                 break
-            places = iter(places_below(self.draft, [(trees[number], node) for number in live for node in lowest[number]]))
+            places = iter(find_places(self.draft, [(trees[number], node) for number in live for node in lowest[number]]))
             for number in live:
                 here = [next(places) for _ in lowest[number]]
                 trees[number], lowest[number] = self._grown(trees[number], here, width)
-        return tree_of(trees, self.name, counts_fixed=True)  # nothing is drawn
+        return assemble_tree(trees, self.name, counts_fixed=True)  # nothing is drawn
 
-    def _grown(self, tree: Growth, places: list[Place], width: int) -> tuple[Growth, list[int]]:
+    def _grown(self, tree: TreeGrowth, places: list[Place], width: int) -> tuple[TreeGrowth, list[int]]:
         """The best nodes of a tree with its next level added, and which of them are new. A node never ranks above its parent."""
         old = len(tree.tokens)
         for _, parent, probs in places:
-            tokens = most_likely(probs, width)
-            certain_below(tree, parent, tokens, probs)
+            tokens = find_most_likely(probs, width)
+            add_certain_children(tree, parent, tokens, probs)
             above = _path_prob(tree, parent)
             tree.path_probs += [above * prob for prob in probs[tokens].tolist()]
         best = sorted(sorted(range(len(tree.tokens)), key=lambda node: -tree.path_probs[node])[: self.nodes])
-        return _only(tree, best), [place for place, node in enumerate(best) if node >= old]
+        return _keep_nodes(tree, best), [place for place, node in enumerate(best) if node >= old]
 
 
-def _only(tree: Growth, nodes: list[int]) -> Growth:
+def _keep_nodes(tree: TreeGrowth, nodes: list[int]) -> TreeGrowth:
     """The tree with only these nodes, their parents among them. For trees in which nothing was drawn."""
     assert all(u is None for u in tree.uniforms), "a drawn token is never dropped"
     place = {ROOT: ROOT} | {node: index for index, node in enumerate(nodes)}
     remaining = {name: [getattr(tree, name)[node] for node in nodes] for name in ("tokens", "q", "uniforms", "path_probs")}
-    return Growth(tree.row, tree.levels, parents=[place[tree.parents[node]] for node in nodes], **remaining)
+    return TreeGrowth(tree.row, tree.levels, parents=[place[tree.parents[node]] for node in nodes], **remaining)
 
 
 class BudgetTree:
@@ -90,42 +98,44 @@ class BudgetTree:
         self.draft, self.widths, self.siblings, self.nodes = draft, tuple(widths), siblings, nodes
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        trees = [Growth(row, levels_of(row, len(self.widths), self.draft.context)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, len(self.widths), self.draft.context)) for row in rows]
         ends = [(tree, ROOT) for tree in trees if tree.levels]
         for level, width in enumerate(self.widths):
             if not ends:
                 break
-            places, ends = places_below(self.draft, ends), []
+            places, ends = find_places(self.draft, ends), []
             for tree in {id(tree): tree for tree, _, _ in places}.values():
                 left = self.nodes - len(tree.tokens)
                 budget = left if level == tree.levels - 1 else -(-left // 2)
                 here = [place for place in places if place[0] is tree]
-                draws = _fixed_draws if self.siblings == "independent" else _adaptive_draws
+                draws = _draw_fixed_counts if self.siblings == "independent" else _draw_adaptive_counts
                 grown = draws(here, min(budget, width * len(here)), width, randomness, level)
                 if level + 1 < tree.levels and len(tree.tokens) < self.nodes:
                     ends += [(tree, node) for node in grown if tree.first_of(node) == node]
-        return tree_of(trees, self.name, counts_fixed=self.siblings == "independent")
+        return assemble_tree(trees, self.name, counts_fixed=self.siblings == "independent")
 
 
-def _fixed_draws(places: list[Place], budget: int, width: int, randomness: Randomness, level: int) -> list[int]:
+def _draw_fixed_counts(places: list[Place], budget: int, width: int, randomness: Randomness, level: int) -> list[int]:
     """At most ``budget`` draws with replacement on one level of one tree, all decided before the first. Returns the new nodes."""
-    slots = [_Independent(place, width) for place in places]
-    chosen = [slot.place for slot in _best_first(slots, budget)]
-    grown = draw_below(chosen, randomness, level) if chosen else []
+    slots = [_IndependentSlot(place, width) for place in places]
+    chosen = [slot.place for slot in _choose_best_first(slots, budget)]
+    grown = draw_children(chosen, randomness, level) if chosen else []
     for (tree, parent, probs), node in zip(chosen, grown, strict=True):
         tree.path_probs.append(_path_prob(tree, parent) * float(probs[tree.tokens[node]]))
     return grown
 
 
-def _adaptive_draws(places: list[Place], budget: int, width: int, randomness: Randomness, level: int) -> list[int]:
+def _draw_adaptive_counts(places: list[Place], budget: int, width: int, randomness: Randomness, level: int) -> list[int]:
     """The same without replacement, each draw decided after those before it."""
     grown = []
-    for slot in _best_first([_Distinct(place, width) for place in places], budget):
+    for slot in _choose_best_first([_DistinctSlot(place, width) for place in places], budget):
         grown += slot.draw(randomness, level)
     return grown
 
 
-def _best_first(slots: Sequence[_Independent | _Distinct], budget: int) -> Iterator[_Independent | _Distinct]:
+def _choose_best_first(
+    slots: Sequence[_IndependentSlot | _DistinctSlot], budget: int
+) -> Iterator[_IndependentSlot | _DistinctSlot]:
     """The slot worth most, the first among equals, at most ``budget`` times. It is advanced before the next choice."""
     for _ in range(budget):
         slot = max(slots, key=lambda one: one.worth)
@@ -135,12 +145,12 @@ def _best_first(slots: Sequence[_Independent | _Distinct], budget: int) -> Itera
         slot.advance()
 
 
-def _path_prob(tree: Growth, node: int) -> float:
+def _path_prob(tree: TreeGrowth, node: int) -> float:
     """The draft's joint probability of the path down to a node, 1 for ROOT."""
     return 1.0 if node == ROOT else tree.path_probs[node]
 
 
-class _Independent:
+class _IndependentSlot:
     """The next sibling below one node, drawn with replacement, and its expected worth over all earlier draws."""
 
     def __init__(self, place: Place, width: int):
@@ -155,7 +165,7 @@ class _Independent:
         self.worth = float(self.fresh.sum()) if self.left else 0.0
 
 
-class _Distinct:
+class _DistinctSlot:
     """The next sibling below one node, drawn without replacement, and its expected worth given the earlier draws."""
 
     def __init__(self, place: Place, width: int):
@@ -163,14 +173,14 @@ class _Distinct:
         self._update()
 
     def _update(self) -> None:
-        if self.count == self.width or not possible(self.probs, self.count, "distinct"):
+        if self.count == self.width or not can_draw_sibling(self.probs, self.count, "distinct"):
             self.worth = 0.0
             return
-        self.next: Tensor = next_distribution(self.tree, self.parent, self.probs, "distinct")
+        self.next: Tensor = sibling_distribution(self.tree, self.parent, self.probs, "distinct")
         self.worth = _path_prob(self.tree, self.parent) * float((self.probs * self.next).sum())
 
     def draw(self, randomness: Randomness, level: int) -> list[int]:
-        nodes = draw_below([(self.tree, self.parent, self.next)], randomness, level)
+        nodes = draw_children([(self.tree, self.parent, self.next)], randomness, level)
         above = _path_prob(self.tree, self.parent)
         self.tree.path_probs += [above * float(self.probs[self.tree.tokens[node]]) for node in nodes]
         return nodes

@@ -14,12 +14,20 @@ from itertools import pairwise
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.growth import Growth, Place, certain_below, draw_below, levels_of, places_below, tree_of
+from specviz.proposers.trees.growth import (
+    Place,
+    TreeGrowth,
+    add_certain_children,
+    assemble_tree,
+    count_levels,
+    draw_children,
+    find_places,
+)
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 
-class Tree:
+class FixedTree:
     """A tree with the same number of children below every node of a level.
 
     draft     its distributions are q for drawn siblings; for ``top`` they only rank tokens, so they may have any temperature
@@ -33,29 +41,33 @@ class Tree:
         self.draft, self.widths, self.siblings = draft, tuple(widths), siblings
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        trees = [Growth(row, levels_of(row, len(self.widths), self.draft.context)) for row in rows]
+        trees = [TreeGrowth(row, count_levels(row, len(self.widths), self.draft.context)) for row in rows]
         ends = [(tree, ROOT) for tree in trees]
         for level, width in enumerate(self.widths):
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            ends = self._children(places_below(self.draft, ends), width, randomness, level)
-        return tree_of(trees, self.name, counts_fixed=True)
+            ends = self._children(find_places(self.draft, ends), width, randomness, level)
+        return assemble_tree(trees, self.name, counts_fixed=True)
 
-    def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[Growth, int]]:
+    def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[TreeGrowth, int]]:
         """Grow one level. Returns the nodes to grow further: of siblings with the same token only the first."""
         if self.siblings == "top":
-            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, most_likely(probs, width), probs)]
+            return [
+                (tree, n)
+                for tree, at, probs in places
+                for n in add_certain_children(tree, at, find_most_likely(probs, width), probs)
+            ]
         grown = []
         for count in range(width):
-            here = [place for place in places if possible(place[2], count, self.siblings)]
+            here = [place for place in places if can_draw_sibling(place[2], count, self.siblings)]
             if here:
-                distributions = [(tree, at, next_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here]
-                grown += zip((tree for tree, _, _ in here), draw_below(distributions, randomness, level), strict=True)
+                distributions = [(tree, at, sibling_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here]
+                grown += zip((tree for tree, _, _ in here), draw_children(distributions, randomness, level), strict=True)
         return [(tree, node) for tree, node in grown if tree.first_of(node) == node]
 
 
-def most_likely(probs: Tensor, count: int) -> list[int]:
+def find_most_likely(probs: Tensor, count: int) -> list[int]:
     """The ``count`` most likely tokens of a distribution (V,), in order, smaller ids first among equals; none of mass 0."""
     masses, ids = (
         found.tolist() for found in probs.topk(min(count + 1, len(probs)))
@@ -67,14 +79,14 @@ def most_likely(probs: Tensor, count: int) -> list[int]:
     return ids[order[:count]][largest[:count] > 0].tolist()
 
 
-def possible(probs: Tensor, count: int, siblings: str) -> bool:
+def can_draw_sibling(probs: Tensor, count: int, siblings: str) -> bool:
     """Whether sibling number ``count`` (from 0) can be drawn: without replacement each token is drawn once."""
     if siblings == "independent" or count == 0:
         return bool(probs.any())
     return count < int(probs.count_nonzero())
 
 
-def next_distribution(tree: Growth, parent: int, probs: Tensor, siblings: str) -> Tensor:
+def sibling_distribution(tree: TreeGrowth, parent: int, probs: Tensor, siblings: str) -> Tensor:
     """The distribution of the next sibling below ``parent``, (V,): if ``distinct``, without the tokens already drawn."""
     drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
     if not drawn:

@@ -11,12 +11,12 @@ from torch import Tensor
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
-from specviz.verification.draw import draw, rows_of
+from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.warp import one_hot
 
 
 @dataclass(slots=True)
-class Growth:
+class TreeGrowth:
     """The draft tokens of one row so far. Nodes are only added; there is no way to remove one.
 
     levels      most draft tokens on a path
@@ -63,10 +63,10 @@ class Growth:
         return tuple(found)
 
 
-Place = tuple[Growth, int, Tensor]  # a tree, the node below which a token may be drawn, the draft's distribution there (V,)
+Place = tuple[TreeGrowth, int, Tensor]  # a tree, the node below which a token may be drawn, the draft's distribution there (V,)
 
 
-def levels_of(row: Prefix, most: int, context: int | None) -> int:
+def count_levels(row: Prefix, most: int, context: int | None) -> int:
     """Most draft tokens on a path: one token is left for the rule to add, and the draft's context is not exceeded."""
     levels = min(most, row.remaining - 1)
     if context is not None:
@@ -74,21 +74,21 @@ def levels_of(row: Prefix, most: int, context: int | None) -> int:
     return max(0, levels)
 
 
-def places_below(draft: LanguageModel, ends: Sequence[tuple[Growth, int]]) -> list[Place]:
+def find_places(draft: LanguageModel, ends: Sequence[tuple[TreeGrowth, int]]) -> list[Place]:
     """Each (tree, node) with the draft's distribution after it, from one draft pass over all nodes of those trees."""
     trees = list({id(tree): tree for tree, _ in ends}.values())
-    distributions = draft.distributions([tree.row for tree in trees], without_distributions(trees))
+    distributions = draft.distributions([tree.row for tree in trees], assemble_token_tree(trees))
     index = {id(tree): number for number, tree in enumerate(trees)}
     return [(tree, node, distributions[index[id(tree)], node + 1]) for tree, node in ends]
 
 
-def tree_of(trees: Sequence[Growth], source: str, counts_fixed: bool = False) -> DraftTree:
+def assemble_tree(trees: Sequence[TreeGrowth], source: str, counts_fixed: bool = False) -> DraftTree:
     """The rows' trees as one DraftTree."""
-    q = tuple(rows_of(tree.q) if tree.q else None for tree in trees)
-    return replace(without_distributions(trees, source), q=q, counts_fixed=counts_fixed)
+    q = tuple(stack_rows(tree.q) if tree.q else None for tree in trees)
+    return replace(assemble_token_tree(trees, source), q=q, counts_fixed=counts_fixed)
 
 
-def without_distributions(trees: Sequence[Growth], source: str = "draft") -> DraftTree:
+def assemble_token_tree(trees: Sequence[TreeGrowth], source: str = "draft") -> DraftTree:
     """The same with q None: a language model needs only tokens and parents."""
     return DraftTree(
         tokens=tuple(tuple(tree.tokens) for tree in trees),
@@ -99,17 +99,17 @@ def without_distributions(trees: Sequence[Growth], source: str = "draft") -> Dra
     )
 
 
-def draw_below(places: Sequence[Place], randomness: Randomness, level: int) -> list[int]:
+def draw_children(places: Sequence[Place], randomness: Randomness, level: int) -> list[int]:
     """Draw one more node below each (tree, parent) from the distribution beside it, with the random number at its address.
 
     A tree may occur several times; its nodes are then drawn in that order. Returns the new nodes.
     """
-    uniforms = _uniforms([tree for tree, _, _ in places], randomness, level)
-    drawn = draw(rows_of([probs for _, _, probs in places]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    uniforms = _take_uniforms([tree for tree, _, _ in places], randomness, level)
+    drawn = draw_tokens(stack_rows([probs for _, _, probs in places]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
     return [tree.add(parent, token, probs, u) for (tree, parent, probs), token, u in zip(places, drawn, uniforms, strict=True)]
 
 
-def _uniforms(trees: Sequence[Growth], randomness: Randomness, level: int) -> list[float]:
+def _take_uniforms(trees: Sequence[TreeGrowth], randomness: Randomness, level: int) -> list[float]:
     """The random number of each tree's next node. A tree that occurs again means the node after that."""
     sizes = {id(tree): len(tree.tokens) for tree in trees}
     asked: dict[int, list[int]] = {}  # node -> places in ``trees``
@@ -124,7 +124,7 @@ def _uniforms(trees: Sequence[Growth], randomness: Randomness, level: int) -> li
     return uniforms
 
 
-def certain_below(tree: Growth, parent: int, tokens: Sequence[int], like: Tensor) -> list[int]:
+def add_certain_children(tree: TreeGrowth, parent: int, tokens: Sequence[int], like: Tensor) -> list[int]:
     """Add tokens that are not drawn: no random numbers, one-hot distributions of the size and device of ``like`` (V,)."""
     if not tokens:
         return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from specviz.records import ASSETS, Schema, build, of_file, plain
+from specviz.records import ASSETS, Schema, build, read_file_or, to_json_value
 from specviz.settings import NODES_MAX, Settings, check_number, check_whole
 
 SCHEMA = Schema("trees", 2, "The curve of trees")
@@ -18,7 +18,7 @@ RECORDED = ASSETS / "traces" / "trees.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class NodeCountPoint:
     """A tree with a budget of nodes: tokens per target pass, and the speed-up over target-only sampling from the costs."""
 
     nodes: int
@@ -32,49 +32,49 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Paying:
+class NodeCountCurve:
     """Points by proposer and temperature ("tree 0"), by ascending number of nodes; pair, machine and date of the measurement."""
 
-    points: Mapping[str, tuple[Point, ...]]
+    points: Mapping[str, tuple[NodeCountPoint, ...]]
     pair: str
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def best(self, proposer: str, temperature: float) -> Point | None:
+    def best(self, proposer: str, temperature: float) -> NodeCountPoint | None:
         """The fastest point; above temperature 0, where siblings are drawn, that of temperature 1. None if none was measured."""
         return max(self.of(proposer, temperature), key=lambda point: point.speed, default=None)
 
-    def of(self, proposer: str, temperature: float) -> tuple[Point, ...]:
+    def of(self, proposer: str, temperature: float) -> tuple[NodeCountPoint, ...]:
         """The points that ``best`` chooses from."""
-        return self.points.get(key_of(proposer, float(temperature > 0.0)), ())
+        return self.points.get(curve_key(proposer, float(temperature > 0.0)), ())
 
     def to_json(self) -> str:
-        return SCHEMA.text(plain(self), indent=1)
+        return SCHEMA.text(to_json_value(self), indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Paying:
+    def from_json(cls, text: str) -> NodeCountCurve:
         """Back from to_json. Raises TraceError for anything that is no such record."""
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def key_of(proposer: str, temperature: float) -> str:
+def curve_key(proposer: str, temperature: float) -> str:
     return f"{proposer} {temperature:g}"
 
 
 @lru_cache(maxsize=1)
-def recorded() -> Paying | None:
+def load_recorded_curve() -> NodeCountCurve | None:
     """The curve shipped with the project; None if the file is missing or damaged."""
-    return of_file(RECORDED, Paying.from_json, None)
+    return read_file_or(RECORDED, NodeCountCurve.from_json, None)
 
 
 def is_sized_by_curve(proposer: str) -> bool:
     """Whether the recorded curve decides how many nodes this proposer drafts where neither a shape nor a number is given."""
-    return (known := recorded()) is not None and any(key.rpartition(" ")[0] == proposer for key in known.points)
+    return (known := load_recorded_curve()) is not None and any(key.rpartition(" ")[0] == proposer for key in known.points)
 
 
-def with_paying_nodes(settings: Settings) -> Settings:
+def choose_node_count(settings: Settings) -> Settings:
     """The settings, with the fastest number of nodes if they name a tree but neither its shape nor its number of nodes."""
     if settings.tree or settings.tree_budget is not None:
         return settings
-    best = known.best(settings.proposer, settings.temperature) if (known := recorded()) else None
+    best = known.best(settings.proposer, settings.temperature) if (known := load_recorded_curve()) else None
     return settings if best is None else replace(settings, tree_budget=best.nodes)

@@ -9,7 +9,7 @@ from specviz.proposers.base import Proposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
-from specviz.proposers.trees.fixed import Tree
+from specviz.proposers.trees.fixed import FixedTree
 from specviz.settings import SHAPE, TREE_LEVELS, Settings, read_tree_shape
 from specviz.verification.draft_form import DraftForm
 
@@ -31,7 +31,7 @@ def tree_form(settings: Settings) -> DraftForm:
 
 def build_tree(
     open_source: Callable[[bool], LanguageModel], settings: Settings, shape: Sequence[int], levels: int
-) -> Tree | RankedTree | BudgetTree:
+) -> FixedTree | RankedTree | BudgetTree:
     """A tree of a fixed shape, or with a budget of nodes if the settings have one.
 
     Args:
@@ -42,7 +42,7 @@ def build_tree(
     top, given = takes_top(settings), read_tree_shape(settings.tree)
     source, siblings = open_source(top), "top" if top else settings.siblings
     if settings.tree_budget is None:
-        return Tree(source, given or shape, siblings)
+        return FixedTree(source, given or shape, siblings)
     most = given or (WIDEST,) * levels
     return RankedTree(source, most, settings.tree_budget) if top else BudgetTree(source, most, siblings, settings.tree_budget)
 

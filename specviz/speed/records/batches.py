@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, digits, plain
+from specviz.records import Schema, build, decimal_places, to_json_value
 from specviz.settings import Settings
 from specviz.speed.clock import explain_spread, relative_iqr
 from specviz.speed.estimate import MIN_RUNS, Estimate
@@ -40,9 +40,9 @@ class BatchSpeeds:
     settings: Settings
     rows: tuple[int, ...]
     gammas: tuple[int, ...]
-    passes: Runs = field(metadata=digits(7))
-    drafting: Runs = field(metadata=digits(7))
-    rule: Runs = field(metadata=digits(7))
+    passes: Runs = field(metadata=decimal_places(7))
+    drafting: Runs = field(metadata=decimal_places(7))
+    rule: Runs = field(metadata=decimal_places(7))
     rounds: Mapping[str, tuple[tuple[int, ...], ...]]
     length: int
     held: int
@@ -161,7 +161,7 @@ class BatchSpeeds:
         return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
 
     def to_json(self) -> str:
-        return SCHEMA.text(plain(self))
+        return SCHEMA.text(to_json_value(self))
 
     @classmethod
     def from_json(cls, text: str) -> BatchSpeeds:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from specviz.records import digits
+from specviz.records import decimal_places
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.word_kinds import KINDS
 from specviz.statistics.random_streams import Use, generator
@@ -37,9 +37,9 @@ class ScoredText:
     """
 
     tokens: tuple[int, ...]
-    p: tuple[float, ...] = field(metadata=digits(6))
-    q: tuple[float, ...] = field(metadata=digits(6))
-    beta: tuple[float, ...] = field(metadata=digits(6))
+    p: tuple[float, ...] = field(metadata=decimal_places(6))
+    q: tuple[float, ...] = field(metadata=decimal_places(6))
+    beta: tuple[float, ...] = field(metadata=decimal_places(6))
     kinds: tuple[str, ...]
     forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
     pieces: Mapping[int, str] = field(default_factory=dict, hash=False)

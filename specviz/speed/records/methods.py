@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.proposers.trees.node_count import is_sized_by_curve, with_paying_nodes
-from specviz.records import Schema, build, plain
+from specviz.proposers.trees.node_count import choose_node_count, is_sized_by_curve
+from specviz.records import Schema, build, to_json_value
 from specviz.settings import SHAPE, Settings
 from specviz.speed.estimate import Estimate
 from specviz.trace import Trace
@@ -35,7 +35,7 @@ class DraftingMethod:
 
     def under(self, base: Settings) -> Settings:
         """Its settings; a tree without a shape gets the number of nodes that is fastest."""
-        return with_paying_nodes(replace(base, **self.settings))
+        return choose_node_count(replace(base, **self.settings))
 
     @property
     def size_from_curve(self) -> bool:
@@ -184,7 +184,7 @@ class MethodComparison:
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
     """One comparison for each of CHOICES."""
-    return SCHEMA.text({"comparisons": plain(comparisons)})
+    return SCHEMA.text({"comparisons": to_json_value(comparisons)})
 
 
 def load_comparisons(text: str) -> dict[str, MethodComparison]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.records import Schema, build, digits, plain
+from specviz.records import Schema, build, decimal_places, to_json_value
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import ScoredText
@@ -66,7 +66,7 @@ class Lane:
     """
 
     trace: Trace
-    clock: tuple[float, ...] = field(compare=False, metadata=digits(6))
+    clock: tuple[float, ...] = field(compare=False, metadata=decimal_places(6))
     rates: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class Passage:
     target: Lane
     speculative: Lane
     read: ScoredText | None = None
-    warm: float = field(default=0.0, compare=False, metadata=digits(4))
+    warm: float = field(default=0.0, compare=False, metadata=decimal_places(4))
     survey: tuple[ScoredText, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -159,7 +159,7 @@ class Passage:
 
 def dump_passages(passages: Mapping[str, Passage]) -> str:
     """Passages by the name of the distribution that they were sampled from."""
-    return SCHEMA.text({"passages": plain(passages)})
+    return SCHEMA.text({"passages": to_json_value(passages)})
 
 
 def load_passages(text: str) -> dict[str, Passage]:

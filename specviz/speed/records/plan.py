@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import Schema, build, build_fields, plain, plain_fields
+from specviz.records import Schema, build, build_fields, to_json_fields, to_json_value
 from specviz.settings import Settings
 from specviz.speed.clock import explain_interval, explain_spread, measure_spread
 from specviz.speed.estimate import Estimate
@@ -223,7 +223,7 @@ class SpeedPlan:
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, with DERIVED."""
-        return plain_fields(self) | {name: plain(getattr(self, name)) for name in DERIVED}
+        return to_json_fields(self) | {name: to_json_value(getattr(self, name)) for name in DERIVED}
 
     @classmethod
     def from_json(cls, text: str) -> SpeedPlan:
@@ -279,7 +279,7 @@ PLAN_CHOICES = tuple(PlanChoice(draft, temperature) for draft in PLAN_DRAFTS for
 
 
 def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
-    return PLANS_SCHEMA.text({"plans": plain(plans)})
+    return PLANS_SCHEMA.text({"plans": to_json_value(plans)})
 
 
 def load_plans(text: str) -> dict[str, SpeedPlan]:

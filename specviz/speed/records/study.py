@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, digits, plain
+from specviz.records import Schema, build, decimal_places, to_json_value
 from specviz.speed.estimate import Estimate
 
 SCHEMA = Schema("study", 2, "The study")
@@ -66,7 +66,7 @@ class StudyCell:
     kind: str
     temperature: float
     draft: str
-    statistics: Mapping[str, float] = field(default_factory=dict, metadata=digits(6))
+    statistics: Mapping[str, float] = field(default_factory=dict, metadata=decimal_places(6))
     predicted: float = 0.0
     checked: int = 0
     accepted: int = 0
@@ -75,7 +75,7 @@ class StudyCell:
     per_pass: float = 0.0
     reason: str = ""
     top_p: float | None = None
-    bins: tuple[tuple[int, float, int], ...] = field(default=(), metadata=digits(4))
+    bins: tuple[tuple[int, float, int], ...] = field(default=(), metadata=decimal_places(4))
 
     @property
     def share(self) -> float:
@@ -142,7 +142,7 @@ class Study:
         return tuple(sorted(found, key=lambda score: score.error.value))
 
     def to_json(self) -> str:
-        return SCHEMA.text(plain(self))
+        return SCHEMA.text(to_json_value(self))
 
     @classmethod
     def from_json(cls, text: str) -> Study:

@@ -15,7 +15,7 @@ from pathlib import Path
 from specviz.errors import SpecvizError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import folder_of, hub_name, places_of
-from specviz.records import Schema, build, of_file
+from specviz.records import Schema, build, read_file_or
 from specviz.settings import Settings
 from specviz.web.hosting.options import load_options
 
@@ -39,7 +39,9 @@ def load_recent_pairs() -> tuple[str, ...]:
     """Pairs of one's own that were used on this machine, the latest first; empty on a server for others, and where the file is damaged."""
     if not load_options().own_pairs or not (path := recent_pairs_path()).is_file():
         return ()
-    found = of_file(path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ())
+    found = read_file_or(
+        path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ()
+    )
     return tuple(name for name in found if places_of(name) is not None)[:MOST]
 
 

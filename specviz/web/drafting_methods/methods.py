@@ -10,7 +10,7 @@ from specviz.evidence.results import REST, label_cell
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.narration import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
-from specviz.proposers.trees.node_count import Paying
+from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
@@ -172,7 +172,7 @@ def describe_positions(one: MethodComparison) -> str:
     return said
 
 
-def explain_tree_size(row: MethodRow, paying: Paying | None) -> str:
+def explain_tree_size(row: MethodRow, paying: NodeCountCurve | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
     if not row.entry.size_from_curve or row.trace is None or paying is None:
         return ""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
 from specviz.speed.records.plan import SpeedPlan
@@ -24,19 +24,19 @@ LENGTH = 32  # tokens of each row on this page
 @lru_cache(maxsize=1)
 def load_recorded_comparisons() -> dict[str, MethodComparison]:
     """The comparisons that the page opens with, by choice; empty where the file is missing or damaged."""
-    return of_file(RECORDED, load_comparisons, {})
+    return read_file_or(RECORDED, load_comparisons, {})
 
 
 @lru_cache(maxsize=1)
 def load_block_gain() -> SpeedPlan | None:
     """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
-    return of_file(GAIN, SpeedPlan.from_json, None)
+    return read_file_or(GAIN, SpeedPlan.from_json, None)
 
 
 @lru_cache(maxsize=1)
 def load_matrix() -> dict[str, Any] | None:
     """Every method under every rule, as ``verify --all`` recorded it; None where there is none."""
-    return of_file(MATRIX, matrix.read_matrix, None)
+    return read_file_or(MATRIX, matrix.read_matrix, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def show_round(row: MethodRow) -> None:
     if row.reason:
         show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
-        sized = figures.explain_tree_size(row, node_count.recorded())
+        sized = figures.explain_tree_size(row, node_count.load_recorded_curve())
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))

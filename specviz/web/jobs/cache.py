@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import streamlit as st
 
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.trace import Trace
 
@@ -31,7 +31,7 @@ def load_recording() -> Trace | None:
         Settings.from_record(trace.settings)
         return trace
 
-    return of_file(RECORDING, read, None)
+    return read_file_or(RECORDING, read, None)
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)

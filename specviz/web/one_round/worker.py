@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -21,6 +21,6 @@ def played(
 ) -> tuple[Trace, dict[str, Any]]:
     """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
     if not earlier:
-        run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
-    trace = run(pair, settings, rounds, earlier)
+        record_run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
+    trace = record_run(pair, settings, rounds, earlier)
     return trace, stage_payload(trace, load=os.getloadavg()[0] / (os.cpu_count() or 1))

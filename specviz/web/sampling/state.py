@@ -10,7 +10,7 @@ from specviz.evidence.recorded_samples import RecordedSamples
 from specviz.evidence.results import SamplingResult
 from specviz.evidence.tally import SIZES
 from specviz.jobs.queue import FairQueue
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.web.common.page_state import PageState, Work
 
 RECORDED = ASSETS / "traces" / "samples.json"
@@ -73,4 +73,4 @@ class SamplingState(PageState):
 @lru_cache(maxsize=1)
 def load_recorded_samples() -> RecordedSamples | None:
     """Both records; None where the file is missing or damaged."""
-    return of_file(RECORDED, RecordedSamples.from_json, None)
+    return read_file_or(RECORDED, RecordedSamples.from_json, None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, load_setups
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
 from specviz.web.common.page_state import MeasurementState
@@ -19,7 +19,7 @@ RECORDED = ASSETS / "traces" / "setups.json"
 @lru_cache(maxsize=1)
 def load_recorded_setups() -> SetupComparison | None:
     """The measurement that the page opens with; None where the file is missing or damaged."""
-    return of_file(RECORDED, load_setups, None)
+    return read_file_or(RECORDED, load_setups, None)
 
 
 @dataclass(frozen=True, slots=True)

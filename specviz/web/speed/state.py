@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
@@ -33,19 +33,19 @@ NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
 @lru_cache(maxsize=1)
 def load_recorded_plans() -> dict[str, SpeedPlan]:
     """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
-    return of_file(PLANS, load_plans, {})
+    return read_file_or(PLANS, load_plans, {})
 
 
 @lru_cache(maxsize=1)
 def load_study() -> Study | None:
     """The recorded study; None where the file is missing or damaged."""
-    return of_file(STUDY, Study.from_json, None)
+    return read_file_or(STUDY, Study.from_json, None)
 
 
 @lru_cache(maxsize=1)
 def load_batches() -> BatchSpeeds | None:
     """The recorded rounds over many texts; None where the file is missing or damaged."""
-    return of_file(BATCHES, BatchSpeeds.from_json, None)
+    return read_file_or(BATCHES, BatchSpeeds.from_json, None)
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.charts import frame_chart
 from specviz.figures.theme import INK
 from specviz.settings import GAMMA_MAX
-from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
+from specviz.theory import best_gamma, factor_grid, highest_cost, is_worthwhile, wall_clock_factor
 
 ACROSS, UP = "c, time of a draft step over a target pass", "acceptance rate alpha"
 FORMULA = (
@@ -87,7 +87,7 @@ def describe_spot(gamma: int, chosen: Spot) -> str:
 
 def advise_gamma(gamma: int, chosen: Spot) -> str:
     """The gamma to take at a point by the formula: this one, another one, or none."""
-    if not pays(chosen.alpha, chosen.c):
+    if not is_worthwhile(chosen.alpha, chosen.c):
         return "Do not draft: where alpha is not above c, no gamma pays."
     factors = chosen.factors()
     best = best_gamma(factors)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, of_file
+from specviz.records import ASSETS, read_file_or
 from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
@@ -25,7 +25,7 @@ ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
     """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
-    return of_file(RECORDED, load_passages, {})
+    return read_file_or(RECORDED, load_passages, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:

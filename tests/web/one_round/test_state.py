@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 
-from specviz.decoding.run import run
+from specviz.decoding.run import record_run
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.controls import as_fields, from_fields
@@ -19,7 +19,7 @@ SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_toke
 
 @pytest.fixture(scope="module")
 def recording(pair):
-    return run(pair, SETTINGS, rounds=4)
+    return record_run(pair, SETTINGS, rounds=4)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def state(recording):
 def finish(state: OneRoundState, pair) -> OneRoundState:
     """Work the request off as work.py would, without the queue."""
     while state.request:
-        state.advance(run(pair, state.request.settings, state.request.rounds, state.request.earlier))
+        state.advance(record_run(pair, state.request.settings, state.request.rounds, state.request.earlier))
     return state
 
 
@@ -100,7 +100,7 @@ def test_a_chosen_random_number_keeps_the_rounds_before_it(recording, pair, stat
     assert state.shown.trace.rounds[1].proposals[0].u == 0.999
     motion = state.shown.payload["rounds"][1]["motions"][state.shown.cursor["motion"]]
     assert (state.shown.cursor["round"], motion["kind"], motion["node"]) == (1, "uniform", 0)
-    assert same(run(pair, state.shown.settings, len(state.shown.trace.rounds)), state.shown.trace)
+    assert same(record_run(pair, state.shown.settings, len(state.shown.trace.rounds)), state.shown.trace)
 
 
 def test_a_link_carries_chosen_random_numbers(recording, pair, state):
@@ -124,7 +124,7 @@ def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, s
     other.hear({"kind": "undo", "at": {"round": 1, "motion": 2}})
     finish(other, pair)
     assert not other.shown.settings.is_edited
-    assert same(other.shown.trace, run(pair, replace(SETTINGS, gamma=3), len(other.shown.trace.rounds)))
+    assert same(other.shown.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.shown.trace.rounds)))
 
 
 def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
