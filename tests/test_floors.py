@@ -150,9 +150,48 @@ def test_a_proposer_cannot_reach_the_rule():
         assert "specviz.verification.token" not in imported(path.read_text()), path.name
 
 
+PAGE_FOLDERS = sorted(path.parent for path in ROOT.glob("specviz/web/*/view.py"))
+SERVING = {"view", "work", "export"}  # files of a page that meet the session, the queue, or models in memory
+ROOM = {"host", "routes", "state", "payload"}  # of the classroom, whose rooms are kept by the server
+
+
+def module_files() -> dict[str, Path]:
+    """Every module's dotted name with its file."""
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def reaches(name: str, package: str, imports: dict[str, list[str]]) -> bool:
+    """Whether a module imports a package, itself or through others."""
+    seen, rest = {name}, [name]
+    while rest:
+        for module in imports[rest.pop()]:
+            if module.partition(".")[0] == package:
+                return True
+            if module in imports and module not in seen:
+                seen.add(module)
+                rest.append(module)
+    return False
+
+
+def test_only_the_view_of_a_page_imports_streamlit():
+    """What draws and exports serves the static edition and the command line, too."""
+    found = {path for folder in PAGE_FOLDERS for path in folder.glob("*.py") if "streamlit" in imported(path.read_text())}
+    assert found == {folder / "view.py" for folder in PAGE_FOLDERS}
+
+
+def test_files_of_a_page_that_draw_reach_no_streamlit_through_others():
+    imports = {name: imported(path.read_text()) for name, path in module_files().items()}
+    for folder in PAGE_FOLDERS:
+        names = {path.stem for path in folder.glob("*.py")} - SERVING - (ROOM if folder.name == "classroom" else set())
+        reached = [
+            name for name in sorted(names - {"__init__"}) if reaches(f"specviz.web.{folder.name}.{name}", "streamlit", imports)
+        ]
+        assert reached == [], folder.name
+
+
 def test_no_file_imports_itself_through_others():
     """No circle of imports, those inside functions included."""
-    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+    names = module_files()
     after = {
         name: {module for module in imported(path.read_text()) if module in names and names[module].name != "__init__.py"}
         - {name}

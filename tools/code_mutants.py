@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("code_mutants.toml")
 MIN_SHARE = 0.95  # of the breaks, that must be found
 TEST_TIMEOUT = 300  # for the tests of one break; a break that makes them hang is found
-FAST_TESTS = ("-m", "not slow and not gpu", "--ignore=tests/e2e")
+FAST_TESTS = ("-m", "not slow and not gpu", "--ignore=tests/browser")
 IGNORED = (".git", ".venv", "__pycache__", ".pytest_cache", ".ruff_cache", "models")  # models: linked, not copied
 FOUND, SURVIVED, BROKEN = "found", "SURVIVED", "NO ANSWER"
 
