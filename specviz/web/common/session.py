@@ -21,7 +21,7 @@ from specviz.web.jobs import cache, warmup
 State = TypeVar("State", bound=PageState)
 _looks = itertools.count()
 LOOK_AGAIN, FAR_BACK = 0.25, 2.0  # seconds between two looks at a ticket; at one far back in the line
-FAR = 4  # pieces of work ahead from which a ticket is far back
+FAR = 4  # jobs ahead from which a ticket is far back
 PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
 

@@ -48,12 +48,12 @@ class ServerOptions(BaseSettings):
         min(2, os.cpu_count() or 1),
         ge=1,
         le=64,
-        description="pieces of work at a time; more than two help only with more cores (default: two, or one on a single core)",
+        description="jobs at a time; more than two help only with more cores (default: two, or one on a single core)",
     )
     worker_processes: bool = Field(
         description="whether samples are drawn in processes beside the one that draws pages, one for each place; each takes some 300 MB"
     )
-    places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
+    places_per_visitor: int = Field(ge=0, description="jobs of one visitor at a time; their others wait")
     cluster: str = Field("", description="Ray cluster that does what worker processes do otherwise: auto, or HOST:PORT")
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")

@@ -44,5 +44,5 @@ def _drain_queue(server: Any) -> None:
     left = server_queue().close(PATIENCE, SENTENCE)
     if asked:
         time.sleep(LAST_LOOK)
-    logging.getLogger(__name__).info("stopping; %d pieces of work were told to end", left)
+    logging.getLogger(__name__).info("stopping; %d jobs were told to end", left)
     server.should_exit = True
