@@ -24,7 +24,7 @@ class JobStatus:
 
 
 class TaskRunner:
-    """Runs jobs on one core, with one thread of PyTorch unless told otherwise."""
+    """Runs jobs on one core, with one thread of PyTorch unless ``start`` sets more."""
 
     def __init__(self, status: Any = None):
         self.status = status or JobStatus()

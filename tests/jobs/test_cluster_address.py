@@ -30,12 +30,12 @@ def no_token(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "where", ["", "here", "127.0.0.1", "127.0.0.1:", ":6379", "127.0.0.1:0", "127.0.0.1:70000", "ray://h:1", "http://h:80", "h:٣"]
 )
-def test_what_is_no_address_is_refused_with_what_is_allowed(where):
+def test_a_malformed_address_is_refused_with_what_is_allowed(where):
     with pytest.raises(SettingsError, match=r"cluster must be auto, .* or HOST:PORT"):
         ray.check_cluster(where)
 
 
-def test_a_dead_address_is_said_at_once(answering):
+def test_an_address_without_a_listener_is_refused_at_once(answering):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ClusterError, match=rf"Nothing answers at 127\.0\.0\.1:{port} .*Is the Ray cluster running"):

@@ -43,7 +43,7 @@ def ticking(ticks: int, present: list | None = None, most: list | None = None):
     return work
 
 
-def test_brief_work_has_places_of_its_own_where_a_queue_has_them():
+def test_brief_jobs_use_the_extra_places_of_a_queue_that_has_some():
     queue, go = FairQueue(places=1, extra=1), threading.Event()
 
     def waits(ticket):
@@ -74,7 +74,7 @@ def test_twenty_clients_share_two_places_and_all_come_to_their_end():
     assert max(most) == 2
 
 
-def test_each_of_twenty_sees_a_place_of_its_own_in_the_line():
+def test_each_of_twenty_sees_a_place_of_its_own_in_the_queue():
     queue = FairQueue()
     tickets = [queue.submit(ticking(1000)) for _ in range(CLIENTS)]
     wait_for(lambda: sum(ticket.state == "working" for ticket in tickets) == 2)
@@ -125,7 +125,7 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
     assert broken.sentence.startswith(sentence)
 
 
-def test_a_full_line_is_refused_with_a_sentence():
+def test_a_full_queue_refuses_jobs_with_a_sentence():
     queue = FairQueue(max_open=3)
     tickets = [queue.submit(ticking(1000)) for _ in range(3)]
     with pytest.raises(SpecvizError, match="3 requests are already waiting"):
@@ -156,22 +156,22 @@ def test_time_left_follows_the_share_that_is_done():
 
 
 def test_time_left_is_what_a_probe_expects_before_anything_is_done():
-    queue, told = FairQueue(), threading.Event()
+    queue, has_probed = FairQueue(), threading.Event()
 
     def work(ticket):
         ticket.expect(1000.0)
-        told.set()
+        has_probed.set()
         while True:
             ticket.tick(0.0)
             time.sleep(0.01)
 
     ticket = queue.submit(work)
-    assert told.wait(5) and 1000.0 <= ticket.seconds_left < 2000.0, "nothing of it is done"
+    assert has_probed.wait(5) and 1000.0 <= ticket.seconds_left < 2000.0, "nothing of it is done"
     ticket.cancel()
 
 
-def test_a_visitor_with_many_pieces_of_work_gets_no_more_than_one_with_one():
-    """One asks for eight pieces, then another for one: it comes after the pieces that are worked on, not after all eight."""
+def test_a_visitor_with_many_jobs_gets_no_more_than_one_with_one():
+    """One submits eight jobs, then another visitor one: it comes after the job that works, not after all eight."""
     queue, order = FairQueue(places=1, time_slice=1e9), []
 
     def work(name):
@@ -223,7 +223,7 @@ def test_work_that_waited_long_leaves_room_for_short_work(places, time_slice):
     [ticket.cancel() for ticket in long]
 
 
-def test_few_pieces_of_work_have_begun_at_a_time_and_brief_work_is_not_held_back(monkeypatch):
+def test_few_jobs_have_started_at_a_time_and_brief_ones_are_not_held_back(monkeypatch):
     monkeypatch.setattr(module, "MAX_STARTED", 3)
     queue, most = FairQueue(places=1, time_slice=0.02, short=0.0), []
     tickets = [queue.submit(ticking(30), n) for n in range(6)]
@@ -250,7 +250,7 @@ def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work()
     [ticket.cancel() for ticket in tickets]
 
 
-def test_one_visitor_cannot_fill_the_line(monkeypatch):
+def test_one_visitor_cannot_fill_the_queue(monkeypatch):
     monkeypatch.setattr(module, "MAX_PER_VISITOR", 3)
     queue = FairQueue()
     tickets = [queue.submit(ticking(1000), "one") for _ in range(3)]
@@ -260,7 +260,7 @@ def test_one_visitor_cannot_fill_the_line(monkeypatch):
     [ticket.cancel() for ticket in tickets]
 
 
-def test_what_waits_has_no_thread_until_it_is_called():
+def test_a_waiting_job_has_no_thread_before_it_starts():
     queue = FairQueue(places=1, time_slice=1e9, short=1e9)
     before = threading.active_count()
     tickets = [queue.submit(ticking(100_000), n) for n in range(20)]
@@ -286,7 +286,7 @@ def test_a_visitor_with_one_place_of_their_own_leaves_the_others_free():
     assert [ticket.state for ticket in (first, second, other)] == ["done"] * 3
 
 
-def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
+def test_a_job_keeps_its_place_if_no_waiting_one_may_take_it():
     queue = FairQueue(2, time_slice=0.0, each=1)
     held, ticks = threading.Event(), []
 
@@ -301,7 +301,7 @@ def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
     assert all(ticket.ended.wait(10.0) and ticket.state == "done" for ticket in (one, two, waits))
 
 
-def test_a_queue_that_closes_tells_work_that_takes_long_as_soon_as_that_is_known():
+def test_a_closing_queue_fails_long_jobs_as_soon_as_their_length_is_known():
     queue, known = FairQueue(), threading.Event()
 
     def work(ticket):

@@ -68,8 +68,8 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     """In a process of its own, because Ray keeps the token of its first cluster."""
     import psutil
 
-    asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    asked += [
+    arguments = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    arguments += [
         "--max-new-tokens",
         "2",
         "--gamma",
@@ -83,11 +83,11 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
         "--min-tv",
         "0.9",
     ]
-    asked += ["--device", "cpu", "--format", "json"]
-    here = subprocess.run(asked, capture_output=True, text=True, timeout=300)
+    arguments += ["--device", "cpu", "--format", "json"]
+    here = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
     tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
     there = subprocess.run(
-        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)}
+        [*arguments, "--cluster", "auto"], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)}
     )
     assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
     assert here.stdout and list(tmp_path.glob("ray-*")) == []
@@ -96,10 +96,10 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
 
 
 def test_a_text_decoded_on_a_cluster_of_its_own_is_the_text_decoded_here(pair_folders):
-    asked = [sys.executable, "-m", "specviz", "decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    asked += ["--prompt", "Once upon", "--device", "cpu"]
+    arguments = [sys.executable, "-m", "specviz", "decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    arguments += ["--prompt", "Once upon", "--device", "cpu"]
     here, there = (
-        subprocess.run([*asked, *more], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": "/tmp"})
+        subprocess.run([*arguments, *more], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": "/tmp"})
         for more in ((), ("--cluster", "auto"))
     )
     assert there.stdout == here.stdout and here.stdout.startswith("Once upon"), there.stderr
@@ -110,9 +110,9 @@ def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no
     import psutil
 
     place = Path(tempfile.mkdtemp(dir="/tmp"))
-    asked = [sys.executable, "-m", "specviz", "study", "--texts", "2", "--cluster", "auto", "--resume", str(place / "cells")]
+    arguments = [sys.executable, "-m", "specviz", "study", "--texts", "2", "--cluster", "auto", "--resume", str(place / "cells")]
     process = subprocess.Popen(
-        asked, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"TMPDIR": str(place)}
+        arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"TMPDIR": str(place)}
     )
     try:
         while not (place / "cells").is_file() or not json.loads((place / "cells").read_text())["cells"]:
@@ -164,7 +164,7 @@ def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
 def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path):
     """With shipped pairs, which each worker finds by name."""
     size = StudySize(openings=2, opening=8, length=4, gamma=2)
-    asked = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
+    arguments = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
     killed = []
     with open_pool(address, "cpu") as executor:
 
@@ -173,15 +173,15 @@ def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path)
                 killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = run_study(*asked, on_progress=kill, resume=tmp_path / "cells", executor=executor)
-    assert killed and found.cells == run_study(*asked).cells
+        found = run_study(*arguments, on_progress=kill, resume=tmp_path / "cells", executor=executor)
+    assert killed and found.cells == run_study(*arguments).cells
 
 
-class Left(Exception):
+class PageClosedError(Exception):
     """A visitor goes away."""
 
 
-def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stops_without_its_worker(pair, address):
+def test_the_pages_draw_on_it_from_several_threads_and_a_cancelled_shard_ends_without_its_worker(pair, address):
     settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     ids = tuple(pair.encode(settings.prompt))
     works = [SamplingSpec(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
@@ -197,17 +197,17 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
             alone = decoders.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
 
-        before, told = set(executor.pids), []
+        before, shares = set(executor.pids), []
 
         def leave(share):
-            told.append(share)
+            shares.append(share)
             if share:
-                raise Left
+                raise PageClosedError
 
         long = SamplingSpec("speculative", decoders.ENGINE, settings, ids)
-        with pytest.raises(Left):
+        with pytest.raises(PageClosedError):
             caller.call(shards.draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
-        assert told[-1] < 0.5
+        assert shares[-1] < 0.5
         again = list(
             executor.run_all(shards.SamplingTask(caller.pair_refs[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
         )

@@ -1,4 +1,4 @@
-"""Workers on a pretended Ray: how many there are, which errors mean that a worker died, and how a job is cancelled."""
+"""Workers on a fake Ray: how many there are, which errors mean that a worker died, and how a job is cancelled."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class ActorDiedError(RayError):
     pass
 
 
-class PretendedRay:
+class FakeRay:
     """A reference is a list with what ``get`` does: what an actor does beside its work is done at once, its work when it is got."""
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
     def __init__(self, **resources: float):
-        self.resources, self.asked, self.killed, self.dead = resources, {}, [], False
+        self.resources, self.options, self.killed, self.dead = resources, {}, [], False
 
     def cluster_resources(self):
         return self.resources
 
-    def remote(self, **asked):
-        self.asked = asked
+    def remote(self, **options):
+        self.options = options
         return lambda kind: SimpleNamespace(remote=lambda: Actor(self, kind()))
 
     def wait(self, references, timeout):
@@ -59,7 +59,7 @@ class PretendedRay:
 
 
 class Actor:
-    def __init__(self, ray: PretendedRay, worker: TaskRunner):
+    def __init__(self, ray: FakeRay, worker: TaskRunner):
         self.ray, self.worker, self.groups = ray, worker, []
 
     def __getattr__(self, name: str) -> Any:
@@ -97,18 +97,18 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize(("device", "count", "needs"), [("cpu", 3, {"num_cpus": 1}), ("cuda", 2, {"num_cpus": 0, "num_gpus": 1})])
 def test_each_cpu_has_a_worker_or_each_gpu_for_a_pair_on_one(device, count, needs):
-    ray = PretendedRay(CPU=3.0, GPU=2.0)
+    ray = FakeRay(CPU=3.0, GPU=2.0)
     assert len(create_ray_workers(ray, device)) == count
-    assert needs.items() <= ray.asked.items() and ray.asked["max_restarts"] == ray.asked["max_task_retries"] == 0
+    assert needs.items() <= ray.options.items() and ray.options["max_restarts"] == ray.options["max_task_retries"] == 0
 
 
 def test_a_cluster_without_what_the_pair_needs_is_a_sentence():
     with pytest.raises(ClusterError, match="The cluster has no GPU, and the pair is on cuda"):
-        create_ray_workers(PretendedRay(CPU=3.0), "cuda")
+        create_ray_workers(FakeRay(CPU=3.0), "cuda")
 
 
 def test_a_pool_of_actors_runs_jobs_and_passes_on_their_errors():
-    ray = PretendedRay(CPU=2.0)
+    ray = FakeRay(CPU=2.0)
     with closing(WorkerPool(create_ray_workers(ray, "cpu"))) as pool:
         assert dict(pool.run_all(Halving(), range(9))) == {n: n // 2 for n in range(9)}
         with pytest.raises(ClusterError, match="A worker stopped: it has another pair"):
@@ -118,8 +118,8 @@ def test_a_pool_of_actors_runs_jobs_and_passes_on_their_errors():
     assert len(ray.killed) == len(pool.threads) == 2, "actors end with the pool"
 
 
-def test_any_other_error_of_ray_means_that_the_worker_is_lost():
-    ray = PretendedRay(CPU=1.0)
+def test_any_other_error_of_ray_means_that_the_worker_died():
+    ray = FakeRay(CPU=1.0)
     (worker,) = create_ray_workers(ray, "cpu")
     worker.start()
     assert worker.receive() > 0
@@ -131,7 +131,7 @@ def test_any_other_error_of_ray_means_that_the_worker_is_lost():
 
 
 def test_a_job_is_cancelled_by_its_number_while_it_runs_and_the_next_one_runs():
-    ray = PretendedRay(CPU=1.0)
+    ray = FakeRay(CPU=1.0)
     worker: RayWorker = create_ray_workers(ray, "cpu")[0]
     worker.start()
     worker.receive()

@@ -15,29 +15,29 @@ from tests.jobs.fake_workers import FakeWorker, FaultPlan
 
 @pytest.fixture
 def plan(monkeypatch):
-    """Pretended workers instead of a cluster."""
+    """Fake workers instead of a cluster."""
     plan = FaultPlan()
 
     @contextmanager
-    def pretended(where, device, processes=1):
+    def open_fake_pool(where, device, processes=1):
         with closing(WorkerPool([FakeWorker(plan)])) as pool:
             yield pool if where == "auto" else None
 
-    monkeypatch.setattr(remote, "open_pool", pretended)
+    monkeypatch.setattr(remote, "open_pool", open_fake_pool)
     monkeypatch.setattr(ray, "check_cluster", lambda where: None)
     return plan
 
 
 def test_a_text_decoded_there_is_the_text_decoded_here(pair_folders, plan, capsys):
-    asked = ["decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
-    assert main(asked) == 0
+    command = ["decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
+    assert main(command) == 0
     here = capsys.readouterr().out
     assert plan.done == [] and here.startswith("Once upon")
-    assert main([*asked, "--cluster", "auto"]) == 0
+    assert main([*command, "--cluster", "auto"]) == 0
     assert capsys.readouterr().out == here and len(plan.done) == 1
 
 
 def test_a_bench_is_one_job_and_its_record_names_the_machine(pair_folders, plan, capsys):
-    asked = ["bench", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--runs", "1", "--max-new-tokens", "8"]
-    assert main([*asked, "--format", "json", "--cluster", "auto"]) in (0, 3)
+    command = ["bench", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--runs", "1", "--max-new-tokens", "8"]
+    assert main([*command, "--format", "json", "--cluster", "auto"]) in (0, 3)
     assert json.loads(capsys.readouterr().out)["machine"]["processor"] and len(plan.done) == 1

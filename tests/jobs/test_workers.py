@@ -106,10 +106,10 @@ def test_a_single_shard_is_drawn_here(pair, monkeypatch, open_pool):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_share_that_is_told_grows_to_one(pair, open_pool):
-    told: list[float] = []
-    tokens(pair, decoders.ENGINE, open_pool(FaultPlan()), on_progress=told.append)
-    assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
+def test_progress_grows_to_one(pair, open_pool):
+    shares: list[float] = []
+    tokens(pair, decoders.ENGINE, open_pool(FaultPlan()), on_progress=shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) > 4
 
 
 @pytest.mark.usefixtures("small")
@@ -138,10 +138,10 @@ def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_ord
     assert set(plan.deaths.values()) == {0}
 
     size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), FaultPlan({"cell code, ngram, temperature 1, top-p 0.5": 2})
-    asked = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
-    told: list[float] = []
-    assert run_study(*asked, on_progress=told.append, executor=open_pool(plan)).cells == run_study(*asked).cells
-    assert set(plan.deaths.values()) == {0} and told == sorted(told) and told[-1] == 1.0 and len(told) == 12
+    arguments = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
+    shares: list[float] = []
+    assert run_study(*arguments, on_progress=shares.append, executor=open_pool(plan)).cells == run_study(*arguments).cells
+    assert set(plan.deaths.values()) == {0} and shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 12
 
 
 class Adding:
@@ -164,14 +164,14 @@ def test_workers_that_die_while_they_start_end_the_run_after_a_number_of_starts(
         list(open_pool(FaultPlan(failed_starts=10**6)).run_all(Adding(), [1, 2]))
 
 
-def test_where_no_worker_is_ready_the_run_ends_with_a_sentence(open_pool, monkeypatch):
+def test_without_a_ready_worker_the_run_ends_with_a_sentence(open_pool, monkeypatch):
     monkeypatch.setattr(workers, "NO_WORKER_TIMEOUT", 0.0)
     monkeypatch.setattr(FakeWorker, "wait", lambda worker, seconds: False)
     with pytest.raises(ClusterError, match="No worker was ready within 0 s"):
         open_pool(FaultPlan()).run(Adding(), 1)
 
 
-def test_what_is_checked_at_a_start_is_checked_before_anything_is_given():
+def test_the_check_at_a_start_comes_before_the_first_job():
     def refuse():
         raise ClusterError("It listens where others reach it.")
 
@@ -188,16 +188,16 @@ def test_no_more_workers_start_than_there_are_jobs(open_pool):
 
 def test_a_job_whose_progress_callback_raises_is_cancelled_and_its_worker_takes_the_next(open_pool):
     plan = FaultPlan(held={"1"})
-    pool, told = open_pool(plan, workers=1), []
+    pool, shares = open_pool(plan, workers=1), []
 
     def on_progress(share):
-        told.append(share)
+        shares.append(share)
         if share:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         pool.run(Adding(), 1, on_progress)
-    assert told[-1] == 0.5 and pool.run(Adding(), 2) == 3 and pool.workers[0].cancels
+    assert shares[-1] == 0.5 and pool.run(Adding(), 2) == 3 and pool.workers[0].cancels
 
 
 def test_jobs_of_a_closed_iterator_do_not_run(open_pool):
@@ -210,7 +210,7 @@ def test_jobs_of_a_closed_iterator_do_not_run(open_pool):
     assert set(plan.done) <= {"0", "1", "-1"} and pool.workers[0].cancels
 
 
-def test_threads_that_ask_at_once_get_their_own_results(open_pool):
+def test_threads_that_run_jobs_at_once_get_their_own_results(open_pool):
     pool, found = open_pool(FaultPlan({"3": 2, "8": 1}), workers=3), {}
     threads = [threading.Thread(target=lambda n=n: found.update({n: pool.run(Adding(), n)})) for n in range(20)]
     for thread in threads:
@@ -221,7 +221,7 @@ def test_threads_that_ask_at_once_get_their_own_results(open_pool):
 
 
 @pytest.mark.usefixtures("small")
-def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair, open_pool):
+def test_remote_calls_from_several_threads_return_what_this_process_returns(pair, open_pool):
     ids = tuple(pair.encode(SETTINGS.prompt))
     works = [SamplingSpec(name, decoders.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
     caller, found = RemoteCaller(open_pool(FaultPlan({str(ShardRange(50, 50)): 2})), lambda settings: pair), {}
@@ -241,7 +241,7 @@ def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair
 
 
 @pytest.mark.usefixtures("small")
-def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_back_as_it_is(pair, open_pool, tmp_path):
+def test_a_remote_call_reads_no_file_that_settings_name_and_raises_its_error_unchanged(pair, open_pool, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
     settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), max_new_tokens=3)
     work = SamplingSpec("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
@@ -250,7 +250,7 @@ def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_b
     assert caught.value.name == "text"
 
 
-def test_a_worker_that_has_done_enough_is_replaced_and_nothing_is_lost(open_pool):
+def test_a_worn_out_worker_is_replaced_and_no_job_is_lost(open_pool):
     plan = FaultPlan(max_jobs=3)
     pool = open_pool(plan, workers=1)
     assert dict(pool.run_all(Adding(), list(range(10)))) == {n: n + 1 for n in range(10)}

@@ -1,1 +1,1 @@
-"""Heavy work for all pages: the queue, where it is done, models loaded once, and answers that visitors share."""
+"""What the server decides about jobs: its queue, its workers, when libraries and models are loaded, and what all visitors share."""

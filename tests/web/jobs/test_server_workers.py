@@ -24,26 +24,26 @@ class FakeCaller:
     """As RemoteCaller, on workers that hold a pair of the same weights."""
 
     def __init__(self, pair, is_ready=True):
-        self.pair, self.is_ready, self.asked = pair, is_ready, []
+        self.pair, self.is_ready, self.calls = pair, is_ready, []
 
     def call(self, function, settings, arguments, on_progress, description, urgent):
-        self.asked.append((function, settings, arguments, description, urgent))
+        self.calls.append((function, settings, arguments, description, urgent))
         on_progress(0.5)
         return function(self.pair, *arguments, lambda share: None)
 
 
-def asked(pair) -> tuple:
+def arguments_for(pair) -> tuple:
     return SamplingSpec("speculative", decoders.SHARED, SETTINGS, tuple(pair.encode("a"))), ShardRange(30, 40)
 
 
 def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
     shares: list[float] = []
-    here = server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples")
+    here = server_workers.run_in_worker(draw_shard, pair, SETTINGS, arguments_for(pair), shares.append, "samples")
     caller = FakeCaller(pair)
     monkeypatch.setattr(server_workers, "_caller", caller)
     shares.clear()
-    there = server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), shares.append, "samples", urgent=True)
-    assert caller.asked == [(draw_shard, SETTINGS, asked(pair), "samples", True)]
+    there = server_workers.run_in_worker(draw_shard, pair, SETTINGS, arguments_for(pair), shares.append, "samples", urgent=True)
+    assert caller.calls == [(draw_shard, SETTINGS, arguments_for(pair), "samples", True)]
     assert (here.tokens == there.tokens).all() and here.first == there.first == 30 and shares == [0.5]
 
 
@@ -51,8 +51,8 @@ def test_without_a_worker_that_is_ready_this_process_does_the_work(monkeypatch, 
     gone = FakeCaller(pair, is_ready=False)
     monkeypatch.setattr(server_workers, "_caller", gone)
     assert (
-        len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
-        and gone.asked == []
+        len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, arguments_for(pair), lambda share: None, "samples")) == 40
+        and gone.calls == []
     )
 
 
@@ -71,7 +71,7 @@ def test_a_server_at_home_has_no_workers(serve, monkeypatch):
         assert server_workers._caller is None
 
 
-def test_workers_that_cannot_start_are_told_in_the_log_and_this_process_does_the_work(serve, monkeypatch, caplog, pair):
+def test_workers_that_cannot_start_are_logged_and_this_process_does_the_work(serve, monkeypatch, caplog, pair):
     """As where /dev/shm cannot be written."""
     serve(worker_processes=True)
     monkeypatch.setattr(cache, "load_weights", lambda *_: pair)
@@ -84,7 +84,10 @@ def test_workers_that_cannot_start_are_told_in_the_log_and_this_process_does_the
     with server_workers.open_workers():
         server_workers.start_workers(SETTINGS)
         assert server_workers.count_ready_workers() == 0
-        assert len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
+        assert (
+            len(server_workers.run_in_worker(draw_shard, pair, SETTINGS, arguments_for(pair), lambda share: None, "samples"))
+            == 40
+        )
     assert "this process does their work" in caplog.text and "Permission denied" in caplog.text
 
 
