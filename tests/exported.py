@@ -33,7 +33,7 @@ from specviz.web.one_round.export import one_round
 from specviz.web.one_token.export import one_token
 from specviz.web.serving_limits.export import build_serving_limits_package
 from specviz.web.speed.export import build_speed_package
-from specviz.web.speed.surface import Spot
+from specviz.web.speed.surface_figures import Spot
 from specviz.web.whole_text.export import whole_text
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"

@@ -21,17 +21,17 @@ from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import PAGES, SHARED, Content
 from specviz.trace import Trace
-from specviz.web.drafting_methods import matrix
-from specviz.web.drafting_methods import methods as methods_words
+from specviz.web.drafting_methods import method_figures as methods_words
+from specviz.web.drafting_methods import rule_matrix
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.one_round.payload import stage_payload
 from specviz.web.one_round.words import stops
 from specviz.web.one_token.payload import token_payload
 from specviz.web.questions import questions as asked
-from specviz.web.serving_limits import setups as setups_words
-from specviz.web.speed import plan as plan_words
-from specviz.web.speed import study as study_words
+from specviz.web.serving_limits import setup_figures as setups_words
+from specviz.web.speed import plan_figures as plan_words
+from specviz.web.speed import study_figures as study_words
 from specviz.web.whole_text import payload as text_payload
 from specviz.web.whole_text import words as text_words
 
@@ -187,7 +187,7 @@ def _method(row: MethodRow) -> dict[str, Any]:
 
 
 def evidence() -> Content:
-    cells = read_file(TRACES / "matrix.json", matrix.read_matrix)
+    cells = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
     served = read_file(TRACES / "setups.json", records.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
@@ -196,13 +196,13 @@ def evidence() -> Content:
         for row, meaning in setups_words.build_setup_table(served)
     ]
     blank = "".join(
-        f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in matrix.list_blanks(cells)
+        f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in rule_matrix.list_blanks(cells)
     )
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
-        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.build_matrix_html(cells)}\n"
-        f"<p class=said>{escape(matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
+        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{rule_matrix.build_matrix_html(cells)}\n"
+        f"<p class=said>{escape(rule_matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
         f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
         f"{table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",
         f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.build_rows(predicted))}\n"

@@ -23,7 +23,7 @@ def open_plans(page: Page, server: str) -> Page:
     return page
 
 
-@pytest.mark.slow  # tests/web/test_speed_link.py holds the tabs and the link without a browser
+@pytest.mark.slow  # tests/web/speed/test_link.py holds the tabs and the link without a browser
 def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_only_the_open_tab_is_drawn(page, server):
     open_plans(page, server)
     page.get_by_role("radio", name="copied from the text").click()

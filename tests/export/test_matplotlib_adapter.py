@@ -32,9 +32,9 @@ from specviz.figures import cell_shares
 from specviz.figures.theme import INK, MEANINGS
 from specviz.web.classroom import figures as class_figures
 from specviz.web.mistakes import figures
-from specviz.web.serving_limits import near_ties
-from specviz.web.speed import plan as speed
-from specviz.web.speed import surface
+from specviz.web.serving_limits import near_tie_figures
+from specviz.web.speed import plan_figures as speed
+from specviz.web.speed import surface_figures
 from specviz.web.whole_text import figures as text_figures
 from tests import exported as e
 from tests.fresh import run_fresh
@@ -49,12 +49,14 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "nothing accepted": lambda: figures.plot_acceptance(
         (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
     ),
-    "few greedy texts": lambda: near_ties.plot_margins(replace(SEEN, pairings=SEEN.pairings[:2])),
+    "few greedy texts": lambda: near_tie_figures.plot_margins(replace(SEEN, pairings=SEEN.pairings[:2])),
     "kinds of words of two sets of texts": lambda: text_figures.kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
-    "no running pair": lambda: surface.plot_surface(1, surface.Spot(1.0, 0.0), None),
-    "a pair off the picture": lambda: surface.plot_surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
+    "no running pair": lambda: surface_figures.plot_surface(1, surface_figures.Spot(1.0, 0.0), None),
+    "a pair off the picture": lambda: surface_figures.plot_surface(
+        16, surface_figures.Spot(0.0, 1.0), surface_figures.Spot(0.5, 1.7)
+    ),
     "nothing measured": lambda: speed.plot_tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
 }
 OF_A_CLASS = {
@@ -176,7 +178,7 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
                 made.add(f"{module.name}.{name}")
-    helpers = {"specviz.web.speed.plan.laid_out"}
+    helpers = {"specviz.web.speed.plan_figures.laid_out"}
     exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in RECORDED.values()}
     exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in OF_A_CLASS.values()}
     assert made - helpers == exported

@@ -14,7 +14,7 @@ from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCount
 from specviz.settings import NODES_MAX, SHAPE, Settings
 from specviz.speed.costs import NodeBudget, PassCostCurves
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
-from specviz.web.drafting_methods import methods as figures
+from specviz.web.drafting_methods import method_figures as figures
 
 CURVE = NodeCountCurve(
     {

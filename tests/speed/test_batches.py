@@ -19,7 +19,7 @@ from specviz.settings import Settings
 from specviz.speed import batches
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.batches import BatchSpeeds
-from specviz.web.speed import batch as figures
+from specviz.web.speed import batch_figures as figures
 from tests.speed.test_plan import TEXT
 
 KEY = "storybook 1"

@@ -14,8 +14,8 @@ from specviz.models.pairs.names import as_options
 from specviz.speed.records.methods import MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.drafting_methods import block_gain
-from specviz.web.drafting_methods import matrix as all_rules
-from specviz.web.drafting_methods import methods as figures
+from specviz.web.drafting_methods import method_figures as figures
+from specviz.web.drafting_methods import rule_matrix as all_rules
 from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
 
 

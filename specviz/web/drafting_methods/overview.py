@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.speed.records.methods import MethodComparison, MethodRow
-from specviz.web.drafting_methods import drawings
-from specviz.web.drafting_methods.methods import compare_with_target, compute_speed, find_fastest, format_range
+from specviz.web.drafting_methods import method_icons
+from specviz.web.drafting_methods.method_figures import compare_with_target, compute_speed, find_fastest, format_range
 
 FAMILIES = {  # title -> its methods, in the order of the page
     "No draft": ("target",),
@@ -45,12 +45,18 @@ def build_overview(one: MethodComparison) -> dict[str, Any]:
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": drawings.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag_method(row),
+            "drawing": method_icons.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag_method(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
     ticks = [{"at": STEP * count / end, "said": f"{STEP * count:g}"} for count in range(1, round(end / STEP))]
-    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": drawings.KEY, "size": [drawings.WIDTH, drawings.HEIGHT]}
+    return {
+        "rows": rows,
+        "ticks": ticks,
+        "unit": 1.0 / end,
+        "key": method_icons.KEY,
+        "size": [method_icons.WIDTH, method_icons.HEIGHT],
+    }
 
 
 def tag_method(row: MethodRow) -> str:

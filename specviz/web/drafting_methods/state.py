@@ -14,7 +14,7 @@ from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, ch
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.page_state import MeasurementState
-from specviz.web.drafting_methods import matrix
+from specviz.web.drafting_methods import rule_matrix
 
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
 FALLBACK = Settings(prompt="Once upon a time")
@@ -36,7 +36,7 @@ def load_block_gain() -> SpeedPlan | None:
 @lru_cache(maxsize=1)
 def load_matrix() -> dict[str, Any] | None:
     """Every method under every rule, as ``verify --all`` recorded it; None where there is none."""
-    return read_file_or(MATRIX, matrix.read_matrix, None)
+    return read_file_or(MATRIX, rule_matrix.read_matrix, None)
 
 
 @dataclass(frozen=True, slots=True)

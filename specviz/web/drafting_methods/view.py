@@ -17,8 +17,8 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
-from specviz.web.drafting_methods import export, matrix, work
-from specviz.web.drafting_methods import methods as figures
+from specviz.web.drafting_methods import export, rule_matrix, work
+from specviz.web.drafting_methods import method_figures as figures
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
 from specviz.web.drafting_methods.tree import build_tree
@@ -143,11 +143,11 @@ def show_matrix() -> None:
         st.text(
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --min-tv {record['tv']:g} reproduces it."
         )
-        st.html(matrix.build_matrix_html(record))
-        show_sentence(matrix.describe_matrix(record), "drafting_methods-said-matrix")
+        st.html(rule_matrix.build_matrix_html(record))
+        show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
         st.caption(LEGEND)
         with st.container(key="drafting_methods-blank"):
-            for why, cells in (row.values() for row in matrix.list_blanks(record)):
+            for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):
                 st.text(f"{why} Blank: {cells}.")
 
 

@@ -23,7 +23,7 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
-from specviz.web.drafting_methods.methods import name_first_token
+from specviz.web.drafting_methods.method_figures import name_first_token
 from specviz.web.one_token.payload import positions
 from specviz.web.questions.figures import Lane, Picture, amounts, estimates, over
 

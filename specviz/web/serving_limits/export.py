@@ -12,8 +12,8 @@ from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import as_options
-from specviz.web.serving_limits import near_ties as ties
-from specviz.web.serving_limits import setups as figures
+from specviz.web.serving_limits import near_tie_figures as ties
+from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsState
 
 

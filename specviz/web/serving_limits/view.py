@@ -26,8 +26,8 @@ from specviz.web.common.html import TextLine
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.serving_limits import export, work
-from specviz.web.serving_limits import near_ties as ties
-from specviz.web.serving_limits import setups as figures
+from specviz.web.serving_limits import near_tie_figures as ties
+from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
 from specviz.web.speed.state import load_recorded_plans as recorded_plans
 

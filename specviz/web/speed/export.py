@@ -14,12 +14,12 @@ from specviz.models.pairs.names import as_options
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
-from specviz.web.speed import batch, positions, surface, timeline
-from specviz.web.speed import plan as figures
-from specviz.web.speed import study as fast_study
-from specviz.web.speed.sections import choose_rounds, locate_pair, place_sliders
+from specviz.web.speed import batch_figures, plan_figures, surface_figures, timeline_figures
+from specviz.web.speed import plan_figures as figures
+from specviz.web.speed import study_figures as fast_study
 from specviz.web.speed.state import SpeedState, load_batches, load_study
-from specviz.web.speed.surface import Spot
+from specviz.web.speed.surface_figures import Spot
+from specviz.web.speed.tab_state import choose_rounds, locate_pair, place_sliders
 
 
 def build_offer(state: SpeedState) -> ExportOffer:
@@ -94,8 +94,8 @@ def build_speed_package(
     if plan.costs is not None:
         pictures["speed"] = Picture(partial(figures.plot_factors, plan), "Speed-up")
     if plan.positions:
-        pictures["positions"] = Picture(partial(positions.plot_positions, plan), "Acceptance by position")
-        captions.append(f"{positions.describe_positions(plan)} {where}")
+        pictures["positions"] = Picture(partial(plan_figures.plot_positions, plan), "Acceptance by position")
+        captions.append(f"{plan_figures.describe_positions(plan)} {where}")
         tables["positions.csv"] = lambda: (POSITIONS, ([n, *list_interval(one)] for n, one in enumerate(plan.positions, 1)))
     if study is not None and study[0].measured(study[1:]):
         found, draft = study
@@ -111,19 +111,19 @@ def build_speed_package(
         tables["study.csv"] = lambda: (CELLS, _study_rows(found))
     if many is not None:
         batches, key = many
-        pictures["many-texts"] = Picture(partial(batch.plot_factors, batches, key), "Many texts at once")
-        pictures["passes"] = Picture(partial(batch.plot_pass_costs, batches), "What verification costs")
-        captions += [batches.in_words(key), batch.describe_pass_costs(batches)]
+        pictures["many-texts"] = Picture(partial(batch_figures.plot_factors, batches, key), "Many texts at once")
+        pictures["passes"] = Picture(partial(batch_figures.plot_pass_costs, batches), "What verification costs")
+        captions += [batches.in_words(key), batch_figures.describe_pass_costs(batches)]
         tables["many-texts.csv"] = lambda: (BATCHES, _batch_rows(batches, key))
     if what_if is not None:
         gamma, chosen, running = what_if
         pictures["timeline"] = Picture(
-            partial(timeline.plot_timeline, gamma, chosen), "Draft steps and target passes by the formula"
+            partial(timeline_figures.plot_timeline, gamma, chosen), "Draft steps and target passes by the formula"
         )
-        captions.append(timeline.describe_round(gamma, chosen))
-        pictures["what-if"] = Picture(partial(surface.plot_surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
-        captions.append(f"{surface.describe_spot(gamma, chosen)} {surface.FORMULA}")
-        rows = surface.build_rows(running, chosen)
+        captions.append(timeline_figures.describe_round(gamma, chosen))
+        pictures["what-if"] = Picture(partial(surface_figures.plot_surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
+        captions.append(f"{surface_figures.describe_spot(gamma, chosen)} {surface_figures.FORMULA}")
+        rows = surface_figures.build_rows(running, chosen)
         tables["what-if.csv"] = lambda: (rows[0], (row.values() for row in rows))
     return Package(
         "how-fast", "How fast?", {"plan.json": json.loads(plan.to_json())}, tables, pictures, tuple(captions), manifest

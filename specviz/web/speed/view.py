@@ -24,9 +24,17 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.hosting.options import load_options
-from specviz.web.speed import batch, export, positions, sections, surface, timeline, work
-from specviz.web.speed import plan as figures
-from specviz.web.speed import study as study_figures
+from specviz.web.speed import (
+    batch_figures,
+    export,
+    plan_figures,
+    study_figures,
+    surface_figures,
+    tab_state,
+    timeline_figures,
+    work,
+)
+from specviz.web.speed import plan_figures as figures
 from specviz.web.speed.state import (
     TABS,
     SpeedQuestion,
@@ -68,7 +76,7 @@ def show_page() -> None:
     with fold:
         question, problems = show_fields(state)
     state.choose(question)
-    question = sections.follow_widgetsr(question, state.shown, load_batches(), st.session_state, state.turn)
+    question = tab_state.follow_widgetsr(question, state.shown, load_batches(), st.session_state, state.turn)
     measurement_page.show_controls(
         "speed", state, question, problems, export.build_offer, "Predict for this text", work.make_plan_of_text, ABOUT, fold
     )
@@ -131,8 +139,10 @@ def show_positions(plan: SpeedPlan, kind: str) -> None:
         st.markdown(
             f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
         )
-        show_figure(draw_cached(positions.plot_positions, plan, kind), "speed", "positions", positions.describe_positions(plan))
-        show_tables("The numbers behind the picture", positions.build_position_rows(plan))
+        show_figure(
+            draw_cached(plan_figures.plot_positions, plan, kind), "speed", "positions", plan_figures.describe_positions(plan)
+        )
+        show_tables("The numbers behind the picture", plan_figures.build_position_rows(plan))
 
 
 def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
@@ -218,10 +228,10 @@ def show_prediction(plan: SpeedPlan, kind: str) -> None:
         show_dataframe(figures.build_rows(plan), placeholder="")
 
 
-def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
+def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface_figures.Spot) -> None:
     """All tabs, and in the open one its section."""
     question, choice, known = state.question, state.question.choice, load_study()
-    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=sections.tabs_key(state.turn), on_change="rerun")
+    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=tab_state.tabs_key(state.turn), on_change="rerun")
     for name, tab in zip(TABS, shown, strict=True):
         if not tab.open:
             continue
@@ -290,49 +300,53 @@ def show_batches(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan 
     if known is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
-    key, where = sections.choose_rounds(known, choice)
+    key, where = tab_state.choose_rounds(known, choice)
     st.caption(where)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
-        show_figure(batch.plot_factors(known, key, kind), "speed", "batch", known.in_words(key))
-        if why := batch.compare_with_plan(known, key, plan if key == choice.key else None):
+        show_figure(batch_figures.plot_factors(known, key, kind), "speed", "batch", known.in_words(key))
+        if why := batch_figures.compare_with_plan(known, key, plan if key == choice.key else None):
             st.caption(why)
     with right:
         st.markdown(
             "### What a longer pass costs\nTime of a target pass over more tokens of every text. One line for each number of texts."
         )
-        show_figure(draw_cached(batch.plot_pass_costs, known, kind), "speed", "passes", batch.describe_pass_costs(known))
-    show_tables("The numbers behind the pictures", batch.build_rows(known, key))
+        show_figure(
+            draw_cached(batch_figures.plot_pass_costs, known, kind), "speed", "passes", batch_figures.describe_pass_costs(known)
+        )
+    show_tables("The numbers behind the pictures", batch_figures.build_rows(known, key))
 
 
-def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface.Spot]:
+def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface_figures.Spot]:
     """Three sliders, which begin where the running pair stands, over the rounds that follow from them. Returns what they say."""
-    start, places = sections.place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
+    start, places = tab_state.place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
 
     def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
-        key = sections.slider_key(name, question.choice, turn)
+        key = tab_state.slider_key(name, question.choice, turn)
         return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
 
     alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
     c = slider(1, "c: draft step, as a share of a target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
-    spot = surface.Spot(alpha, c)
-    alt = timeline.describe_round(gamma, spot)
-    show_figure(timeline.plot_timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
-    show_sentence(f"{alt} {surface.advise_gamma(gamma, spot)}", "speed-said-sandbox")
-    st.markdown(escape_markdown(timeline.explain_pass_cost(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
+    spot = surface_figures.Spot(alpha, c)
+    alt = timeline_figures.describe_round(gamma, spot)
+    show_figure(timeline_figures.plot_timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
+    show_sentence(f"{alt} {surface_figures.advise_gamma(gamma, spot)}", "speed-said-sandbox")
+    st.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
     return gamma, spot
 
 
-def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface.Spot) -> None:
+def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface_figures.Spot) -> None:
     """The surface, with the point of the sliders and that of the running pair."""
-    st.caption(f"{surface.FORMULA} The circle is where the sliders at the top stand.")
-    pair = sections.locate_pair(question.choice, plan, load_batches(), gamma)
-    show_figure(surface.plot_surface(gamma, spot, pair, kind), "speed", "surface", surface.describe_spot(gamma, spot))
+    st.caption(f"{surface_figures.FORMULA} The circle is where the sliders at the top stand.")
+    pair = tab_state.locate_pair(question.choice, plan, load_batches(), gamma)
+    show_figure(
+        surface_figures.plot_surface(gamma, spot, pair, kind), "speed", "surface", surface_figures.describe_spot(gamma, spot)
+    )
     row = plan and plan.row(gamma)
-    show_sentence(surface.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
-    show_tables("The numbers behind the picture", surface.build_rows(pair, spot))
+    show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
+    show_tables("The numbers behind the picture", surface_figures.build_rows(pair, spot))
     with st.expander("How close is the formula to the paper’s own table?"):
         show_dataframe(figures.build_published_rows())
         st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")

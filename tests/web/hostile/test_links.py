@@ -10,8 +10,8 @@ from specviz.export.package import dump_csv
 from specviz.jobs.queue import FairQueue
 from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
+from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 from tests.web.hostile.corpus import LINKS, TEXTS
-from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
 LONGEST = 1000  # characters of one sentence
 

@@ -11,9 +11,9 @@ from specviz.evidence.sample_files.reading import LINE, parse
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState
+from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
+from tests.web.exactness.test_upload import took, upload
 from tests.web.hostile.corpus import FILES, TEXTS, line
-from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
-from tests.web.test_upload import took, upload
 
 
 @pytest.mark.parametrize("kind", FILES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import pytest
 
-from specviz.web.speed.plan import APART, add_line_names
+from specviz.web.speed.plan_figures import APART, add_line_names
 
 TOP = 10.0
 STEP = APART * TOP

@@ -29,7 +29,7 @@ from specviz.web.hosting.visitors import unmask_cookie
 from specviz.web.jobs import warmup
 from tests.web.one_round.test_page import served_before
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DRAFTING = MethodsQuestion(Settings(prompt="Once upon"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from specviz.errors import TraceError
 from specviz.evidence.matrix.table import examine
 from specviz.settings import Settings
-from specviz.web.drafting_methods import matrix as figures
+from specviz.web.drafting_methods import rule_matrix as figures
 
 
 @pytest.fixture(scope="module")

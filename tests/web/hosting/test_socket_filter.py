@@ -23,7 +23,7 @@ from specviz.web.hosting.socket_filter import (
     SocketFilterMiddleware,
     classify_message,
 )
-from tests.web.hosting.test_doors import COOKIE
+from tests.web.hosting.test_admission import COOKIE
 
 
 def written(**fields: Any) -> bytes:

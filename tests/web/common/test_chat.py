@@ -11,7 +11,7 @@ from specviz.models.pairs.names import Places
 from specviz.web.common import pairs
 from specviz.web.jobs import cache
 from tests.models.test_chat import TEMPLATE
-from tests.web.test_models_panel import opening, said, start, tiny  # noqa: F401
+from tests.web.pair_picker.test_panel import opening, said, start, tiny  # noqa: F401
 
 WRITTEN = "<user>Who is <b>$x$</b>?<assistant>"
 

@@ -14,7 +14,7 @@ from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, Exac
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent
-from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
+from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
 BASE = Settings(prompt="Once upon", max_new_tokens=2)
 

@@ -31,9 +31,9 @@ from specviz.web.mistakes.state import HIDDEN, BugQuestion
 from specviz.web.sampling.state import MOST_SLOW
 from specviz.web.sampling.words import format_odds
 from tests.pages import first_paint, on_tiny_pair, settle
-from tests.web.test_mistakes_draws import BASE, trial
+from tests.web.mistakes.test_draws import BASE, trial
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 # the list and links

@@ -26,8 +26,8 @@ from specviz.web.common import html, measurement_page
 from specviz.web.common.html import TextLine
 from specviz.web.jobs import cache, warmup
 from specviz.web.serving_limits import export, view, work
-from specviz.web.serving_limits import near_ties as ties
-from specviz.web.serving_limits import setups as figures
+from specviz.web.serving_limits import near_tie_figures as ties
+from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
 from tests.pages import FreeTicket, first_paint
 

@@ -8,7 +8,7 @@ from specviz.figures.charts import frame_chart
 from specviz.figures.theme import GRAY
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.speed.plan import PLAIN, add_band, add_line_names
+from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 

@@ -15,8 +15,8 @@ from streamlit.runtime.pages_manager import PagesManager
 from specviz.figures.glossary import GLOSSARY, define
 from specviz.web.common import frame, page_head
 from specviz.web.jobs import warmup
+from tests.web.common.test_frame import opened
 from tests.web.one_round.test_page import served_before
-from tests.web.test_frame import opened
 
 NOT_THESE = {  # word or sign of a number -> what to say instead
     r"laws?": "distribution",

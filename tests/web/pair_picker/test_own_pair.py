@@ -18,9 +18,9 @@ from specviz.web.whole_text import work as text_work
 from tests.foreign import write_foreign_pair
 from tests.pages import settle
 from tests.pairs import TEXT
-from tests.web.test_models_panel import said
+from tests.web.pair_picker.test_panel import said
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SHARE = "The tokenizers differ: 269 of the draft's 300 tokens are the target's too, and "
 BUTTONS = {
     "one_round": None,

@@ -32,7 +32,7 @@ from tests.pages import FreeTicket, look_at, open_panel, settle
 from tests.web.one_round.test_page import served_before, shown
 from tests.web_pair import write_opening
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ("one_token", "questions")  # pages that ask nothing and draw a run that is there
 COMPUTE = [name for name in frame.PAGES if name not in RECORDED]
 STRANGER = Places("owner/big", "owner/small@v2").name

@@ -11,7 +11,7 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PlanChoice, SpeedPlan
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
-from specviz.web.speed.surface import Spot
+from specviz.web.speed.surface_figures import Spot
 
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 

@@ -14,15 +14,15 @@ from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import expected_tokens, wall_clock_factor
-from specviz.web.speed import batch, export, surface, timeline, view, work
-from specviz.web.speed import plan as figures
-from specviz.web.speed import study as fast_study
-from specviz.web.speed.sections import choose_rounds
+from specviz.web.speed import batch_figures, export, surface_figures, timeline_figures, view, work
+from specviz.web.speed import plan_figures as figures
+from specviz.web.speed import study_figures as fast_study
 from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text, load_recorded_plans, load_study
+from specviz.web.speed.tab_state import choose_rounds
 from tests.pages import FreeTicket, first_paint
 from tests.speed.test_plan import TEXT, curve, planned
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -148,33 +148,33 @@ def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
 
 
 def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
-    spot, pair = surface.Spot(0.8, 0.1), surface.Spot(0.66, 0.19)
-    named = {trace.name: trace for trace in surface.plot_surface(3, spot, pair).data}
+    spot, pair = surface_figures.Spot(0.8, 0.1), surface_figures.Spot(0.66, 0.19)
+    named = {trace.name: trace for trace in surface_figures.plot_surface(3, spot, pair).data}
     shade = named["factor"]
     assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
     assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
     assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
-    edge = named[surface.ALONE]
+    edge = named[surface_figures.ALONE]
     assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
-    assert "the chosen pair" not in {trace.name for trace in surface.plot_surface(3, spot, None).data}
+    assert "the chosen pair" not in {trace.name for trace in surface_figures.plot_surface(3, spot, None).data}
 
 
 @pytest.mark.parametrize(("alpha", "c", "gamma"), ((0.8, 0.1, 3), (0.0, 1.0, 16), (1.0, 0.0, 1), (0.67, 0.13, 4)))
 def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_formulas_tokens(alpha, c, gamma):
-    spot = surface.Spot(alpha, c)
-    steps, passes = timeline.plot_timeline(gamma, spot).data
-    rounds, end = timeline.list_round_starts(gamma, spot), timeline.compute_span(gamma, spot)
-    alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.ALONE]
-    drafted = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline.DRAFTED]
+    spot = surface_figures.Spot(alpha, c)
+    steps, passes = timeline_figures.plot_timeline(gamma, spot).data
+    rounds, end = timeline_figures.list_round_starts(gamma, spot), timeline_figures.compute_span(gamma, spot)
+    alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
+    drafted = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.DRAFTED]
     assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
     assert alone == list(range(int(end))) and drafted == pytest.approx([begin + gamma * c for begin in rounds])
     assert rounds[1:] == pytest.approx([place + 1.0 for place in drafted[:-1]]), "a round begins when the pass before has ended"
     assert set(passes.text) - {""} == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
     cut = [begin + 1 > end + 1e-9 for begin in drafted]
     assert [text == "" for text in passes.text[len(alone) :]] == cut, "a pass that the picture cuts has no number to be cut"
-    said = timeline.describe_round(gamma, spot)
+    said = timeline_figures.describe_round(gamma, spot)
     cost, tokens, factor = map(
-        timeline.format_number, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
+        timeline_figures.format_number, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
     )
     assert f"c + 1 = {cost} target pass" in said and f"= {tokens} token" in said and f"speed-up of {factor} over" in said
     assert f"takes {gamma} c + 1" in said and said.count("alpha") - 1 == min(gamma, 3)
@@ -182,12 +182,12 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
 
 def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decimals():
     plain = {1.0: "1", 17.0: "17", 136.0: "136", 1.386: "1.39", 13.94: "13.9", 9.996: "10.0", 2.4: "2.40", 120.4: "120"}
-    assert {number: timeline.format_number(number) for number in plain} == plain | {9.996: "10"}
+    assert {number: timeline_figures.format_number(number) for number in plain} == plain | {9.996: "10"}
 
 
 @pytest.mark.parametrize("gamma", range(1, 17))
 def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(shown, gamma):
-    said = timeline.explain_pass_cost(gamma, shown, "Storybook")
+    said = timeline_figures.explain_pass_cost(gamma, shown, "Storybook")
     if gamma > PLAN_GAMMAS[-1]:
         assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
         return
@@ -195,10 +195,10 @@ def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every
     assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
     assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
     dear = replace(shown.costs, parts=shown.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
-    assert "reading the weights" not in timeline.explain_pass_cost(gamma, replace(shown, costs=dear), "Storybook"), (
+    assert "reading the weights" not in timeline_figures.explain_pass_cost(gamma, replace(shown, costs=dear), "Storybook"), (
         "no reason for what is not so"
     )
-    assert timeline.explain_pass_cost(1, None, "").endswith("draft token as 1.")
+    assert timeline_figures.explain_pass_cost(1, None, "").endswith("draft token as 1.")
 
 
 @pytest.mark.parametrize("key", [choice.key for choice in PLAN_CHOICES])
@@ -225,25 +225,25 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
 def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
     found = load_batches()
     gamma, here = found.best("storybook 1", 1)
-    said = batch.compare_with_plan(found, "storybook 1", shown)
+    said = batch_figures.compare_with_plan(found, "storybook 1", shown)
     assert f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {shown.row(gamma).factor.value:.2f}" in said
     assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.cost(gamma):.2f}, at" in said
     assert (
-        batch.compare_with_plan(found, "storybook 1", None)
+        batch_figures.compare_with_plan(found, "storybook 1", None)
         == ""
-        == batch.compare_with_plan(found, "storybook 1", replace(shown, costs=None))
+        == batch_figures.compare_with_plan(found, "storybook 1", replace(shown, costs=None))
     )
 
 
 def test_what_the_surface_says_follows_from_the_formula():
-    assert "no gamma pays" in surface.describe_spot(2, surface.Spot(0.3, 0.3))
+    assert "no gamma pays" in surface_figures.describe_spot(2, surface_figures.Spot(0.3, 0.3))
     best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
-    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface.describe_spot(
-        1, surface.Spot(0.7, 0.1)
+    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface_figures.describe_spot(
+        1, surface_figures.Spot(0.7, 0.1)
     )
-    assert "No other gamma" in surface.describe_spot(best, surface.Spot(0.7, 0.1))
-    assert "not marked" in surface.describe_pair(2, None, None)
-    assert "measured rounds is 1.20" in surface.describe_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "No other gamma" in surface_figures.describe_spot(best, surface_figures.Spot(0.7, 0.1))
+    assert "not marked" in surface_figures.describe_pair(2, None, None)
+    assert "measured rounds is 1.20" in surface_figures.describe_pair(2, surface_figures.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():

@@ -21,7 +21,7 @@ from specviz.speed.records.study import (
     compute_calibration_error,
     compute_reliability,
 )
-from specviz.web.speed.plan import PLAIN, add_band, add_line_names
+from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from specviz.figures.narration import RAISED
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.theory import expected_tokens, wall_clock_factor
-from specviz.web.speed.surface import Spot
+from specviz.web.speed.surface_figures import Spot
 
 if TYPE_CHECKING:
     from specviz.speed.records.plan import SpeedPlan

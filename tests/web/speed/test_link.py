@@ -10,8 +10,8 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.plan import PlanChoice
-from specviz.web.speed.sections import follow_widgets, locate_pair, place_sliders, slider_key, tabs_key
 from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text
+from specviz.web.speed.tab_state import follow_widgets, locate_pair, place_sliders, slider_key, tabs_key
 from tests.pages import first_paint
 from tests.speed.test_plan import TEXT, planned
 
