@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"specviz.cli.{name}")
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        module.arguments(command)
+        module.add_arguments(command)
         command.set_defaults(run=module.run)
     try:
         chosen, unknown = parser.parse_known_args(arguments)

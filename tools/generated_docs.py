@@ -33,10 +33,10 @@ DOCS, KEYWORDS = ROOT / "docs", ROOT / "specviz" / "options.py"
 OF_THE_PAIR = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "pair": ("[the pair of models](#the-pair-of-models)", options.pair_options),
-    "run": ("[one run](#one-run)", options.run_options),
-    "sampling": ("[sampling](#sampling)", options.cut_options),
-    "drafting": ("[drafting method and rule](#drafting-method-and-rule)", options.proposer_options),
+    "pair": ("[the pair of models](#the-pair-of-models)", options.add_pair_options),
+    "run": ("[one run](#one-run)", options.add_run_options),
+    "sampling": ("[sampling](#sampling)", options.add_sampling_options),
+    "drafting": ("[drafting method and rule](#drafting-method-and-rule)", options.add_drafting_options),
 }
 
 
@@ -75,7 +75,7 @@ def table(rows: list[argparse.Action]) -> str:
 def command(name: str) -> str:
     """The options of a command: links to shared groups, the rest as a table, and the epilog of its parser."""
     parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(f"specviz.cli.{name}").arguments(parser)
+    importlib.import_module(f"specviz.cli.{name}").add_arguments(parser)
     rest, shared = {fingerprint(action): action for action in parser._actions}, []
     for link, arguments in SHARED.values():
         group = [fingerprint(action) for action in actions(arguments)]

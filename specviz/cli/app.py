@@ -11,7 +11,7 @@ from specviz.records import HERE
 from specviz.settings import check_whole
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8501, help="port, 1 to 65535 (default: 8501)")
     parser.add_argument(
         "--host", default="localhost", help="address to serve at (default: localhost, reachable only from this machine)"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.cli.common.options import cut_options, load, pair_name, seed_option
-from specviz.cli.common.output import NO_VERDICT, format_option, show
-from specviz.cli.common.progress import Progress, told
+from specviz.cli.common.options import add_sampling_options, add_seed_option, load_models, read_pair_name
+from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
+from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, EvidenceError, SettingsError
 from specviz.settings import Settings, check_whole
 
@@ -30,7 +30,7 @@ EPILOG = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, add = EPILOG, parser.add_argument
     add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
     add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
@@ -62,7 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     group("--against", metavar="URL2", help="compare with a second server, such as the same one without speculation")
     group("--against-model", metavar="NAME", help="the model's name on the second server (default: --model)")
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
-    cut_options(parser)
+    add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
     add("--concurrency", type=int, default=8, metavar="N", help="requests at a time, 1 to 256 (default: 8)")
     add(
@@ -81,8 +81,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="environment variable that holds the server's key; the key is never stored or shown",
     )
     add("--ignore-checks", action="store_true", help="collect even where a trap says that the samples will show nothing")
-    seed_option(parser)
-    format_option(parser, "the report as JSON")
+    add_seed_option(parser)
+    add_format_option(parser, "the report as JSON")
     add(
         "--out",
         type=Path,
@@ -98,10 +98,10 @@ def run(options: argparse.Namespace) -> int:
     from specviz.export.folder import check_writable, write_folder
     from specviz.export.report import build_report_package
 
-    settings = settings_of(options)
-    folder = options.out or Path(folder_of(options.url))
+    settings = read_audit_settings(options)
+    folder = options.out or Path(name_folder(options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
-    pair = load(settings) if local(options) else None
+    pair = load_models(settings) if has_local_reference(options) else None
     arms = arms_of(options, settings, pair)
     try:
         records = collected(arms, options, folder, pair)
@@ -117,19 +117,19 @@ def run(options: argparse.Namespace) -> int:
         tv=options.min_tv,
         seed=settings.seed,
         drafted=[record.drafted for record in records],
-        command=command_line(options),
+        command=build_command(options),
         on_progress=Progress("testing"),
         request=arms[0].request,
         against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = add_server_records(report, records)
     write_folder(folder / "certificate", build_report_package(report).files())
-    show(report, options, verdict.format_verdict)
-    told(f"samples, who answered, and the certificate: {folder}")
+    print_record(report, options, verdict.format_verdict)
+    log_line(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
+def read_audit_settings(options: argparse.Namespace) -> Settings:
     """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
     check_whole("max-new-tokens", options.max_new_tokens, *LENGTHS)
     if options.max_tokens is not None and options.max_tokens < options.max_new_tokens:
@@ -139,24 +139,27 @@ def settings_of(options: argparse.Namespace) -> Settings:
     if not 0.0 < options.timeout <= 3600.0:
         raise SettingsError("timeout", options.timeout, "above 0 and at most 3600 seconds")
     second = options.against is not None or options.against_body is not None
-    if local(options) == second:
+    if has_local_reference(options) == second:
         raise SettingsError(
             "reference", "both" if second else "none",
             "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
         )  # fmt: skip
     names = ("prompt", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "device", "dtype")
-    return Settings(**{name: getattr(options, name) for name in names}, **({"pair": pair_of(options)} if local(options) else {}))
+    return Settings(
+        **{name: getattr(options, name) for name in names},
+        **({"pair": read_reference_pair(options)} if has_local_reference(options) else {}),
+    )
 
 
-def local(options: argparse.Namespace) -> bool:
+def has_local_reference(options: argparse.Namespace) -> bool:
     return any(getattr(options, name) is not None for name in ("pair", "target", "draft"))
 
 
-def pair_of(options: argparse.Namespace) -> str:
+def read_reference_pair(options: argparse.Namespace) -> str:
     """The name of the pair; a target alone is its own draft."""
     if options.target is not None and options.draft is None and options.pair is None:
         return f"{options.target}|{options.target}"
-    return pair_name(options)
+    return read_pair_name(options)
 
 
 def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
@@ -178,10 +181,10 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
         "max_tokens": options.max_tokens or options.max_new_tokens,
     }
     asked |= {name: getattr(options, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
-    bodies = [fields(options.body, "body")]
+    bodies = [read_json_object(options.body, "body")]
     urls, names = [normalize_url(options.url)], ["samples"]
     if pair is None:
-        bodies.append(bodies[0] | fields(options.against_body or "", "against-body"))
+        bodies.append(bodies[0] | read_json_object(options.against_body or "", "against-body"))
         urls, names = [*urls, normalize_url(options.against or options.url)], [*names, "against"]
         if urls[0] == urls[1] and bodies[0] == bodies[1] and options.against_model in (None, options.model):
             raise SettingsError("against", options.against, "another server, or the same one with other fields (--against-body)")
@@ -201,7 +204,7 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
     return arms
 
 
-def fields(text: str, name: str) -> dict[str, Any]:
+def read_json_object(text: str, name: str) -> dict[str, Any]:
     """An object of an option. Raises SettingsError."""
     try:
         found = json.loads(text) if text.strip() else {}
@@ -220,12 +223,12 @@ def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path
     from specviz.audit.planning import describe_needed_samples
     from specviz.audit.target import prepare_target
 
-    told(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
+    log_line(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
     for arm in arms:
         arm.preparation = prepare_target(
             arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc)
         )
-        told(arm.preparation.summary)
+        log_line(arm.preparation.summary)
         if pair is not None and not arm.preparation.ids and arm.sampling.max_tokens != options.max_new_tokens:
             allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
@@ -244,12 +247,12 @@ def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path
         raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
 
 
-def folder_of(url: str) -> str:
+def name_folder(url: str) -> str:
     """A name for the samples of a server."""
     return "audit-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")
 
 
-def command_line(options: argparse.Namespace) -> list[str]:
+def build_command(options: argparse.Namespace) -> list[str]:
     """The words that repeat this audit."""
     plain: Mapping[str, Any] = vars(_defaults())
     words = ["specviz", "audit", options.url]
@@ -262,5 +265,5 @@ def command_line(options: argparse.Namespace) -> list[str]:
 
 def _defaults() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    arguments(parser)
+    add_arguments(parser)
     return parser.parse_args(["URL"])

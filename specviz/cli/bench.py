@@ -8,19 +8,19 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.options import (
+    add_cluster_option,
+    add_drafting_options,
+    add_pair_options,
     check_cluster,
-    cluster_option,
-    in_words,
-    load,
-    pair_options,
+    check_methods,
+    describe_drafting,
+    load_models,
     proposer_fields,
-    proposer_options,
-    refuse_proposer,
-    refuse_unknown,
-    settings_from,
+    read_settings,
+    refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, format_option, machine_line, show
-from specviz.cli.common.progress import told
+from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine, print_record
+from specviz.cli.common.progress import log_line
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings, check_whole
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from specviz.speed.bench import BenchResult
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    pair_options(parser)
-    proposer_options(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair_options(parser)
+    add_drafting_options(parser)
     add = parser.add_argument
     add("--gamma", type=int, default=FASTEST_GAMMA, help=f"draft tokens per round, 1 to 16 (default: {FASTEST_GAMMA})")
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
@@ -51,53 +51,53 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--policies", action="store_true", help="instead: each policy that sets the draft length against the best fixed length")
     add("--curve", action="store_true", help="instead: what passes over more tokens, trees and rows cost, and what follows")
-    cluster_option(parser)
-    format_option(parser)
+    add_cluster_option(parser)
+    add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     check_whole("gamma", options.gamma, 1, 16, "a whole number from 1 to 16 for a bench of speculation")
     check_whole("runs", options.runs, 1, 100)
     check_whole("max-new-tokens", options.max_new_tokens, 8, 1024, "a whole number from 8 to 1024 for a bench")
-    others = {"shapes": shapes, "samples": samples, "policies": policies, "curve": curve}
+    others = {"shapes": print_shapes, "samples": print_sampling_rates, "policies": print_policies, "curve": print_curves}
     other = next((name for name in others if getattr(options, name) is not None and getattr(options, name) is not False), None)
     if other:
-        refuse_proposer(options, f"--{other}")
+        refuse_drafting_options(options, f"--{other}")
         if options.cluster is not None:
             raise SettingsError("cluster", options.cluster, f"left out with --{other}, which measures this machine")
     check_cluster(options)
-    settings = settings_from(options, **proposer_fields(options))
+    settings = read_settings(options, **proposer_fields(options))
     if other:
         others[other](settings, options)
         return 0
-    refuse_unknown(settings)
+    check_methods(settings)
     from specviz.jobs.remote import run_remote
 
-    record = run_remote(options.cluster, measured, settings, options.gamma, options.max_new_tokens, options.runs)
-    show(record, options, as_text)
+    record = run_remote(options.cluster, measure_speed, settings, options.gamma, options.max_new_tokens, options.runs)
+    print_record(record, options, format_results)
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
-def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
+def measure_speed(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
     """The record of a bench on the machine where this is called."""
     from specviz.speed.bench import run_bench
     from specviz.speed.costs import time_rule
     from specviz.speed.machine import describe_machine
 
-    pair = load(settings)
-    results = run_bench(pair, gamma, length, runs, log=told, base=settings)
+    pair = load_models(settings)
+    results = run_bench(pair, gamma, length, runs, log=log_line, base=settings)
     return {
         "machine": describe_machine(pair),
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in DRAFTING_FIELDS},
         "results": [asdict(result) for result in results],
         "rule_at_vocabulary_152064": asdict(time_rule(152_064).times(1e3, "ms")),
-        "block_gap": {kind: gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
-        "verdict": unsteady(results) or "steady",
+        "block_gap": {kind: measure_block_gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
+        "verdict": explain_no_verdict(results) or "steady",
     }
 
 
-def unsteady(results: Sequence[BenchResult]) -> str:
+def explain_no_verdict(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
     from specviz.speed.clock import explain_interval
 
@@ -108,11 +108,11 @@ def unsteady(results: Sequence[BenchResult]) -> str:
     return ""
 
 
-def as_text(record: dict[str, Any]) -> str:
+def format_results(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import describe_interval
 
-    lines = [machine_line(record["machine"])]
-    if said := in_words(Settings(**record["speculative"])):
+    lines = [format_machine(record["machine"])]
+    if said := describe_drafting(Settings(**record["speculative"])):
         lines.append(f"speculative: {said.strip()}")
     lines += filter(None, (draftable_in_words(record["pair"]),))
     lines.append("")
@@ -160,13 +160,13 @@ def _costs(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def gap(settings: Settings) -> dict[str, float]:
+def measure_block_gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import record_run as decode_run
     from specviz.speed.costs import measure_block_gap
     from specviz.speed.generation import PROMPTS
 
-    pair, found = load(settings), []
+    pair, found = load_models(settings), []
     for prompt in PROMPTS.values():
         asked = Settings(prompt=prompt, max_new_tokens=64)
         trace = decode_run(pair, asked, bars=0)
@@ -174,20 +174,20 @@ def gap(settings: Settings) -> dict[str, float]:
     return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
 
 
-def policies(settings: Settings, options: argparse.Namespace) -> None:
+def print_policies(settings: Settings, options: argparse.Namespace) -> None:
     """Print what each policy that sets the draft length gains over the best fixed length."""
     from specviz.speed.draft_length_policies import compare_policies
     from specviz.speed.machine import describe_machine
 
-    pair = load(settings)
-    found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=told)]
-    show({"machine": describe_machine(pair), "pair": pair.describe(), "results": found}, options, policies_as_text)
+    pair = load_models(settings)
+    found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=log_line)]
+    print_record({"machine": describe_machine(pair), "pair": pair.describe(), "results": found}, options, format_policies)
 
 
-def policies_as_text(record: dict[str, Any]) -> str:
+def format_policies(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import describe_interval
 
-    lines = [machine_line(record["machine"])]
+    lines = [format_machine(record["machine"])]
     for one in record["results"]:
         span = describe_interval(next(iter(one["paired"].values()))["gain"]["n"])
         rates = ", ".join(f"{gamma}: {rate['value']:.0f}" for gamma, rate in one["fixed"].items())
@@ -211,13 +211,13 @@ def policies_as_text(record: dict[str, Any]) -> str:
     )
 
 
-def curve(settings: Settings, options: argparse.Namespace) -> None:
+def print_curves(settings: Settings, options: argparse.Namespace) -> None:
     """Print what passes over more tokens, over trees and over more rows cost."""
     from specviz.speed.costs import measure_pass_curves
     from specviz.speed.machine import describe_machine
 
-    pair = load(settings)
-    found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, told)
+    pair = load_models(settings)
+    found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, log_line)
     record = {
         "machine": describe_machine(pair),
         "pair": pair.describe(),
@@ -225,16 +225,16 @@ def curve(settings: Settings, options: argparse.Namespace) -> None:
         "allowed": {rows: batch.factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
         "best_nodes": {name: found.best(name).nodes for name in found.budgets},
     }
-    show(record, options, curve_as_text)
+    print_record(record, options, format_curves)
 
 
-def curve_as_text(record: dict[str, Any]) -> str:
+def format_curves(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import Estimate, describe_interval
 
     single = Estimate(**record["chain"][1])
     one = single.value
     lines = [
-        machine_line(record["machine"]),
+        format_machine(record["machine"]),
         "",
         f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {describe_interval(single.n)}; other passes in T(1)",
         "",
@@ -271,23 +271,23 @@ def _cells(values: Iterable[Any]) -> str:
     return "".join(f"{value:>7}" for value in values)
 
 
-def samples(settings: Settings, options: argparse.Namespace) -> None:
+def print_sampling_rates(settings: Settings, options: argparse.Namespace) -> None:
     """Print how many samples a second each way of sampling gives."""
     check_whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     from specviz.speed import sampling_rates
     from specviz.speed.machine import describe_machine
 
-    pair = load(settings)
-    found = sampling_rates.measure_sampling_rates(pair, options.samples, log=told)
+    pair = load_models(settings)
+    found = sampling_rates.measure_sampling_rates(pair, options.samples, log=log_line)
     record = {
         "machine": describe_machine(pair),
         "peak_mb": sampling_rates.read_peak_megabytes(),
         "results": [asdict(one) for one in found],
     }
-    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{sampling_rates.format_rates(found)}")
+    print_record(record, options, lambda record: f"{format_machine(record['machine'])}\n{sampling_rates.format_rates(found)}")
 
 
-def shapes(settings: Settings, options: argparse.Namespace) -> None:
+def print_shapes(settings: Settings, options: argparse.Namespace) -> None:
     """Print the cost table of shapes written LAYERSxWIDTH, separated by commas."""
     try:
         wanted = [tuple(int(number) for number in part.split("x")) for part in options.shapes.split(",")]

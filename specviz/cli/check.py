@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.options import pair_name
-from specviz.cli.common.output import format_option, show
+from specviz.cli.common.options import read_pair_name
+from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ EPILOG = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, add = EPILOG, parser.add_argument
     add("certificate", type=Path, help="the report.json written by verify --out")
     add("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
     add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
     add("--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
-    format_option(parser)
+    add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,25 +47,25 @@ def run(options: argparse.Namespace) -> int:
     elif any(line.state == ALTERED for line in lines):
         missing = "the file contradicts itself, or was changed"
     else:
-        lines, missing = redrawn(record, lines, options)
-    found = outcome(lines, missing)
-    show(found, options, as_text)
+        lines, missing = redraw_samples(record, lines, options)
+    found = summarize_lines(lines, missing)
+    print_record(found, options, format_outcome)
     return CODES[found["outcome"]]
 
 
-def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
+def redraw_samples(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
     """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
     from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
 
     try:
-        pair = models(record, pair_name(options) if options.pair or options.target or options.draft else None)
+        pair = models(record, read_pair_name(options) if options.pair or options.target or options.draft else None)
         found = {line.field: line for line in lines} | {line.field: line for line in redraw(record, pair, Progress)}
     except NotAtHand as error:
         return lines, str(error).rstrip(".")
     return list(found.values()), ""
 
 
-def outcome(lines: list[Line], missing: str) -> dict[str, Any]:
+def summarize_lines(lines: list[Line], missing: str) -> dict[str, Any]:
     """Every field, a name of CODES, a sentence that claims no more than was checked, and its basis, JSON-ready.
 
     missing: why nothing was redrawn; '' if it was
@@ -89,7 +89,7 @@ def outcome(lines: list[Line], missing: str) -> dict[str, Any]:
     return {"fields": [asdict(line) for line in lines], "outcome": found, "summary": summary, "note": note}
 
 
-def as_text(found: dict[str, Any]) -> str:
+def format_outcome(found: dict[str, Any]) -> str:
     """One line for each field, altered ones last; then the summary and its basis."""
     from specviz.evidence.certificate.check import ALTERED
 

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from specviz.cli.common.options import (
+    add_cluster_option,
+    add_decoding_options,
+    add_drafting_options,
+    add_pair_options,
+    add_run_options,
     check_cluster,
-    cluster_option,
-    in_words,
-    load,
-    pair_options,
-    proposer_options,
-    refuse_unknown,
-    run_options,
-    sampling_options,
-    settings_of,
+    check_methods,
+    describe_drafting,
+    load_models,
+    read_run_settings,
 )
-from specviz.cli.common.output import format_option, in_color
+from specviz.cli.common.output import add_format_option, use_color
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
 from specviz.records import write
@@ -35,13 +35,13 @@ ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 PLAIN = "\x1b[0m"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    pair_options(parser)
-    run_options(parser)
-    sampling_options(parser)
-    proposer_options(parser)
-    cluster_option(parser)
-    format_option(parser, "the trace as JSON")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair_options(parser)
+    add_run_options(parser)
+    add_decoding_options(parser)
+    add_drafting_options(parser)
+    add_cluster_option(parser)
+    add_format_option(parser, "the trace as JSON")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="color tokens by their origin (default: auto)"
     )
@@ -54,29 +54,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = settings_of(options)
+    settings = read_run_settings(options)
     if options.probs and options.cluster is not None:
         raise SettingsError("cluster", options.cluster, "left out with --probs: only the trace comes back from there")
     check_cluster(options)
     folder = DistributionsFile(options.probs) if options.probs else None
     if folder and settings.engine == "auto":
         settings = replace(settings, engine="reference")  # only it keeps distributions
-    refuse_unknown(settings)
+    check_methods(settings)
     from specviz.jobs.remote import run_remote
 
-    trace = run_remote(options.cluster, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
+    trace = run_remote(options.cluster, decode_text, settings, 12 if options.format == "json" else 0, folder and folder.add)
     if folder:
         folder.write()
-    color = in_color() if options.color == "auto" else options.color == "always"
-    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, color))
+    color = use_color() if options.color == "auto" else options.color == "always"
+    print(trace.to_json(indent=1) if options.format == "json" else format_trace(trace, color))
     return 0
 
 
-def decoded(settings: Settings, bars: int, on_round: Callable[[Round], None] | None) -> Trace:
+def decode_text(settings: Settings, bars: int, on_round: Callable[[Round], None] | None) -> Trace:
     """The trace of one text, decoded where this is called."""
     from specviz.decoding.run import record_run as decode_run
 
-    return decode_run(load(settings), settings, bars=bars, on_round=on_round)
+    return decode_run(load_models(settings), settings, bars=bars, on_round=on_round)
 
 
 class DistributionsFile:
@@ -116,7 +116,7 @@ class DistributionsFile:
         write(self.path, (buffer.getbuffer(),), over=True, name="probs")
 
 
-def as_text(trace: Trace, color: bool) -> str:
+def format_trace(trace: Trace, color: bool) -> str:
     """Prompt and continuation with each token colored by its origin, and a summary below."""
     parts: list[tuple[str, bytes]] = []
     for round_ in trace.rounds:
@@ -149,7 +149,7 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
         f"{start}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
-        f"{in_words(Settings.from_record(trace.settings))}"
+        f"{describe_drafting(Settings.from_record(trace.settings))}"
         f"{sharing}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
     )

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from specviz.cli.common.options import check_cluster, load, proposer_fields, settings_from
-from specviz.cli.common.output import in_color, show
+from specviz.cli.common.options import check_cluster, load_models, proposer_fields, read_settings
+from specviz.cli.common.output import print_record, use_color
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 
@@ -29,7 +29,7 @@ LEGEND = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
     add(
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     if not LEAST_TV <= tv <= 1.0:
         raise SettingsError("min-tv", tv, f"from {LEAST_TV} to 1 with --all")
     check_cluster(options)
-    settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
+    settings = read_settings(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
     from specviz.evidence.matrix.table import chosen, examine
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import fingerprints
@@ -60,16 +60,16 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
 
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)  # refuses unknown names before any weights are read
-    pair = load(settings)
+    pair = load_models(settings)
     device = pair.target.device.type
     with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
         matrix = examine(pair, settings, tv, only, Progress("matrix"), executor)
     record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
-    show(record, options, lambda record: as_text(record, in_color()))
+    print_record(record, options, lambda record: format_matrix(record, use_color()))
     return 0 if matrix.right else 1
 
 
-def as_text(record: dict[str, Any], color: bool = False) -> str:
+def format_matrix(record: dict[str, Any], color: bool = False) -> str:
     """The table, then explanations of its entries."""
     cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
     names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.output import show
+from specviz.cli.common.output import print_record
 from specviz.cli.common.progress import Progress
 from specviz.models.pairs.names import Places, as_options
 from specviz.statistics.finding import size_in_words
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOT_READY = 1  # exit code
 
 
-def checked(options: argparse.Namespace) -> int:
+def check_pair(options: argparse.Namespace) -> int:
     """Print what the check found and, with ``--download``, fetch what is missing. Returns the exit code."""
     from specviz.speed.preflight import check_pair
 
@@ -28,11 +28,11 @@ def checked(options: argparse.Namespace) -> int:
     fetching = options.download and found.ready and found.download_bytes > 0
     record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})
     if options.format == "text":
-        show(record, options, lambda record: in_words(found, _chosen(options)))
+        print_record(record, options, lambda record: format_check(found, _chosen(options)))
     if fetching:
         _fetch(found)
     if options.format == "json":
-        show(record, options, lambda record: "")
+        print_record(record, options, lambda record: "")
     elif fetching:
         print(f"\nDownloaded: {size_in_words(found.download_bytes)}, every file with the hash that was announced.")
     return 0 if found.ready else NOT_READY
@@ -56,7 +56,7 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     return [word for name, value in given.items() if value for word in (name, value)]
 
 
-def in_words(found: Preflight, chosen: Sequence[str] = ()) -> str:
+def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
     """The check as text: a paragraph for each model, one for the pair, and what is worth knowing or stands in the way.
 
     chosen  more options of a command that runs the pair

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from specviz.cli.common.output import format_option, show
-from specviz.cli.pair_check import checked
+from specviz.cli.common.output import add_format_option, print_record
+from specviz.cli.pair_check import check_pair
 from specviz.errors import SettingsError
 from specviz.models.pairs.public import BYTES, PUBLIC
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would use)")
     parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
     parser.add_argument(
@@ -24,14 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-probe", dest="probe", action="store_false", help="with --check: do not measure what a pass would take here"
     )
-    format_option(parser)
+    add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.dtype is not None and options.dtype not in BYTES:
         raise SettingsError("dtype", options.dtype, f"one of {', '.join(BYTES)}")
     if options.check is not None:
-        return checked(options)
+        return check_pair(options)
     if options.download:
         raise SettingsError("download", "yes", "given with --check TARGET DRAFT")
     from specviz.models.pairs.fit import free_bytes
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     free = free_bytes(device) / 1e9
     rows = [_row(pair, dtype, free) for pair in PUBLIC]
     record = {"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}
-    show(record, options, lambda record: _text(rows, device.type, dtype, free))
+    print_record(record, options, lambda record: _text(rows, device.type, dtype, free))
     return 0
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import cut_options, load, pair_options, seed_option, settings_from
-from specviz.cli.common.output import NO_VERDICT, format_option, machine_line
+from specviz.cli.common.options import add_pair_options, add_sampling_options, add_seed_option, load_models, read_settings
+from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
@@ -26,9 +26,9 @@ PROMPTS = 4096  # of a file, at most
 RANGES = {"texts": (2, 4096), "opening": (1, 4096), "max-new-tokens": (8, 1024), "runs": (2, 100), "probes": (2, 1000)}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    pair_options(parser)
-    cut_options(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair_options(parser)
+    add_sampling_options(parser)
     add = parser.add_argument
     add("--text", type=Path, metavar="FILE", help="a text like those that will be written, UTF-8; or give --prompts")
     add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
@@ -49,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--opening", type=int, default=64, metavar="N", help="tokens of the text before each, 1 to 4096 (default: 64)")
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
-    seed_option(parser)
+    add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
     add("--probes", type=int, metavar="N", help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
@@ -59,15 +59,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=6,
         help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
     )
-    format_option(parser)
+    add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    gammas = lengths(options.gammas)
+    gammas = read_gammas(options.gammas)
     for name, (least, most) in RANGES.items():
         if (value := getattr(options, name.replace("-", "_"))) is not None:
             check_whole(name, value, least, most)
-    settings = settings_from(
+    settings = read_settings(
         options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], max_new_tokens=options.max_new_tokens
     )
     if (options.text is None) == (options.prompts is None):
@@ -75,26 +75,26 @@ def run(options: argparse.Namespace) -> int:
             "text or prompts", "both" if options.text else "neither", "exactly one of them: --text FILE or --prompts FILE"
         )
     file = options.text or options.prompts
-    text: str | tuple[str, ...] = read(file)
+    text: str | tuple[str, ...] = read_text_file(file)
     from specviz.speed.acceptance import refuse_unplanned
     from specviz.speed.plan import PlanEffort, make_plan
 
     refuse_unplanned(settings)
     if options.prompts is not None:
-        text = parse_prompts(read(file), PROMPTS)
+        text = parse_prompts(read_text_file(file), PROMPTS)
     effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     try:
-        plan = make_plan(load(settings), settings, text, gammas, effort, file.name, Progress("plan"))
+        plan = make_plan(load_models(settings), settings, text, gammas, effort, file.name, Progress("plan"))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
-    print(plan.to_json() if options.format == "json" else as_text(plan))
+    print(plan.to_json() if options.format == "json" else format_plan(plan))
     told = plan.verdict != "no verdict" and plan.is_conclusive
     return 0 if told or options.tokens_only else NO_VERDICT
 
 
-def lengths(text: str) -> tuple[int, ...]:
+def read_gammas(text: str) -> tuple[int, ...]:
     """``1-8`` or ``4`` -> every gamma in it, ascending. Raises SettingsError for a range that is reversed, empty or out of bounds."""
     match = SPAN.fullmatch(text.strip())
     if not match:
@@ -107,7 +107,7 @@ def lengths(text: str) -> tuple[int, ...]:
     return tuple(range(low, high + 1))
 
 
-def read(path: Path) -> str:
+def read_text_file(path: Path) -> str:
     """The user's text. Raises SettingsError with a sentence."""
     if not path.is_file():
         raise SettingsError("text", str(path), "a file with a text like those that will be written")
@@ -116,12 +116,12 @@ def read(path: Path) -> str:
     return read_source_text(str(path), path)
 
 
-def as_text(plan: SpeedPlan) -> str:
+def format_plan(plan: SpeedPlan) -> str:
     """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
     settings = plan.settings
     cuts = [f", {name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     lines = [
-        machine_line(plan.machine),
+        format_machine(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (draftable_in_words(plan.models),)),
         _continued(plan),

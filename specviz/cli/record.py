@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.cli.common.options import (
-    load,
-    pair_options,
-    proposer_options,
-    refuse_proposer,
-    run_options,
-    sampling_options,
-    settings_of,
+    add_decoding_options,
+    add_drafting_options,
+    add_pair_options,
+    add_run_options,
+    load_models,
+    read_run_settings,
+    refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT
-from specviz.cli.common.progress import Progress, told
+from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema, read_text
 from specviz.settings import FASTEST_GAMMA, Settings
@@ -59,19 +59,19 @@ class Recording:
     least: dict[str, int] = field(default_factory=dict)
 
 
-def opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     from specviz.decoding.run import record_run as decode_run
     from specviz.models.pairs.fingerprint import fingerprints
 
-    pair = load(settings)
+    pair = load_models(settings)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
-    settings, said = (settings, "") if options.seeds == 1 else worth_reading(pair, settings, options, progress)
+    settings, said = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
     trace = decode_run(pair, settings, rounds=options.rounds)
     trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
     return Recorded(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
 
 
-def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
+def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
     """The settings with the seed whose run is to be shown, by the rule of web/one_round/opening_run.py, and how it was chosen. Raises SettingsError if no run fits."""
     from specviz.decoding.run import record_run as decode_run
     from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable
@@ -88,12 +88,12 @@ def worth_reading(pair: Any, settings: Settings, options: argparse.Namespace, pr
     return replace(settings, seed=best), f"; seed {best}, the most fluent of {len(found)} that fit among {options.seeds}"
 
 
-def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
     from specviz.speed.methods import compare_methods
     from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
 
-    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, choice in enumerate(DISTRIBUTIONS):
         on_progress = progress.part(number, len(DISTRIBUTIONS))
         found[choice] = compare_methods(pair, choose_distribution(base, choice), options.runs, options.samples, on_progress)
@@ -101,24 +101,24 @@ def methods(settings: Settings, options: argparse.Namespace, progress: Progress)
     return Recorded(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
 
 
-def passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.speed.passage import survey_texts, write_passage
     from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
     from specviz.web.whole_text.words import speed
 
-    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
         writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
-        told(f"{name}: {speed(one)}")
+        log_line(f"{name}: {speed(one)}")
     return Recorded(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
 
-def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Plan and measure every draft at every temperature of the page, on its text."""
     from specviz.speed.plan import PlanEffort, make_plan
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
@@ -129,12 +129,12 @@ def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -
     for number, choice in enumerate(PLAN_CHOICES):
         asked = replace(choice.under(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=LENGTH)
         on_progress = progress.part(number, len(PLAN_CHOICES))
-        found[choice.key] = make_plan(load(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
-        told(f"{choice.key}: {found[choice.key].in_words}")
+        found[choice.key] = make_plan(load_models(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
+        log_line(f"{choice.key}: {found[choice.key].in_words}")
     return Recorded(dump_plans(found), f"{len(found)} plans")
 
 
-def batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
     from specviz.speed.batches import measure_batches
     from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
@@ -142,7 +142,7 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
 
     choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
     asked = {choice.key: replace(choice.under(settings), max_new_tokens=LENGTH) for choice in choices}
-    pairs = {key: (load(one), one) for key, one in asked.items()}
+    pairs = {key: (load_models(one), one) for key, one in asked.items()}
     text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
     print(found.in_words(choices[0].key))
@@ -150,32 +150,32 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
     return Recorded(found.to_json(), said, 0 if found.steady else NO_VERDICT)
 
 
-def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
     from specviz.evidence.serving_setups.records import dump_setups
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.speed.acceptance import cut_openings
 
-    pair = load(settings)
+    pair = load_models(settings)
     asked = settings.without_cuts(temperature=1.0, prompt="")
     places = cut_openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
-        told(f"The speeds are no verdict: {found.unsteady}")
+        log_line(f"The speeds are no verdict: {found.unsteady}")
     text = dump_setups(replace(found, models=found.models | fingerprints(pair)))
     return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 
-def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Measure trees of several sizes as ``bench --curve`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
     from specviz.speed.costs import measure_pass_curves
     from specviz.speed.machine import describe_machine
 
-    pair, points = load(settings), {}
-    found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)
+    pair, points = load_models(settings), {}
+    found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, log_line)
     for temperature in (0.0, 1.0):
         for proposer, name in TREES.items():
             if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
@@ -188,38 +188,44 @@ def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -
     )
 
 
-def samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
     from specviz.cli.record_samples import of_a_decoder, of_a_mistake
     from specviz.evidence.recorded_samples import RecordedSamples
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
-    pair = load(asked)
+    pair = load_models(asked)
     exact = of_a_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
     found = RecordedSamples(exact, of_a_mistake(pair, asked, progress.part(1, 2)))
     return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
 
 
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
-    "opening": Recording("the run of One round", opening),
-    "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
-    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=FASTEST_GAMMA, length=128),
-    "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
-    "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
-    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=FASTEST_GAMMA, least={"texts": 2}),
-    "samples": Recording("samples and their tests, of Is it exact? and Break it", samples, samples=100_000),
-    "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", trees),
+    "opening": Recording("the run of One round", record_opening),
+    "methods": Recording("every row of Drafting methods under three distributions", record_methods, length=48),
+    "passage": Recording("the text of Whole text, with and without speculation", record_passage, gamma=FASTEST_GAMMA, length=128),
+    "plans": Recording(
+        "the plans of How fast?, each with its measurement", record_plans, texts=32, least={"runs": 2, "texts": 2}
+    ),
+    "batches": Recording(
+        "passes over 1 to 64 rows, for many texts at once in How fast?", record_batches, texts=48, least={"texts": 2}
+    ),
+    "setups": Recording(
+        "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
+    ),
+    "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
+    "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", record_trees),
 }
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, names = parser.add_argument, "; ".join(f"{name}: {one.said}" for name, one in RECORDINGS.items())
     add("what", nargs="?", choices=RECORDINGS, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
-    pair_options(parser)
-    run_options(parser)
-    sampling_options(parser)
-    proposer_options(parser)
+    add_pair_options(parser)
+    add_run_options(parser)
+    add_decoding_options(parser)
+    add_drafting_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
     parser.epilog = (
         f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
@@ -253,12 +259,12 @@ def run(options: argparse.Namespace) -> int:
     ):
         if getattr(options, option) is None:
             setattr(options, option, default)
-    settings = settings_of(options)
+    settings = read_run_settings(options)
     for option, least in (LEAST | what.least).items():
         if (value := getattr(options, option)) < least:
             raise SettingsError(option, value, f"{least} or more")
     if name != "opening":
-        refuse_proposer(options, f"record {name}")
+        refuse_drafting_options(options, f"record {name}")
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
     out = options.out or ASSETS / "traces" / f"{name}.json"
     schema.refuse_other(out)  # before minutes of work, not after

@@ -12,7 +12,7 @@ EPILOG = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write to")
     parser.add_argument("--live", metavar="URL", help="address of the app, which the pages then lead to (default: none)")

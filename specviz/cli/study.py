@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import check_cluster, cluster_option, seed_option
-from specviz.cli.common.output import format_option
+from specviz.cli.common.options import add_cluster_option, add_seed_option, check_cluster
+from specviz.cli.common.output import add_format_option
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.settings import check_whole
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from specviz.speed.records.study import Study, StudyCell
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--texts", type=int, default=16, metavar="N", help="continuations of each kind of text, 2 to 1024 (default: 16)")
-    seed_option(parser)
+    add_seed_option(parser)
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
     add(
@@ -28,8 +28,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)",
     )
-    cluster_option(parser)
-    format_option(parser)
+    add_cluster_option(parser)
+    add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,16 +52,16 @@ def run(options: argparse.Namespace) -> int:
         study, cells = Study.from_json(read_text(options.read, "The study")), None
     else:
         cells = options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))
-        study = measured(options, cells)
+        study = measure_study(options, cells)
     if options.out:
         SCHEMA.save(options.out, study.to_json())
     if cells:
         cells.unlink(missing_ok=True)
-    print(study.to_json() if options.format == "json" else as_text(study))
+    print(study.to_json() if options.format == "json" else format_study(study))
     return 0
 
 
-def measured(options: argparse.Namespace, cells: Path | None) -> Study:
+def measure_study(options: argparse.Namespace, cells: Path | None) -> Study:
     """The whole study of the shipped drafts; minutes. An interruption says how to resume.
 
     cells: file of the finished cells
@@ -83,7 +83,7 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
         raise KeyboardInterrupt(said) from stop
 
 
-def as_text(study: Study) -> str:
+def format_study(study: Study) -> str:
     """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and distribution."""
     from specviz.speed.records.study import DRAFTS, NETWORK_DRAFTS, STATISTICS
 

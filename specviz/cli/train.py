@@ -10,7 +10,7 @@ from specviz.errors import TrainingError
 ROLES = ("draft", "target", "distilled", "heads", "exit", "eagle")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, metavar="FILE", help="training text: one paragraph per line, each work closed by <|endoftext|>")
     add(

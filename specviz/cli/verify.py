@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli import matrix
 from specviz.cli.common.options import (
+    add_cluster_option,
+    add_decoding_options,
+    add_drafting_options,
+    add_pair_options,
+    add_seed_option,
     check_cluster,
-    cluster_option,
-    in_words,
-    load,
-    pair_options,
+    check_methods,
+    describe_drafting,
+    load_models,
     proposer_fields,
-    proposer_options,
-    refuse_proposer,
-    refuse_unknown,
-    sampling_options,
-    seed_option,
-    settings_from,
+    read_settings,
+    refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, format_option, show
+from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
 from specviz.cli.common.progress import Progress
 from specviz.errors import EvidenceError, SettingsError
 from specviz.models.pairs.sharing import draftable_in_words
@@ -45,11 +45,11 @@ EPILOG = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, add = EPILOG, parser.add_argument
-    pair_options(parser)
-    sampling_options(parser)
-    proposer_options(parser)
+    add_pair_options(parser)
+    add_decoding_options(parser)
+    add_drafting_options(parser)
     add(
         "--decoder",
         default="speculative",
@@ -72,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
     )
-    seed_option(parser)
+    add_seed_option(parser)
     add(
         "--mode",
         type=lambda text: text.replace(" ", "-"),
@@ -81,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
     add("--min-tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
-    matrix.arguments(parser)
+    matrix.add_arguments(parser)
     add("--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)")
     add(
         "--sample-file",
@@ -90,8 +90,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)",
     )
     add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
-    cluster_option(parser)
-    format_option(parser, "the report as JSON")
+    add_cluster_option(parser)
+    add_format_option(parser, "the report as JSON")
     add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
     add(
         "--resume",
@@ -104,15 +104,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.all or options.only:
         parser = argparse.ArgumentParser()
-        arguments(parser)
+        add_arguments(parser)
         return matrix.run(options, vars(parser.parse_args([])))
     options.min_tv = TV if options.min_tv is None else options.min_tv
-    settings, saved = settings_of(options), None
+    settings, saved = read_verify_settings(options), None
     if options.sample_file or options.against:
         record = from_files(settings, options)
     else:
-        refuse_unknown(settings)
-        record, saved = sampled_and_tested(load(settings), settings, options)
+        check_methods(settings)
+        record, saved = sampled_and_tested(load_models(settings), settings, options)
     if options.out:
         from specviz.export.folder import write_folder
         from specviz.export.report import build_report_package
@@ -120,11 +120,11 @@ def run(options: argparse.Namespace) -> int:
         write_folder(options.out, build_report_package(record).files())
     if saved is not None:
         saved.forget()
-    show(record, options, as_text)
+    print_record(record, options, format_report)
     return CODES[record["verdict"]]
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
+def read_verify_settings(options: argparse.Namespace) -> Settings:
     """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
     check_whole("max-new-tokens", options.max_new_tokens, 1, 4)
     check_whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
@@ -133,7 +133,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     if not options.seconds > 0:
         raise SettingsError("seconds", options.seconds, "above 0")
     if options.decoder.lower() != "speculative":
-        refuse_proposer(options, f"--decoder {options.decoder}")
+        refuse_drafting_options(options, f"--decoder {options.decoder}")
     if options.sample_file or options.against:
         for name, usual in (
             ("resume", None),
@@ -149,7 +149,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         from specviz.export.folder import check_writable
 
         check_writable(options.out)
-    return settings_from(options, max_new_tokens=options.max_new_tokens, **proposer_fields(options))
+    return read_settings(options, max_new_tokens=options.max_new_tokens, **proposer_fields(options))
 
 
 def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any
     from specviz.evidence.sample_files.against_weights import against_distribution
     from specviz.evidence.tests import Plan
 
-    plan, pair = partial(Plan.of, tv=options.min_tv), load(settings)
+    plan, pair = partial(Plan.of, tv=options.min_tv), load_models(settings)
     return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
 
 
@@ -190,24 +190,24 @@ def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.N
         with open_pool(options.cluster, pair.target.device.type) as executor:
             return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, executor), saved
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(how_to_resume(saved)) from stop
+        raise KeyboardInterrupt(describe_resume(saved)) from stop
 
 
-def how_to_resume(saved: SavedSamples) -> str:
+def describe_resume(saved: SavedSamples) -> str:
     """What an interrupted verification leaves, in words."""
     if saved.path is None:
         return "nothing was saved; with --out DIR or --resume FILE the same command can resume where it stopped"
     return f"all samples but those of the last {saved.age:.0f} s are saved in '{saved.path}'; the same command resumes from there"
 
 
-def as_text(record: dict[str, Any]) -> str:
+def format_report(record: dict[str, Any]) -> str:
     """The verdicts first, then every test with the total variation that it can detect."""
     from specviz.evidence.decoders import engine_alone
 
     lines = []
     if record["decoder"] == "speculative":
         settings = Settings.from_record(record["settings"])
-        lines += in_words(settings).splitlines()
+        lines += describe_drafting(settings).splitlines()
         if why := engine_alone("speculative", settings):
             lines.append(f"sampled only through the engine: {why}")
     lines += filter(None, (draftable_in_words(record["models"]),))

@@ -12,7 +12,7 @@ EPILOG = (
 MOST = 100
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="number of the first sheet, 0 to 999999 (default: 1)")
     parser.add_argument(

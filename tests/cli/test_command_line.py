@@ -166,6 +166,6 @@ def test_help_and_unknown_options_need_no_torch():
 
 def test_a_bug_does_not_look_like_a_rejection(monkeypatch, capsys):
     """verify exits with 1 for rejected, and Python exits with 1 after a traceback."""
-    monkeypatch.setattr("specviz.cli.decode.settings_of", lambda options: 1 / 0)
+    monkeypatch.setattr("specviz.cli.decode.read_run_settings", lambda options: 1 / 0)
     assert main(["decode"]) == 70
     assert "ZeroDivisionError" in capsys.readouterr().err

@@ -207,9 +207,9 @@ def test_the_command_of_an_export_names_proposer_and_rule(name):
     """Parsed by the command's own parser, it gives the same settings."""
     settings = Settings(**{"rule": "k-seq", "prompt": "Once", **CASES[name]})
     parser = argparse.ArgumentParser()
-    decode_command_module.arguments(parser)
+    decode_command_module.add_arguments(parser)
     words = shlex.split(decode_command(settings, {}))
-    assert command_options.settings_of(parser.parse_args(words[4:])) == settings
+    assert command_options.read_run_settings(parser.parse_args(words[4:])) == settings
     assert f"proposer {settings.proposer}" in conditions(settings, {}) or settings.proposer == "draft"
     assert "rule k-seq" in conditions(settings, {})
     one = {"mode": "engine", "plan": {"n": 9, "tv": 0.1}}
@@ -233,7 +233,7 @@ def test_bench_times_the_proposer_and_rule_that_are_named(folders, capsys, monke
             one["tokens_per_pass"]
             / ((costs["draft"]["value"] + costs["block"]["value"] + costs["rule"]["value"]) / costs["one"]["value"])
         )
-    said = bench_command.as_text(record)
+    said = bench_command.format_results(record)
     assert (
         "speculative: proposer tree; rule token by token" in said and "in each round drafting" in said and "Leviathan" not in said
     )

@@ -54,7 +54,7 @@ def test_every_command_has_a_section_with_each_of_its_options():
     made = tool("generated_docs")
     for name in COMMANDS:
         module = importlib.import_module(f"specviz.cli.{name}")
-        for action in made.actions(module.arguments):
+        for action in made.actions(module.add_arguments):
             assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
 
 

@@ -280,7 +280,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
 
 
 def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
-    plain, painted = (command.as_text(whole.to_record(), color) for color in (False, True))
+    plain, painted = (command.format_matrix(whole.to_record(), color) for color in (False, True))
     assert "\x1b[32mexact" in painted and "\x1b[31mlossy" in painted
     assert [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", painted).splitlines()] == plain.splitlines()
 

@@ -257,7 +257,7 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
     for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
         monkeypatch.setattr(record, name, value)
     parser = argparse.ArgumentParser()
-    record.arguments(parser)
+    record.add_arguments(parser)
     out = tmp_path / "setups.json"
     asked = ["setups", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0

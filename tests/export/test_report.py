@@ -169,12 +169,12 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
     from specviz.cli import verify
 
     parser = argparse.ArgumentParser()
-    verify.arguments(parser)
+    verify.add_arguments(parser)
     for prompt in ("Once", 'it\'s -- "so"\n$HOME', "-x", ""):
         words = shlex.split(bundle.build_commands(made(prompt=prompt))[0])
         assert words[:4] == ["python", "-m", "specviz", "verify"]
         options = parser.parse_args(words[4:])
-        asked = verify.settings_of(options)
+        asked = verify.read_verify_settings(options)
         stored = Settings.from_record(record["settings"] | {"prompt": prompt, "device": "cpu", "dtype": "float32"})
         assert asked == stored and options.samples == 5000 and options.mode == "shared-distributions"
 

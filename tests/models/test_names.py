@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.cli.common.options import pair_name, pair_options
+from specviz.cli.common.options import add_pair_options, read_pair_name
 from specviz.errors import ModelError
 from specviz.evidence.certificate import redraw
 from specviz.models.attachments import exits
@@ -21,8 +21,8 @@ from tests.proposers.test_early_exit import random_exit
 def test_a_name_holds_its_places_and_the_options_name_it_again(places):
     assert places_of(places.name) == places
     parser = argparse.ArgumentParser()
-    pair_options(parser)
-    assert pair_name(parser.parse_args(as_options(places.name))) == places.name
+    add_pair_options(parser)
+    assert read_pair_name(parser.parse_args(as_options(places.name))) == places.name
 
 
 @pytest.mark.parametrize("name", ("storybook", "a|", "|b", "a|b|", "a|b|4bit", "a|b|8bit|8bit", "a|b|c|d", "||", ""))

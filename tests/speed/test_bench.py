@@ -149,5 +149,5 @@ def test_a_bench_whose_runs_are_few_or_lie_far_apart_gives_no_verdict(result):
         (calm + [2.4] * 6, False),
     ):
         ratio = {"speculative / baseline": Estimate.from_runs(values, "times")}
-        said = bench_command.unsteady([replace(result, ratio=ratio)])
+        said = bench_command.explain_no_verdict([replace(result, ratio=ratio)])
         assert (said == "") is verdict and ("at temperature 1" in said) is not verdict

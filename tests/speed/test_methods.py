@@ -150,7 +150,7 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     monkeypatch.setattr(methods, "compare_methods", partial(compare_methods, keys=("target", "draft")))
     parser = argparse.ArgumentParser()
-    record.arguments(parser)
+    record.add_arguments(parser)
     out = tmp_path / "methods.json"
     asked = ["methods", "--runs", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0

@@ -21,7 +21,7 @@ _SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "warp
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
-def pair_options(parser: argparse.ArgumentParser) -> None:
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("models").add_argument
     add("--pair", help="name of a pair that comes with the project (default: storybook)")
     add("--target", metavar="T", help="folder or hub name of the target; needs --draft")
@@ -43,7 +43,7 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sampling_options(parser: argparse.ArgumentParser) -> None:
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gamma",
         type=int,
@@ -51,10 +51,10 @@ def sampling_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="draft length: draft tokens per round, 0 to 16; vLLM: num_speculative_tokens (default: 4)",
     )
-    cut_options(parser)
+    add_sampling_options(parser)
 
 
-def cut_options(parser: argparse.ArgumentParser) -> None:
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """Temperature, top-k, top-p and min-p, which define the sampling distribution."""
     add = parser.add_argument_group("sampling").add_argument
     add("--temperature", type=float, default=_DEFAULTS.temperature, metavar="T", help="0 (greedy) to 5 (default: 1)")
@@ -74,7 +74,7 @@ def cut_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def proposer_options(parser: argparse.ArgumentParser) -> None:
+def add_drafting_options(parser: argparse.ArgumentParser) -> None:
     """Drafting method and acceptance rule. Names are looked up later, because the registries need torch."""
     add = parser.add_argument_group("drafting and acceptance").add_argument
     add("--proposer", metavar="NAME", help=f"drafting method: {', '.join(PROPOSERS)} (default: draft)")
@@ -113,7 +113,7 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**{name: getattr(_DEFAULTS, name) for name in DRAFTING_FIELDS})
 
 
-def run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--prompt", default="", help="text to continue (default: empty, only the start token)")
     add(
@@ -123,7 +123,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"most tokens to generate, 1 to {LENGTH_MAX} (default: 32)",
     )
-    seed_option(parser)
+    add_seed_option(parser)
     add(
         "--uniform",
         action="append",
@@ -134,11 +134,11 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seed_option(parser: argparse.ArgumentParser) -> None:
+def add_seed_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed of all random numbers (default: 7)")
 
 
-def cluster_option(parser: argparse.ArgumentParser) -> None:
+def add_cluster_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
@@ -154,7 +154,7 @@ def check_cluster(options: argparse.Namespace) -> None:
         ray.check_cluster(options.cluster)
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
+def read_run_settings(options: argparse.Namespace) -> Settings:
     """Settings from the options of a run. A tree without a shape or a number of nodes gets the fastest number of nodes.
 
     Raises SettingsError with the value and what is allowed.
@@ -170,16 +170,16 @@ def settings_of(options: argparse.Namespace) -> Settings:
             raise SettingsError("random number", text, "given once for each position and purpose")
         uniforms[key] = u
     fields = proposer_fields(options)
-    return choose_node_count(settings_from(options, max_new_tokens=options.max_new_tokens, uniforms=uniforms, **fields))
+    return choose_node_count(read_settings(options, max_new_tokens=options.max_new_tokens, uniforms=uniforms, **fields))
 
 
-def settings_from(options: argparse.Namespace, **more: Any) -> Settings:
+def read_settings(options: argparse.Namespace, **more: Any) -> Settings:
     """Settings from the pair and from the options that have the name of a setting; ``more`` adds to them or takes their place."""
     same = {name: value for name, value in vars(options).items() if name in _SAME_NAME}
-    return Settings(**{"pair": pair_name(options)} | same | more)
+    return Settings(**{"pair": read_pair_name(options)} | same | more)
 
 
-def pair_name(options: argparse.Namespace) -> str:
+def read_pair_name(options: argparse.Namespace) -> str:
     """The value of ``--pair``, or the name of ``--target`` and ``--draft`` (models/pairs/names.py)."""
     bits = getattr(options, "draft_bits", None)
     if bits not in (None, 8):
@@ -209,14 +209,14 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in DRAFTING_FIELDS}
 
 
-def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
+def refuse_drafting_options(options: argparse.Namespace, beside: str) -> None:
     """Raise SettingsError if a proposer or rule is chosen for something that brings its own."""
     for name in DRAFTING_FIELDS:
         if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
             raise SettingsError(name.replace("_", "-"), value, f"left out with {beside}, which brings its own")
 
 
-def refuse_unknown(settings: Settings) -> None:
+def check_methods(settings: Settings) -> None:
     """Look up the names of proposer, policy and rule before any weights are read. Raises SettingsError, which lists the names."""
     from specviz.decoding.methods import build_rule
     from specviz.proposers.adaptive.policies import find_policy
@@ -227,13 +227,13 @@ def refuse_unknown(settings: Settings) -> None:
     build_rule(settings)
 
 
-def load(settings: Settings) -> LoadedPair:
+def load_models(settings: Settings) -> LoadedPair:
     from specviz.models.pairs.loading import load_pair
 
     return load_pair(settings.pair, settings.device, settings.dtype)
 
 
-def in_words(settings: Settings) -> str:
+def describe_drafting(settings: Settings) -> str:
     """A line on proposer and rule if they are not the default ones, else ''. A lossy rule says so."""
     from specviz.decoding.methods import build_rule
 

@@ -12,18 +12,18 @@ from typing import Any
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
 
 
-def format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
+def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help=f"text (default), or {what}")
 
 
-def show(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
+def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
     """Print a record as ``--format`` asks."""
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
 
 
-def in_color() -> bool:
+def use_color() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def machine_line(machine: Mapping[str, Any]) -> str:
+def format_machine(machine: Mapping[str, Any]) -> str:
     return "  ".join(f"{key} {value}" for key, value in machine.items())

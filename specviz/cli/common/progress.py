@@ -36,6 +36,6 @@ class Progress:
         return lambda share, doing="", *_: self((number + share) / parts, doing)
 
 
-def told(line: str) -> None:
+def log_line(line: str) -> None:
     """Print a line on stderr, over a progress line on a terminal."""
     print(f"\r{line:<{WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)

@@ -382,7 +382,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     from specviz.cli import record
 
     parser = argparse.ArgumentParser()
-    record.arguments(parser)
+    record.add_arguments(parser)
     found = parser.parse_args(shlex.split(export.methods_command(shown))[4:])
     assert (found.what, found.prompt, found.runs, found.samples) == (
         "methods",
