@@ -15,6 +15,7 @@ import traceback
 from typing import NoReturn
 
 from specviz.errors import SpecvizError, out_of_memory
+from specviz.process import bound_spin
 
 DISK = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
@@ -45,6 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
+    bound_spin()
     parser = _Parser(prog="specviz", description="Exact speculative decoding on real models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():

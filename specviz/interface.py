@@ -38,6 +38,7 @@ from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
 from specviz.speed.plan import PlanEffort, make_plan
 from specviz.speed.records.plan import PlanRow, SpeedPlan
+from specviz.threads import preserve_thread_count
 from specviz.trace import Trace
 
 if TYPE_CHECKING:
@@ -279,6 +280,7 @@ class Pair:
         check_whole("bars", bars, 1, 10**6, "a whole number from 1")
         return self._run(prompt, settings, bars, on_progress, options)
 
+    @preserve_thread_count()
     def verify(
         self,
         prompt: str = "",
@@ -326,6 +328,7 @@ class Pair:
         effort = SampleEffort(mode, samples, min_tv, seconds)
         return Verification(sampled_and_tested(self._pair, settings, name, effort, saved, told))
 
+    @preserve_thread_count()
     def plan(
         self,
         texts: str | Sequence[str],
@@ -380,6 +383,7 @@ class Pair:
         allow_paths(settings)
         return settings
 
+    @preserve_thread_count()
     def _run(
         self, prompt: str, given: Settings | None, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]
     ) -> Trace:

@@ -20,6 +20,7 @@ MAX_ARENAS = 2  # of glibc
 LARGE_BLOCK = 32 * 2**20  # bytes from which glibc maps a block, so that freeing it returns it to the system
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 CACHED_SHAPES = 64  # of products for which oneDNN keeps compiled code
+SPIN_COUNT = 10_000  # turns for which a thread of libgomp waits before it sleeps; its own choice is 300,000, a millisecond
 TRIM_INTERVAL = 10.0  # seconds between two calls of malloc_trim
 
 _trim_lock = threading.Lock()
@@ -36,9 +37,25 @@ def find_glibc() -> ctypes.CDLL | None:
     return None
 
 
+def usable_cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def bound_spin() -> None:
+    """Let PyTorch's threads sleep sooner while they wait for each other. Call it before PyTorch is imported.
+
+    libgomp reads the environment once, so this has no effect in a program that has imported PyTorch already. The OpenMP libraries
+    of PyTorch for macOS and Windows give way to other processes by themselves.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
+
+
 def configure_process() -> None:
     """Configure the interpreter, oneDNN and glibc. Call it before PyTorch is imported, which reads the environment once."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(CACHED_SHAPES))
+    bound_spin()
     sys.setswitchinterval(SWITCH_INTERVAL)
     if library := find_glibc():
         for option, value in ((M_ARENA_MAX, MAX_ARENAS), (M_MMAP_THRESHOLD, LARGE_BLOCK), (M_TRIM_THRESHOLD, LARGE_BLOCK)):

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (  # from the ground up
-    {"errors", "trace", "records", "randomness", "settings", "options", "process", "progress", "registry", "glyphs"},
+    {"errors", "trace", "records", "randomness", "settings", "options", "process", "progress", "registry", "glyphs", "threads"},
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -35,6 +35,7 @@ LOOSE = {
     "process",
     "progress",
     "registry",
+    "threads",
     "theory",
     "interface",
 }  # files of specviz/ outside a folder
@@ -54,6 +55,7 @@ BORDERS = {
     "segno": {"web"},
     "sqlite3": {"classroom"},
     "torch": {
+        "threads",
         "audit",
         "verification",
         "models",

@@ -35,6 +35,7 @@ from specviz.proposers.registry import find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Randomness, StreamRandomness
 from specviz.settings import Settings
+from specviz.threads import FEW, PassThreads
 from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
@@ -202,9 +203,11 @@ def assisted(
         "pad_token_id": 0,
     }
     tokens = np.full((count, remaining), NONE, dtype=np.int32)
-    prompt = given(pair.target, ids, pair.encoder_ids(settings.prompt))
+    read = pair.encoder_ids(settings.prompt)
+    prompt = given(pair.target, ids, read)
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
+        PassThreads.of(pair.target).prepare(1, lambda: pair.target(**given(pair.target, ids[:FEW], read)))
         with quiet():
             written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
         tokens[row, : len(written)] = written

@@ -17,13 +17,12 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import torch
-
 from specviz import process
 from specviz.errors import CancelledError, ClusterError
 from specviz.jobs.task_runner import TaskRunner
 from specviz.jobs.tasks import Task
 from specviz.jobs.workers import WorkerDiedError
+from specviz.threads import limit_threads
 
 PRELOADED = ("specviz.jobs.processes", "specviz.decoding.sampler")  # modules that workers share in memory, with all they import
 MAX_JOBS = 1000  # jobs of a worker process; a new process frees what libraries leave behind in memory
@@ -160,7 +159,7 @@ def _run_worker(connection: Connection, folder: str, status: SharedJobStatus, ni
 
 def _lower_priority(nice: int, threads: int) -> None:
     """Set the niceness of this thread alone: no process may lower its own again. Elsewhere than on Linux it is the whole process."""
-    torch.set_num_threads(threads)  # oneDNN reads the number of this thread, not of the process
+    limit_threads(threads)
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id() if sys.platform == "linux" else 0, nice)
 
 

@@ -7,10 +7,9 @@ import os
 from contextlib import suppress
 from typing import Any
 
-import torch
-
 from specviz.errors import CancelledError, ClusterError, SpecvizError
 from specviz.jobs.tasks import Task
+from specviz.threads import limit_threads
 
 
 class JobStatus:
@@ -32,7 +31,7 @@ class TaskRunner:
     def start(self, folder: str, threads: int = 1) -> int:
         """Set up this process. folder: for relative paths, that of the command. Returns the process id."""
         gc.freeze()  # the libraries stay, so the collector need not scan them again and again
-        torch.set_num_threads(threads)
+        limit_threads(threads)
         with suppress(OSError):  # another machine may not have it; a folder with a relative name is then not found
             os.chdir(folder)
         self.prepared: tuple[Task, Any] | None = None

@@ -20,6 +20,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
+from specviz.threads import PassThreads
 from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
@@ -34,6 +35,7 @@ class LowerLayers(CachedModel):
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
         super().__init__(model, settings, vocabulary)
         self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
+        self._threads = PassThreads.of(model, ("below", exit_.layer))
 
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype, from the exit."""
@@ -74,6 +76,7 @@ class LayeredModel(CachedModel):
         self._first = exit_.layer
         super().__init__(model, settings, vocabulary)
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
+        self._threads = PassThreads.of(model, ("above", exit_.layer))
 
     def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         return self.lower.states(rows, tree, [len(fresh) for fresh in fed])

@@ -31,6 +31,7 @@ from specviz.speed.estimate import Estimate
 from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
 from specviz.speed.text_passes import measure_draftable_mass
 from specviz.theory import wall_clock_factor
+from specviz.threads import FEW, PassThreads
 from specviz.trace import Round
 
 PLAIN = Settings()
@@ -181,7 +182,9 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
     model = pair.target
     before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
-        text = given(model, ids, pair.encoder_ids(settings.prompt))
+        read = pair.encoder_ids(settings.prompt)
+        text = given(model, ids, read)
+        PassThreads.of(model).prepare(1, lambda: model(**given(model, ids[:FEW], read)))
         with quiet():
             return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
     finally:

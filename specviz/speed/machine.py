@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from specviz.models.pairs.loading import LoadedPair
+from specviz.threads import PassThreads
 
 
 def describe_measurement(pair: LoadedPair) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def describe_machine(pair: LoadedPair) -> dict[str, Any]:
     return {
         "processor": torch.cuda.get_device_name() if cuda else _read_processor(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": PassThreads.of(pair.target).count_in_rounds,
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -92,7 +92,7 @@ class Refused:
 def quick(monkeypatch):
     monkeypatch.setattr(workers, "WORKER_POLL", 0.01)
     monkeypatch.setattr("specviz.jobs.task_runner.gc.freeze", lambda: None)
-    monkeypatch.setattr("specviz.jobs.task_runner.torch.set_num_threads", lambda number: None)
+    monkeypatch.setattr("specviz.jobs.task_runner.limit_threads", lambda count: None)
 
 
 @pytest.mark.parametrize(("device", "count", "needs"), [("cpu", 3, {"num_cpus": 1}), ("cuda", 2, {"num_cpus": 0, "num_gpus": 1})])

@@ -112,16 +112,15 @@ def run_link(link: str, rounds: int) -> TraceContent:
 
     Decoded in other pieces, or by another number of threads, the tokens are the same, but a probability can differ in its seventh digit.
     """
-    import torch
-
     from specviz.decoding.run import record_run
     from specviz.settings import Settings
+    from specviz.threads import limit_threads
     from specviz.web.jobs import cache
     from specviz.web.jobs.server_queue import threads_per_job
     from specviz.web.one_round.payload import stage_payload
     from specviz.web.one_round.state import AHEAD
 
-    torch.set_num_threads(threads_per_job())
+    limit_threads(threads_per_job())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))
     pair = cache.load_weights(settings.pair, settings.device, settings.dtype)
     trace = record_run(pair, settings, min(rounds, AHEAD))

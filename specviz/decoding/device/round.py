@@ -174,7 +174,7 @@ class DeviceSteps:
 
     def _load(self, place: int, ids: tuple[int, ...]) -> None:
         donor = next((other for other, slot in enumerate(self._slots) if slot.ids[: len(ids)] == ids), None)
-        for model in (self.kernel.target, self.kernel.draft):
+        for model in (self.kernel.draft, self.kernel.target):  # the target last: the number of threads that it sets stays
             if donor is None:
                 model.read(place, ids)
             else:

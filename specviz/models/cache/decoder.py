@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,7 @@ from specviz.models.cache.masks import additive, corner, windows
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
+from specviz.threads import PROBE_TOKENS, PassThreads
 from specviz.verification.draft_tree import ROOT, DraftTree, ancestor_mask, empty_tree, find_children, node_depths
 from specviz.verification.warp import pad_vocabulary, warp
 
@@ -98,6 +100,7 @@ class CachedModel:
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = windows(text)
         self._pass = opened(model)
+        self._threads = PassThreads.of(model)
         self._cache = self._empty()
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
@@ -176,9 +179,16 @@ class CachedModel:
         ids, positions = torch.tensor(ids), torch.tensor(positions)
         mask = self._mask(fed, lead, tree, positions)
         entering = self._entering(ids, rows, fed, tree)
-        logits = self._pass(entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
+        forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
+        logits = self._threads.run(ids.numel(), forward, partial(self._probe, entering))
         self._remember(rows, fed, lead, tree)
         return logits
+
+    def _probe(self, entering: Tensor) -> None:
+        """Make a pass over the first of these tokens with an empty cache, so that it can be timed."""
+        part = entering[: max(1, PROBE_TOKENS // entering.shape[1]), :PROBE_TOKENS]
+        positions = torch.arange(part.shape[1], device=self.device).expand(len(part), -1)
+        self._pass(part, positions, None, self._empty(), 0, 1)
 
     def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         """Input of the pass for each column: its id (B, T). An id that only the other model knows has probability 0."""

@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from specviz.models.cache.masks import lowest, windows
 from specviz.settings import Settings
+from specviz.threads import FEW, PassThreads
 from specviz.verification.warp import pad_vocabulary, warp_tensors
 
 
@@ -122,6 +123,7 @@ class FixedModel:
     @torch.inference_mode()
     def read(self, row: int, ids: Sequence[int]) -> None:
         """Read a text, at least one token, into the first columns of a row."""
+        PassThreads.of(self.model).prepare(FEW, lambda: self._read(ids[:FEW]))  # here, because ``probs`` may be compiled
         for layer, found in zip(self._cache.layers, self._read(ids).layers, strict=True):
             layer.keys[row, :, : len(ids)], layer.values[row, :, : len(ids)] = found.keys[0], found.values[0]
 

@@ -9,6 +9,7 @@ computes before attention, the norm and the projections, depends only on the tok
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -50,7 +51,8 @@ class SteppingModel(CachedModel):
         """As CachedModel's."""
         if len(rows) == 1 and isinstance(self._pass, StepPass) and not tree.tokens[0] and (fresh := self._goes_on(rows[0])):
             known = [min(token, self._known - 1) for token in fresh]
-            return self._pass.step(known, self._cache, self._width - len(fresh))
+            forward = partial(self._pass.step, known, self._cache, self._width - len(fresh))
+            return self._threads.run(len(known), forward, lambda: self._probe(torch.tensor([known], device=self.device)))
         return super().logits(rows, tree)
 
     def _goes_on(self, row: Prefix) -> tuple[int, ...]:

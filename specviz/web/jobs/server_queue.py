@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 
 from specviz.jobs.queue import FairQueue
+from specviz.process import usable_cores
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import load_options
 
@@ -20,5 +20,5 @@ def server_queue() -> FairQueue:
 
 
 def threads_per_job() -> int:
-    """PyTorch threads of each job: with two places on two cores, more would only take turns (docs/architecture.md)."""
-    return max(1, (os.cpu_count() or 1) // server_queue().places)
+    """Most PyTorch threads of each job: with two places on two cores, more would only take turns (docs/architecture.md)."""
+    return max(1, usable_cores() // server_queue().places)

@@ -61,9 +61,5 @@ def _import_all() -> None:
 
 
 def share_cores() -> None:
-    """Have the passes of this thread use as many threads as its place in the queue has. Imports torch.
-
-    The number is also that of threads to come, but a new one learns it only in its first operation of PyTorch's own; one of oneDNN
-    before that would use all cores.
-    """
-    importlib.import_module("torch").set_num_threads(threads_per_job())
+    """Let the passes of this thread use at most as many threads as its place in the queue has. Imports torch."""
+    importlib.import_module("specviz.threads").limit_threads(threads_per_job())
