@@ -14,7 +14,10 @@ import pytest
 import torch
 
 from specviz import threads
-from specviz.decoding.run import run
+from specviz.decoding.engine import build_randomness
+from specviz.decoding.run import record_run
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.models.pairs.loading import load_pair
 from specviz.process import usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
@@ -225,8 +228,6 @@ METHODS = (
 @pytest.fixture(scope="module")
 def exact_pair(pair_folders):
     """The tiny pair in float64, where the number of threads moves no token."""
-    from specviz.models.pairs.loading import load_pair
-
     return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
 
 
@@ -234,29 +235,28 @@ def exact_pair(pair_folders):
 def test_probes_change_no_token(exact_pair, options, request):
     """A probe makes the same pass with an empty cache."""
     settings = Settings(pair=exact_pair.name, prompt="the river", max_new_tokens=16, seed=3, **options)
-    expected = run(exact_pair, settings, bars=0).output_ids
+    expected = record_run(exact_pair, settings, bars=0).output_ids
     made = request.getfixturevalue("probing")
-    assert run(exact_pair, settings, bars=0).output_ids == expected and sum(made.values())
+    assert record_run(exact_pair, settings, bars=0).output_ids == expected and sum(made.values())
 
 
 def test_probes_change_no_token_of_an_encoder_decoder(encoder_decoders, request):
     pair = encoder_decoders["t5"]
     settings = Settings(pair=pair.name, prompt="the river", max_new_tokens=16, seed=3)
-    expected = run(pair, settings).output_ids
+    expected = record_run(pair, settings).output_ids
     made = request.getfixturevalue("probing")
-    assert run(pair, settings).output_ids == expected and made["few"]
+    assert record_run(pair, settings).output_ids == expected and made["few"]
 
 
 def test_probes_change_no_sample_of_many_rows(exact_pair, request):
     """Batches and shared distributions read many tokens in a pass."""
-    from specviz.decoding.engine import randomness_of
-    from specviz.decoding.sampler import Shard, decoded, shared_distributions
-
     settings = Settings(pair=exact_pair.name, prompt="the river", max_new_tokens=3, seed=3)
 
     def draw(sampler: Callable) -> list[list[int]]:
         target, proposer = open_proposer(exact_pair, settings)
-        shard = Shard(target, proposer, TokenRule(), randomness_of(settings), settings, exact_pair.encode("the river"), count=64)
+        shard = Shard(
+            target, proposer, TokenRule(), build_randomness(settings), settings, exact_pair.encode("the river"), count=64
+        )
         return sampler(shard).tokens.tolist()
 
     expected = [draw(sampler) for sampler in (decoded, shared_distributions)]
