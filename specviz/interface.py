@@ -27,10 +27,9 @@ from specviz.export import folder as exports
 from specviz.export.report import build_report_package
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.lent import lent
-from specviz.models.pairs.loading import LoadedPair, load_pair, pair_of
-from specviz.models.pairs.names import Places
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.loading import LoadedPair, build_pair, load_pair
+from specviz.models.pairs.names import PairPlaces, describe_draftable
+from specviz.models.pairs.shared_weights import share_weights
 from specviz.options import Options
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
@@ -205,7 +204,7 @@ class Pair:
                 raise SettingsError("draft_bits", draft_bits, "left out for a pair of the catalog, which brings its own")
             name = str(target)
         else:
-            name = Places(str(target), str(draft), draft_bits == 8).name
+            name = PairPlaces(str(target), str(draft), draft_bits == 8).name
         return cls(load_pair(name, device, dtype), Settings(pair=name, device=device, dtype=dtype))
 
     @classmethod
@@ -230,7 +229,7 @@ class Pair:
         """
         if target.device != draft.device:
             raise ModelError(f"The target lies on {target.device} and the draft on {draft.device}. Move both to one device.")
-        return cls(pair_of(lent(target), lent(draft), tokenizer, name, draft_tokenizer=draft_tokenizer))
+        return cls(build_pair(share_weights(target), share_weights(draft), tokenizer, name, draft_tokenizer=draft_tokenizer))
 
     @property
     def description(self) -> dict[str, Any]:
@@ -240,7 +239,7 @@ class Pair:
     def __repr__(self) -> str:
         target, draft = (f"{one['family']}, {one['parameters']:,} parameters" for one in self._models)
         said = f"<specviz.Pair {self._pair.name}: target {target}; draft {draft}"
-        return f"{said}. {draftable_in_words(self.description)}>" if draftable_in_words(self.description) else f"{said}>"
+        return f"{said}. {describe_draftable(self.description)}>" if describe_draftable(self.description) else f"{said}>"
 
     @property
     def _models(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ import torch
 from specviz.evidence.certificate.redraw import weighed
 from specviz.evidence.partition import Partition
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
-from specviz.models.pairs.fit import free_bytes
+from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.public import OVERHEAD
 from specviz.settings import Settings
@@ -31,7 +31,7 @@ def convert_precision(pair: LoadedPair) -> LoadedPair | None:
     """The pair with its target in bfloat16, or in float32 where it is in 16 bits; None where memory does not hold both."""
     target = pair.target
     other = torch.bfloat16 if target.dtype in (torch.float32, torch.float64) else torch.float32
-    if target.num_parameters() * other.itemsize * OVERHEAD > free_bytes(target.device):
+    if target.num_parameters() * other.itemsize * OVERHEAD > find_free_memory(target.device):
         return None
     return replace(pair, target=round_to_bfloat16(target) if other is torch.bfloat16 else deepcopy(target).float())
 

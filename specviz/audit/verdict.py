@@ -25,7 +25,7 @@ from specviz.evidence.sample_files.against_weights import against_distribution
 from specviz.evidence.sample_files.reading import SampleFile, as_samples
 from specviz.evidence.sample_files.two_files import compare
 from specviz.evidence.tests import CELLS, Plan
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
@@ -132,7 +132,7 @@ def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_
     samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.max_new_tokens else settings.max_new_tokens
-    places = places_of(pair.name)
+    places = parse_pair_name(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
     return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
 

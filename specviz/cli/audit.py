@@ -171,9 +171,9 @@ def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | 
 
     written = ""
     if options.chat and pair is not None:
-        from specviz.models.pairs.chat import templated
+        from specviz.models.pairs.chat import apply_template
 
-        written = templated(pair.tokenizer, [{"role": "user", "content": options.prompt}])
+        written = apply_template(pair.tokenizer, [{"role": "user", "content": options.prompt}])
     asked = {
         "model": options.model,
         "chat": options.chat,

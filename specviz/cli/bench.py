@@ -22,7 +22,7 @@ from specviz.cli.common.options import (
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine, print_record
 from specviz.cli.common.progress import log_line
 from specviz.errors import SettingsError
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings, check_whole
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def format_results(record: dict[str, Any]) -> str:
     lines = [format_machine(record["machine"])]
     if said := describe_drafting(Settings(**record["speculative"])):
         lines.append(f"speculative: {said.strip()}")
-    lines += filter(None, (draftable_in_words(record["pair"]),))
+    lines += filter(None, (describe_draftable(record["pair"]),))
     lines.append("")
     for result in record["results"]:
         span = describe_interval(result["runs"])

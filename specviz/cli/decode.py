@@ -25,7 +25,7 @@ from specviz.cli.common.options import (
 )
 from specviz.cli.common.output import add_format_option, use_color
 from specviz.errors import SettingsError
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.records import write
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -144,7 +144,7 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
     edited = "  (some random numbers were chosen by hand: this run is not a sample)" if trace.settings["uniforms"] else ""
-    sharing = f"{said}\n" if (said := draftable_in_words(models)) else ""
+    sharing = f"{said}\n" if (said := describe_draftable(models)) else ""
     began = "the encoder read" if trace.encoder_ids else "started from"
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     settings = read_settings(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
     from specviz.evidence.matrix.table import chosen, examine
     from specviz.jobs.remote import open_pool
-    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.fingerprint import hash_pair
     from specviz.records import versions
 
     only = [name for part in options.only for name in part.split(",") if name]
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     device = pair.target.device.type
     with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
         matrix = examine(pair, settings, tv, only, Progress("matrix"), executor)
-    record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
+    record = matrix.to_record() | {"models": pair.describe() | hash_pair(pair), "versions": versions()}
     print_record(record, options, lambda record: format_matrix(record, use_color()))
     return 0 if matrix.right else 1
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.common.output import print_record
 from specviz.cli.common.progress import Progress
-from specviz.models.pairs.names import Places, as_options
+from specviz.models.pairs.names import PairPlaces, format_options
 from specviz.statistics.finding import size_in_words
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def check_pair(options: argparse.Namespace) -> int:
 
 
 def _fetch(found: Preflight) -> None:
-    from specviz.models.hub.download import download
+    from specviz.models.hub.download import download_models
 
     progress = Progress("downloading")
     try:
-        download(
+        download_models(
             found.listings, lambda done, total: progress(done / max(total, 1), f"{size_in_words(done)} of {size_in_words(total)}")
         )
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
         if sentences:
             lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
     if found.ready:
-        command = shlex.join([*as_options(Places(found.target.place, found.draft.place).name), *chosen])
+        command = shlex.join([*format_options(PairPlaces(found.target.place, found.draft.place).name), *chosen])
         lines += ["", f"Ready. To run it: specviz decode {command} --prompt ..."]
     else:
         lines += ["", "Not ready."]

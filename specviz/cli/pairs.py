@@ -34,12 +34,12 @@ def run(options: argparse.Namespace) -> int:
         return check_pair(options)
     if options.download:
         raise SettingsError("download", "yes", "given with --check TARGET DRAFT")
-    from specviz.models.pairs.fit import free_bytes
+    from specviz.models.pairs.families import find_free_memory
     from specviz.models.pairs.loading import pick_device
 
     device, kind = pick_device(options.device, options.dtype or "auto")
     dtype = str(kind).removeprefix("torch.")
-    free = free_bytes(device) / 1e9
+    free = find_free_memory(device) / 1e9
     rows = [_row(pair, dtype, free) for pair in PUBLIC]
     record = {"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}
     print_record(record, options, lambda record: _text(rows, device.type, dtype, free))

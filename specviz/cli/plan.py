@@ -13,7 +13,7 @@ from specviz.cli.common.options import add_pair_options, add_sampling_options, a
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX, check_whole
 from specviz.speed.records.plan import parse_prompts
 
@@ -123,7 +123,7 @@ def format_plan(plan: SpeedPlan) -> str:
     lines = [
         format_machine(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
-        *filter(None, (draftable_in_words(plan.models),)),
+        *filter(None, (describe_draftable(plan.models),)),
         _continued(plan),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"

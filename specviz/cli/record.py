@@ -61,13 +61,13 @@ class Recording:
 
 def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     from specviz.decoding.run import record_run as decode_run
-    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.fingerprint import hash_pair
 
     pair = load_models(settings)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     settings, said = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
     trace = decode_run(pair, settings, rounds=options.rounds)
-    trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
+    trace = replace(trace, models=trace.models | hash_pair(pair))  # an export of it names them without the weights at hand
     return Recorded(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
 
 
@@ -103,7 +103,7 @@ def record_methods(settings: Settings, options: argparse.Namespace, progress: Pr
 
 def record_passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
-    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.fingerprint import hash_pair
     from specviz.speed.passage import survey_texts, write_passage
     from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
     from specviz.web.whole_text.words import speed
@@ -113,7 +113,7 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
         writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
-        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        found[name] = replace(one, survey=texts, models=one.models | hash_pair(pair))
         log_line(f"{name}: {speed(one)}")
     return Recorded(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
@@ -154,7 +154,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
     from specviz.evidence.serving_setups.records import dump_setups
-    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.fingerprint import hash_pair
     from specviz.speed.acceptance import cut_openings
 
     pair = load_models(settings)
@@ -164,7 +164,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
         log_line(f"The speeds are no verdict: {found.unsteady}")
-    text = dump_setups(replace(found, models=found.models | fingerprints(pair)))
+    text = dump_setups(replace(found, models=found.models | hash_pair(pair)))
     return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 

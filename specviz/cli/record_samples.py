@@ -29,7 +29,7 @@ from specviz.evidence.results import (
     label_cells,
 )
 from specviz.evidence.tally import SIZES, Look, Tally, possible
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
@@ -106,7 +106,7 @@ def _named(progress: Callable[[float, str], None], doing: str) -> ProgressCallba
 
 
 def _models(pair: LoadedPair) -> dict[str, Any]:
-    return pair.describe() | fingerprints(pair)
+    return pair.describe() | hash_pair(pair)
 
 
 def _today() -> str:

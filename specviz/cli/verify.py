@@ -26,7 +26,7 @@ from specviz.cli.common.options import (
 from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
 from specviz.cli.common.progress import Progress
 from specviz.errors import EvidenceError, SettingsError
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings, check_whole
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def format_report(record: dict[str, Any]) -> str:
         lines += describe_drafting(settings).splitlines()
         if why := engine_alone("speculative", settings):
             lines.append(f"sampled only through the engine: {why}")
-    lines += filter(None, (draftable_in_words(record["models"]),))
+    lines += filter(None, (describe_draftable(record["models"]),))
     for one in record["answers"]:
         first, here = record["answers"][0]["plan"]["tv"], one["plan"]["tv"]
         fewer = f" (This mode has fewer samples, so it was only asked to detect {here:.2g}.)" if here > first else ""

@@ -10,7 +10,7 @@ from specviz.decoding.device.choice import COMPILED, DEVICE, choose_engine
 from specviz.decoding.engine import build_randomness, decode
 from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.pairs.mapped import draftable, with_draftable
+from specviz.models.pairs.mapped import add_draftable_share, find_draftable_share
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -47,7 +47,7 @@ def record_run(
         if on_round:
             on_round(round_)
         recorded.append(replace(round_, full=None))
-    trace = build_trace(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
+    trace = build_trace(pair, settings, prompt, tuple(recorded), find_draftable_share(getattr(proposer, "draft", None)))
     return replace(trace, models=trace.models | {"engine": engine})
 
 
@@ -66,5 +66,5 @@ def build_trace(
         mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
         mentioned.update(token for probs in round_.distributions for token in probs.tokens)
     text, bytes_of = pair.decode(output), pair.pieces(mentioned)
-    models = with_draftable(pair.describe(), share)
+    models = add_draftable_share(pair.describe(), share)
     return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, models, encoder_ids=read)

@@ -23,10 +23,10 @@ from specviz.evidence.analytic.fresh import given
 from specviz.evidence.borderline import near_edges
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.partition import Partition
-from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
-from specviz.models.paths import Remembering
+from specviz.models.pairs.shared_weights import silence_transformers
+from specviz.models.paths import MemoizedPaths
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.eagle import NAME as EAGLE
 from specviz.proposers.early_exit import NAME as EARLY_EXIT
@@ -150,7 +150,7 @@ def draw_each(
     found, target = [], None
     for number, (name, settings) in enumerate(asked):
         of_target, *others = arguments(name, pair, settings)
-        target = target or Remembering(of_target)
+        target = target or MemoizedPaths(of_target)
         shard = Shard(target, *others, settings, ids, pair.eos_token_ids, first, count)
         found.append(shared_distributions(shard, name, lambda share, number=number: on_progress((number + share) / len(asked))))
     return found
@@ -208,7 +208,7 @@ def assisted(
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
         PassThreads.of(pair.target).prepare(1, lambda: pair.target(**given(pair.target, ids[:FEW], read)))
-        with quiet():
+        with silence_transformers():
             written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
         tokens[row, : len(written)] = written
         on_progress((row + 1) / count)

@@ -14,7 +14,7 @@ from typing import Any
 from specviz.evidence.borderline import NEAR
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.tests import Answer
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.records import versions
 from specviz.settings import Settings
@@ -56,7 +56,7 @@ def report(
             "answers": [as_record(one) for one in answers],
             "pieces": pieces(pair, answers),
             "files": list(files),
-            "models": pair.describe() | fingerprints(pair),
+            "models": pair.describe() | hash_pair(pair),
             "versions": versions(),
         }
         | ({"blocks": [list(block) for block in blocks]} if blocks else {})

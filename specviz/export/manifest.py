@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import versions
 from specviz.settings import DRAFTING_FIELDS, SAMPLING_FIELDS, SHAPE, Settings, update_names
@@ -52,7 +52,7 @@ def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], 
 def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     """The command line that decodes the same run."""
     plain, record = Settings().to_record(), settings.to_record()
-    words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *as_options(settings.pair)]
+    words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *format_options(settings.pair)]
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.max_new_tokens, "--seed", settings.seed]
     words += sampling_options({name: value for name, value in record.items() if value != plain[name]})
     words += proposer_options(record)

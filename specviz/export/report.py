@@ -15,7 +15,7 @@ from specviz.evidence.bugs.published import MISTAKES
 from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
 from specviz.export.package import Package, Picture, quote_text
 from specviz.figures import verification_report as figures
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.settings import Settings, update_names
 from specviz.statistics.finding import POWER, p_in_words
 from specviz.statistics.total_variation import cell_band
@@ -130,6 +130,6 @@ def _build_verify_command(record: Mapping[str, Any], one: Mapping[str, Any], opt
     settings, models = update_names(record["settings"]), record["models"]
     words = ["python", "-m", "specviz", "verify", *options, "--min-tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:
-        words += [*as_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
+        words += [*format_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
         words += ["--max-new-tokens", settings["max_new_tokens"], *sampling_options(settings), *proposer_options(settings)]
     return shlex.join(map(str, words))

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.models.attachments.kinds import admit as admit_attached
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.attachments.kinds import allow_attachments as admit_attached
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
 from specviz.proposers.source_texts import allow_path as admit_text
@@ -72,7 +72,7 @@ def _load(ref: PairRef) -> LoadedPair:
 
 def describe_models(pair: LoadedPair) -> dict[str, Any]:
     """The models and library versions of this machine, JSON-ready."""
-    return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
+    return {"models": pair.describe() | hash_pair(pair), "versions": versions()}
 
 
 def allow_paths(settings: Settings) -> None:

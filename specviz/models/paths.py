@@ -27,7 +27,7 @@ def distributions_after(
              et al. 2024, SpecInfer, tree attention). Only one pass's distributions are held at a time. Sampling and counting use
              numpy, so here the distributions leave the model's device.
     """
-    if isinstance(source, Remembering):
+    if isinstance(source, MemoizedPaths):
         yield from source.after(prompt, paths, nodes)
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
@@ -36,14 +36,14 @@ def distributions_after(
         yield slice(0, 1), source.distributions([row], nothing)[:, 0].cpu()
         return
     while begin < len(paths):
-        tokens, parents, leaves = _tree(paths, begin, nodes)
+        tokens, parents, leaves = _build_tree(paths, begin, nodes)
         tree = DraftTree((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
         distributions = source.distributions([row], tree)[0]
         yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
 
 
-class Remembering:
+class MemoizedPaths:
     """A model of which several ask for the distributions after the same short continuations of one prompt: the first KEPT are read once.
 
     A distribution comes from the pass in which it was first asked for; in another one it may differ in its last digits.
@@ -60,7 +60,7 @@ class Remembering:
         """As ``distributions_after``, in the same slices: whoever asks two models side by side gets the same paths from both."""
         begin = 0
         while begin < len(paths):
-            end = begin + (len(_tree(paths, begin, nodes)[2]) if paths.shape[1] else 1)
+            end = begin + (len(_build_tree(paths, begin, nodes)[2]) if paths.shape[1] else 1)
             asked = list(map(tuple, paths[begin:end].tolist()))
             fresh = [place for place, path in enumerate(asked) if path not in self.known]
             found = {path: self.known[path] for path in asked if path in self.known}
@@ -72,7 +72,7 @@ class Remembering:
             begin = end
 
 
-def _tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+def _build_tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
     """As many paths from ``begin`` on as fit. Returns tokens and parents of their common tree, and each path's last node.
 
     The last nodes come after all others: no node follows them, and a pass over many such nodes is cheaper when they stand together

@@ -21,7 +21,7 @@ from specviz.verification.draft_tree import DraftTree, list_node_texts
 Processor = Callable[[Tensor, Tensor], Tensor]
 
 
-class Processed:
+class ProcessedModel:
     """Another model's logits, each passed through a processor together with its own prefix.
 
     source     a model opened for one request

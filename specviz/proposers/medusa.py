@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import SettingsError
-from specviz.models.attachments.heads import Heads, heads_of
+from specviz.models.attachments.heads import Heads, find_heads
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.on_states import HiddenStateProposer
@@ -65,7 +65,7 @@ class HeadDistributions:
 
 @register_proposer("medusa", title="Medusa heads", form=tree_form, reads=("tree", "siblings", "tree_budget", "heads"))
 def build_medusa(request: DraftingRequest) -> Proposer:
-    heads = heads_of(request.pair, request.settings.heads)
+    heads = find_heads(request.pair, request.settings.heads)
     return build_heads_proposer(request.target, heads, request.settings)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.models.attachments.eagle import eagle_of
+from specviz.models.attachments.eagle import find_eagle_head
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive.policies import find_policy
@@ -41,7 +41,7 @@ class DraftingRequest:
 
         Raises as ``eagle_of``.
         """
-        head = eagle_of(self.pair.name, self.pair.target, self.settings.eagle)
+        head = find_eagle_head(self.pair.name, self.pair.target, self.settings.eagle)
         return self.pair.open_head(head, self.target, uncut(self.settings) if without_cuts else self.settings)
 
     @property

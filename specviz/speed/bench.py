@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 from specviz.evidence.analytic.fresh import given
-from specviz.models.pairs.lent import quiet
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
+from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
@@ -185,7 +185,7 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
         read = pair.encoder_ids(settings.prompt)
         text = given(model, ids, read)
         PassThreads.of(model).prepare(1, lambda: model(**given(model, ids[:FEW], read)))
-        with quiet():
+        with silence_transformers():
             return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
     finally:
         model.generation_config.eos_token_id = before

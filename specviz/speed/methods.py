@@ -18,8 +18,8 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.run import build_trace, record_run
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
+from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.remembered import RememberingPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -85,7 +85,7 @@ def compare_methods(
         rows[key] = replace(rows[key], trace=find_last_round(pair, own))
     if drafted := next((rows[key].trace for key in under), None):
         where["models"] = describe_pair(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
-    remembering = RememberingPair(pair, len(ids) + 1)
+    remembering = MemoizedPair(pair, len(ids) + 1)
     for number, (key, own) in enumerate(under.items()):
         part = scale_progress(
             tell[SAMPLING], number / len(under), (number + 1) / len(under), f"First tokens: {DRAFTING_METHODS[key].name}"
@@ -175,7 +175,7 @@ def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
     return build_trace(pair, settings, before, (kept,))
 
 
-def sample_first_token(pair: RememberingPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
+def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:
     """Samples of the first token by the engine, beside the exact distribution of the target. on_progress: called with the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
     target, proposer = open_proposer(cast(LoadedPair, pair), own)
@@ -216,7 +216,7 @@ def _compute_cell_masses(probs: torch.Tensor, top: list[int]) -> tuple[float, ..
 
 
 def _compute_typical_fields(
-    pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
+    pair: MemoizedPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
 ) -> dict[str, Any]:
     """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
     rule = build_rule(settings)

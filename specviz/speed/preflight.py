@@ -14,16 +14,16 @@ import torch
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 
 from specviz.errors import ModelError, UnsupportedModelError, out_of_memory
-from specviz.models.hub.client import never
-from specviz.models.hub.download import free_disk
-from specviz.models.hub.files import Listing, fetch_small, listing
-from specviz.models.pairs import fit
+from specviz.models.hub.client import never_cancelled
+from specviz.models.hub.download import find_free_disk
+from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
+from specviz.models.pairs import families
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.lent import quiet
-from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_tokens
+from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, read_eos_ids, refuse_narrow
+from specviz.models.pairs.names import describe_draftable
 from specviz.models.pairs.public import OVERHEAD
-from specviz.models.pairs.sharing import draftable_in_words
-from specviz.models.pairs.tokens import difference
+from specviz.models.pairs.shared_weights import silence_transformers
+from specviz.models.pairs.tokens import describe_difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
 from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
@@ -102,7 +102,7 @@ class Preflight:
     expected: ExpectedPassTimes | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    listings: tuple[Listing, ...] = field(default=(), repr=False)
+    listings: tuple[ModelListing, ...] = field(default=(), repr=False)
 
     @property
     def all_problems(self) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class _ModelFiles:
     """What was read of one model."""
 
     found: ModelCheck
-    listed: Listing | None = None
+    listed: ModelListing | None = None
     config: PretrainedConfig | None = None
     tokenizer: PreTrainedTokenizerBase | None = None
 
@@ -152,7 +152,7 @@ def check_pair(
     dtype: str = "auto",
     probe: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = never_cancelled,
 ) -> Preflight:
     """Find out whether a pair will run here.
 
@@ -171,7 +171,7 @@ def check_pair(
         read.append(_read_model(place.strip(), role, kind, cancelled))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
-    free, host, disk = fit.free_bytes(where), fit.free_bytes(torch.device("cpu")), free_disk()
+    free, host, disk = families.find_free_memory(where), families.find_free_memory(torch.device("cpu")), find_free_disk()
     on_progress(0.5, "the tokenizers")
     differ, problems, notes = _compare_tokenizers(one, other)
     notes += _collect_notes(one, other, kind, where, differ is None)
@@ -195,10 +195,10 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))
     try:
-        made.listed = listed = listing(place, cancelled=cancelled)
+        made.listed = listed = list_model(place, cancelled=cancelled)
         known |= {"folder": listed.repo is None, "revision": listed.revision, "commit": listed.commit, "license": listed.license}
         known |= {"gated": listed.gated, "total_bytes": listed.total_bytes}
-        fetch_small(listed, cancelled)
+        fetch_config_files(listed, cancelled)
         known["here_bytes"] = listed.here_bytes
         made.config = load_config(listed)
         known |= _describe_config(made.config, dtype)
@@ -210,7 +210,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
             problems.append(str(error))
         made.tokenizer = load_tokenizer(listed)
         known |= {"tokens": len(made.tokenizer), "chat_template": bool(made.tokenizer.chat_template)}
-        known["end_tokens"] = tuple(sorted(eos_ids(_load_generation_config(listed), made.config)))
+        known["end_tokens"] = tuple(sorted(read_eos_ids(_load_generation_config(listed), made.config)))
         if known["supported"]:
             refuse_narrow(place, made.config, made.tokenizer)
     except (ModelError, OSError) as error:
@@ -233,15 +233,15 @@ def _describe_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, 
         "stored": _name_dtype(stored) if isinstance(stored := getattr(config, "dtype", None), torch.dtype) else stored,
     }
     try:
-        count = fit.parameters(config)
+        count = families.count_parameters(config)
     except Exception:  # a family without a text decoder: the sentence on what is supported says so
         return known
     return known | {"parameters": count, "memory_bytes": round(count * dtype.itemsize * OVERHEAD)}
 
 
-def _load_generation_config(listed: Listing) -> GenerationConfig | None:
+def _load_generation_config(listed: ModelListing) -> GenerationConfig | None:
     try:
-        with quiet():
+        with silence_transformers():
             return GenerationConfig.from_pretrained(listed.folder, local_files_only=True)
     except (OSError, ValueError):
         return None
@@ -257,11 +257,11 @@ def _compare_tokenizers(one: _ModelFiles, other: _ModelFiles) -> tuple[str | Non
             problems.append(str(error))
     differ = None
     if one.tokenizer is not None and other.tokenizer is not None:
-        differ = difference(one.tokenizer, other.tokenizer)
+        differ = describe_difference(one.tokenizer, other.tokenizer)
     if differ and not problems and one.config is not None and other.config is not None:
         try:
-            shared = shared_tokens(places, (one.config, other.config), (one.tokenizer, other.tokenizer), differ)
-            notes.append(draftable_in_words({"draft": {"tokens": shared.to_record()}}))
+            shared = map_shared_tokens(places, (one.config, other.config), (one.tokenizer, other.tokenizer), differ)
+            notes.append(describe_draftable({"draft": {"tokens": shared.to_record()}}))
         except ModelError as error:
             problems.append(str(error))
     return differ, tuple(problems), tuple(notes)
@@ -288,7 +288,7 @@ def _check_memory(
     return ()
 
 
-def _check_disk(listings: tuple[Listing, ...], disk: int) -> tuple[str, ...]:
+def _check_disk(listings: tuple[ModelListing, ...], disk: int) -> tuple[str, ...]:
     needed = sum(one.download_bytes for one in dict.fromkeys(listings))
     if needed <= disk:
         return ()

@@ -17,8 +17,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.fast_llama.stepping import SteppingModel
-from specviz.models.pairs.fit import parameters
-from specviz.models.pairs.shallow import cut, depth, shallow
+from specviz.models.pairs.families import count_parameters
+from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -79,13 +79,14 @@ def measure_pass_times(
     depths = {name: _choose_depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
     contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
     targets = [
-        _open_model(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]
+        _open_model(build_shallow_model(target, layers, device, dtype), settings, vocabulary, CachedModel)
+        for layers in depths["target"]
     ]
     for name, tree in (("one", empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
         for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
             contestants[name, layers] = partial(_read_tree, source, rows, tree)
     for layers in depths["draft"]:
-        source = _open_model(shallow(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
+        source = _open_model(build_shallow_model(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
         proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
         contestants["draft", layers] = partial(_draft, proposer, rows, randomness)
     clock = Clock(contestants, synchronize=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
@@ -98,7 +99,7 @@ def measure_pass_times(
     one, block, step = (
         Estimate.from_runs(
             _extrapolate_layers(
-                {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, depth(config), pieces
+                {layers: clock.seconds((key, layers)) for key, layers in contestants if key == name}, count_layers(config), pieces
             ),
             "s",
         )
@@ -131,10 +132,10 @@ def _extrapolate_layers(shown: Mapping[int, Sequence[float]], whole: int, pieces
 
 def _choose_depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
     """Numbers of layers to time: all where they are few or small, else one and some more."""
-    whole = depth(config)
+    whole = count_layers(config)
     if whole <= 2:
         return (whole,)
-    each = (parameters(cut(config, 2)) - parameters(cut(config, 1))) * dtype.itemsize
+    each = (count_parameters(cut_config(config, 2)) - count_parameters(cut_config(config, 1))) * dtype.itemsize
     layers = min(whole, max(2, layer_bytes // max(each, 1)))
     return (whole,) if layers == whole else (1, layers)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from specviz.errors import TraceError
 from specviz.evidence.certificate.seal import digest
 from specviz.jobs.tasks import Executor, PairRef
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
@@ -164,7 +164,7 @@ def _build_request(
         "distributions": work,
         "drafts": drafts,
         "texts": {kind: hashlib.sha256((folder / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
-        "models": {name: pair.describe() | fingerprints(pair) for name, pair in pairs.items()},
+        "models": {name: pair.describe() | hash_pair(pair) for name, pair in pairs.items()},
         "versions": versions(),
     }
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.pairs.mapped import MappedPair, draftable, with_draftable
+from specviz.models.pairs.mapped import MappedPair, add_draftable_share, find_draftable_share
 from specviz.proposers.request import open_proposer
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -49,9 +49,9 @@ def measure_draftable_mass(
     for prompt, tokens in texts:
         for _ in iterate_distributions(draft, prompt, [int(token) for token in tokens]):
             pass
-    return draftable(draft)
+    return find_draftable_share(draft)
 
 
 def describe_pair(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, Any]:
     """The pair's description, with ``draftable_along`` of these texts where the tokenizers differ."""
-    return with_draftable(pair.describe(), measure_draftable_mass(pair, settings, texts))
+    return add_draftable_share(pair.describe(), measure_draftable_mass(pair, settings, texts))

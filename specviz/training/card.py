@@ -21,7 +21,7 @@ from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.pairs.catalog import HASHES
 from specviz.settings import Settings
-from specviz.training.corpus import encode, read_works
+from specviz.training.corpus import encode_works, read_works
 from specviz.verification.warp import warp
 
 WINDOW = 256
@@ -36,7 +36,7 @@ TEMPERATURES = (0.3, 0.7, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DraftMeasurement:
     """Held-out measurements of a pair.
 
     loss        role -> cross-entropy in nats per token
@@ -53,22 +53,22 @@ class Measured:
     tokens: int
 
 
-def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, Measured]:
+def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, DraftMeasurement]:
     """Measure every draft in ``out`` against the target on a held-out corpus.
 
     Writes ``out/measured.json`` for the plain draft, one file each for the distilled draft, the early exit and the EAGLE head if they
     exist, and the list of hashes. Returns the measurements by draft.
     """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
-    target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
-    found = {role: measure(target, _drafting(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
+    target, text = _load_model(out / "target"), cut_windows(read_works(heldout), tokenizer)
+    found = {role: measure_draft(target, _load_draft(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
     for role, measured in found.items():
-        _write(out / DRAFTS[role], measured, say)
+        _write_measurement(out / DRAFTS[role], measured, say)
     write_hashes(out)
     return found
 
 
-def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
+def _load_draft(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     """A callable from ids to an output with logits: a draft model, the target up to its early exit, or a head on its states.
 
     The head reads the target's state before each token, as for the first draft token of a round. It has no logits after the first
@@ -84,7 +84,7 @@ def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
 
         return read_states
     if folder.name != "exit":
-        return _model(folder)
+        return _load_model(folder)
     early = load_exit(folder, target)
 
     def read(input_ids: Tensor) -> SimpleNamespace:
@@ -94,11 +94,11 @@ def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     return read
 
 
-def _model(folder: Path) -> PreTrainedModel:
+def _load_model(folder: Path) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def _write(path: Path, measured: Measured, say: Callable[[str], None]) -> None:
+def _write_measurement(path: Path, measured: DraftMeasurement, say: Callable[[str], None]) -> None:
     record = {
         "loss_nats_per_token": measured.loss,
         "acceptance": {str(t): round(a, 4) for t, a in measured.acceptance.items()},
@@ -110,16 +110,16 @@ def _write(path: Path, measured: Measured, say: Callable[[str], None]) -> None:
     say(f"{path.name}: {json.dumps(record, indent=1)}")
 
 
-def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
+def cut_windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
     """(WINDOWS, WINDOW) ids, evenly spaced over the whole text, so that every work is included."""
-    stream = np.concatenate(encode(works, tokenizer)).astype(np.int64)
+    stream = np.concatenate(encode_works(works, tokenizer)).astype(np.int64)
     count = min(WINDOWS, len(stream) // WINDOW)
     starts = np.linspace(0, len(stream) - WINDOW, count).astype(int)
     return torch.from_numpy(np.stack([stream[s : s + WINDOW] for s in starts]))
 
 
 @torch.inference_mode()
-def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> Measured:
+def measure_draft(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> DraftMeasurement:
     """Teacher-forced over rows of ids (R, T): losses of both models, and the acceptance rate at each temperature.
 
     draft  may leave out the first positions of a row; these are not measured
@@ -137,7 +137,7 @@ def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> 
             p, q = (warp(logits[role], Settings(temperature=temperature)) for role in ("target", "draft"))
             accepted[temperature].append(torch.minimum(p, q).sum(-1).mean().item())
         agree.append((logits["target"].argmax(-1) == logits["draft"].argmax(-1)).double().mean().item())
-    return Measured(
+    return DraftMeasurement(
         loss={role: round(float(np.mean(values)), 4) for role, values in losses.items()},
         acceptance={t: float(np.mean(values)) for t, values in accepted.items()},
         error={

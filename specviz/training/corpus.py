@@ -39,13 +39,13 @@ def read_works(path: Path) -> list[str]:
     return works
 
 
-def encode(works: list[str], tokenizer: Tokenizer) -> list[np.ndarray]:
+def encode_works(works: list[str], tokenizer: Tokenizer) -> list[np.ndarray]:
     """Token ids of each work, closed by the end-of-text id, as uint16."""
     end = tokenizer.token_to_id(END_OF_TEXT)
     return [np.array([*e.ids, end], dtype=np.uint16) for e in tokenizer.encode_batch(works)]
 
 
-def epoch_stream(works: list[np.ndarray], seed: int, epoch: int) -> np.ndarray:
+def order_epoch(works: list[np.ndarray], seed: int, epoch: int) -> np.ndarray:
     """All works once, in an order drawn from (seed, epoch). A pure function, so that a resumed run continues exactly."""
     order = np.random.Generator(np.random.Philox(key=seed, counter=epoch)).permutation(len(works))
     return np.concatenate([works[i] for i in order])
@@ -66,7 +66,7 @@ class Batches:
         """(rows, context + 1) int64 ids of batch n."""
         epoch, index = divmod(n, self.per_epoch)
         if epoch != self._epoch:
-            self._stream = epoch_stream(self.works, self.seed, epoch)
+            self._stream = order_epoch(self.works, self.seed, epoch)
             starts = np.arange((len(self._stream) - 1) // self.context) * self.context
             self._starts = np.random.Generator(np.random.Philox(key=self.seed + 1, counter=epoch)).permutation(starts)
             self._epoch = epoch

@@ -86,7 +86,7 @@ class EagleLesson:
     def __init__(self, teacher: nn.Module):
         self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
-        self._part, self._steps = compiled(_part), compiled(two_steps)
+        self._part, self._steps = compiled(_chunk_loss), compiled(unroll_two_steps)
 
     def __call__(self, head: TrainableEagle, ids: Tensor) -> Tensor:
         """Nats per position, plus the distance of states; ids (B, T + 1)."""
@@ -102,14 +102,14 @@ class EagleLesson:
         return total / len(made)
 
 
-def two_steps(head: TrainableEagle, embedded: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+def unroll_two_steps(head: TrainableEagle, embedded: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
     """States that the head predicts from the target's, and from its own prediction of the latest one, each (B, T, width)."""
     first, key, value = head(embedded, states)
     own = torch.cat([states[:, :1], first[:, :-1]], 1)
     return first, head(embedded, own, (key, value))[0]
 
 
-def _part(table: Tensor, learned: Tensor, taught: Tensor) -> Tensor:
+def _chunk_loss(table: Tensor, learned: Tensor, taught: Tensor) -> Tensor:
     with torch.no_grad():
         p = torch.softmax((taught @ table.T).float(), -1)
     q = torch.log_softmax((learned @ table.T).float(), -1)

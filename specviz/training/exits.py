@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from specviz.training.lessons import CHUNK, DIVERGENCES, mean
+from specviz.training.lessons import CHUNK, DIVERGENCES, average_divergence
 from specviz.training.loop import in_bfloat16
 
 
@@ -49,7 +49,7 @@ class ExitLesson:
 
     def __init__(self, teacher: nn.Module, divergence: str):
         self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
-        loss = mean(DIVERGENCES[divergence])
+        loss = average_divergence(DIVERGENCES[divergence])
         self._loss = torch.compile(loss) if shutil.which("g++") else loss
 
     def __call__(self, exit_: TrainableExit, ids: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 
-def grown(model: LlamaForCausalLM, layers: int) -> LlamaForCausalLM:
+def grow_model(model: LlamaForCausalLM, layers: int) -> LlamaForCausalLM:
     """A deeper model that computes what the given one computes, ready to be trained further.
 
     layers  of the new model, at least as many as now. The new ones are spread evenly among the old: each is a copy of the layer

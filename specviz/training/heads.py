@@ -47,7 +47,7 @@ class HeadsLesson:
 
     def __init__(self, teacher: nn.Module):
         self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
-        self._part = torch.compile(_part) if shutil.which("g++") else _part
+        self._part = torch.compile(_chunk_loss) if shutil.which("g++") else _chunk_loss
 
     def __call__(self, heads: TrainableHeads, ids: Tensor) -> Tensor:
         """Nats per position, weighted mean over heads; ids (B, T + 1)."""
@@ -64,7 +64,7 @@ class HeadsLesson:
         return total / weights
 
 
-def _part(table: Tensor, learned: Tensor, taught: Tensor) -> Tensor:
+def _chunk_loss(table: Tensor, learned: Tensor, taught: Tensor) -> Tensor:
     with torch.no_grad():
         p = torch.softmax((taught @ table.T).float(), -1)
     q = torch.log_softmax((learned @ table.T).float(), -1)

@@ -23,12 +23,16 @@ def reverse_kl(p: Tensor, q: Tensor) -> Tensor:
     return (q.exp() * (q - p)).sum(-1)
 
 
-def variation(p: Tensor, q: Tensor) -> Tensor:
+def total_variation(p: Tensor, q: Tensor) -> Tensor:
     """TV(p, q) in [0, 1] from log probabilities (N, V): 1 minus the acceptance rate at temperature 1."""
     return 0.5 * (p.exp() - q.exp()).abs().sum(-1)
 
 
-DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"forward-kl": forward_kl, "reverse-kl": reverse_kl, "tv": variation}
+DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "forward-kl": forward_kl,
+    "reverse-kl": reverse_kl,
+    "tv": total_variation,
+}
 
 
 class Lesson:
@@ -41,13 +45,13 @@ class Lesson:
     def __init__(self, teacher: nn.Module, divergence: str):
         self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
-        self._states = compiled(_hidden)
-        self._loss = compiled(mean(DIVERGENCES[divergence]))
+        self._states = compiled(_find_hidden)
+        self._loss = compiled(average_divergence(DIVERGENCES[divergence]))
 
     def __call__(self, student: nn.Module, ids: Tensor) -> Tensor:
         """Nats (or TV) per position, mean over rows of ids (B, T + 1)."""
         with torch.no_grad():
-            taught = _hidden(self.teacher, ids).flatten(0, 1)
+            taught = _find_hidden(self.teacher, ids).flatten(0, 1)
         learned = self._states(student, ids).flatten(0, 1)
         parts = [
             self._loss(self.teacher.lm_head.weight, student.lm_head.weight, p, q) * len(q)
@@ -56,11 +60,11 @@ class Lesson:
         return sum(parts) / len(learned)
 
 
-def _hidden(model: nn.Module, ids: Tensor) -> Tensor:
+def _find_hidden(model: nn.Module, ids: Tensor) -> Tensor:
     return model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
 
 
-def mean(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+def average_divergence(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """Mean divergence over positions, as loss(teacher's output matrix, student's, teacher's states (N, width), student's)."""
 
     def loss(teacher_head: Tensor, student_head: Tensor, taught: Tensor, learned: Tensor) -> Tensor:

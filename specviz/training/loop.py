@@ -65,7 +65,7 @@ def in_bfloat16(model: nn.Module) -> nn.Module:
     return model
 
 
-def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.optim.Optimizer]:
+def build_optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for matrices inside the layers, AdamW for embeddings and norms."""
     inner = [p for name, p in masters.items() if p.ndim == 2 and "layers." in name]
     outer = [p for name, p in masters.items() if not (p.ndim == 2 and "layers." in name)]
@@ -75,7 +75,7 @@ def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.opt
     ]
 
 
-def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
+def compute_loss(model: nn.Module, ids: Tensor) -> Tensor:
     """Mean cross-entropy in nats per token over rows of ids (B, T + 1)."""
     hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
     logits = model.lm_head(hidden).float()
@@ -101,7 +101,7 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     model = in_bfloat16(model).train()
     weights = MasterWeights(model)
-    makers = optimizers(weights.master, schedule)
+    makers = build_optimizers(weights.master, schedule)
     checkpoint, step, seconds = folder / "checkpoint.pt", 0, 0.0
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
@@ -113,7 +113,7 @@ def train(
             maker.load_state_dict(saved)
         weights.give_weights()
         say(f"resumed at step {step} of {schedule.steps}")
-    loss_and_graph = loss_of_batch or (torch.compile(loss_of) if shutil.which("g++") else loss_of)
+    loss_and_graph = loss_of_batch or (torch.compile(compute_loss) if shutil.which("g++") else compute_loss)
     last_saved = time.monotonic()
     started, first, recent = last_saved, step, []
     while step < schedule.steps:

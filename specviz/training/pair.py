@@ -15,10 +15,10 @@ from specviz.errors import TrainingError
 from specviz.models.attachments.eagle import save_eagle
 from specviz.models.attachments.exits import save_exit
 from specviz.models.attachments.heads import save_heads
-from specviz.training.corpus import Batches, encode, read_works
+from specviz.training.corpus import Batches, encode_works, read_works
 from specviz.training.eagle import EagleLesson, TrainableEagle
 from specviz.training.exits import ExitLesson, TrainableExit
-from specviz.training.growth import grown
+from specviz.training.growth import grow_model
 from specviz.training.heads import HeadsLesson, TrainableHeads
 from specviz.training.lessons import Lesson
 from specviz.training.loop import Schedule, train
@@ -29,7 +29,7 @@ HEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """A Llama-style decoder: layers, width and training schedule, and the layers and schedule of what it grows into, if it grows."""
 
     layers: int
@@ -63,8 +63,8 @@ class Shape:
 
 
 SHAPES = {
-    "target": Shape(layers=12, width=256, schedule=Schedule(tokens=20_500_000)),
-    "draft": Shape(layers=1, width=256, schedule=Schedule(tokens=30_000_000)),
+    "target": ModelShape(layers=12, width=256, schedule=Schedule(tokens=20_500_000)),
+    "draft": ModelShape(layers=1, width=256, schedule=Schedule(tokens=30_000_000)),
 }
 DISTILLED = {  # parts that learn from the finished target; the distilled draft starts from the plain one
     "distilled": Schedule(tokens=4_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
@@ -98,14 +98,14 @@ def train_pair(
         say("training the tokenizer")
         train_tokenizer(works).save(str(table))
     tokenizer = Tokenizer.from_file(str(table))
-    ids = encode(works, tokenizer)
+    ids = encode_works(works, tokenizer)
     say(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
     for role in roles:
         schedule = DISTILLED[role] if role in DISTILLED else SHAPES[role].schedule
         schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
         batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
         if role in DISTILLED:
-            teach(role, out, batches, schedule, say)
+            train_draft(role, out, batches, schedule, say)
             continue
         shape = SHAPES[role]
         model = shape.model(tokenizer.get_vocab_size())
@@ -115,7 +115,7 @@ def train_pair(
         if shape.grows is not None:
             layers, schedule = shape.grows
             schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
-            model = grown(model, layers)
+            model = grow_model(model, layers)
             model.set_attn_implementation("eager")
             say(f"{role}: grown to {layers} layers, {model.num_parameters() / 1e6:.2f} M parameters")
             batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
@@ -124,7 +124,7 @@ def train_pair(
         save_tokenizer(tokenizer, out / role)
 
 
-def teach(
+def train_draft(
     role: str, out: Path, batches: Batches, schedule: Schedule, say: Callable[[str], None], divergence: str = DIVERGENCE
 ) -> None:
     """Train one of DISTILLED from the finished target in ``out/target``. The distilled draft also needs ``out/draft``.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.trace import Trace
 from specviz.web.one_round.state import OneRoundState
 from tests.foreign import write_foreign_pair
@@ -63,4 +63,4 @@ def test_assisted_generation_is_refused_with_what_works(places, capsys):
 
 def test_the_stage_says_it_once_above_its_rounds(places, capsys):
     trace = Trace.from_json(told(capsys, "decode", *places, "--prompt", "the river", "--format", "json"))
-    assert OneRoundState(trace).notices.count(draftable_in_words(trace.models)) == 1
+    assert OneRoundState(trace).notices.count(describe_draftable(trace.models)) == 1

@@ -10,7 +10,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.cli.pair_check import _pair
 from specviz.models.hub import download as downloads
-from specviz.models.hub.files import WEIGHTS, listing
+from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.speed.preflight import check_pair as preflight
 
 
@@ -83,7 +83,7 @@ def test_what_is_in_the_way_is_said_and_nothing_is_downloaded(check, hub):
 
 
 def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypatch):
-    found, real = listing("owner/draft"), downloads.fetch
+    found, real = list_model("owner/draft"), downloads.fetch
 
     def interrupted(store, file, arrived, cancelled):
         if file.name == WEIGHTS and store.repo == "owner/draft":
@@ -101,14 +101,14 @@ def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypat
     assert 0 < size < found.weights[0].size
     monkeypatch.setattr(downloads, "fetch", real)
     code, _, _ = check("--download", "--no-probe")
-    assert code == 0 and hub.ranges == [f"bytes={size}-"] and listing("owner/draft").complete
+    assert code == 0 and hub.ranges == [f"bytes={size}-"] and list_model("owner/draft").complete
 
 
 def test_a_wrong_content_is_one_sentence(check, hub):
     hub.repos["owner/draft"].wrong = {WEIGHTS}
     code, _, err = check("--download", "--no-probe")
     assert code == 2 and f"'{WEIGHTS}' of 'owner/draft' arrived with another content" in err and "Traceback" not in err
-    assert not listing("owner/draft").complete
+    assert not list_model("owner/draft").complete
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import save_heads
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.families import FAMILIES
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import load_pair, pick_device
-from specviz.models.processed import Processed
-from specviz.models.remembered import RememberingPair
+from specviz.models.processed import ProcessedModel
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -246,7 +246,7 @@ def test_a_certificate_is_drawn_again(both, record):
 def test_a_run_of_the_stage_and_its_fingerprints(both):
     def work(pair):
         trace = record_run(pair, BASE)
-        return told(trace.rounds), fingerprints(pair), [probs.tokens for one in trace.rounds for probs in one.distributions]
+        return told(trace.rounds), hash_pair(pair), [probs.tokens for one in trace.rounds for probs in one.distributions]
 
     here, there = both(work)
     assert here == there
@@ -338,7 +338,7 @@ def test_study_and_batches(both, tmp_path):
 
 def test_remembered_models(both):
     def work(pair):
-        remembering = RememberingPair(pair)
+        remembering = MemoizedPair(pair)
         return [text_of(remembering, replace(BASE, seed=seed), pair.encode(PROMPT)) for seed in range(3)]
 
     here, there = both(work)
@@ -347,7 +347,7 @@ def test_remembered_models(both):
 
 def test_a_processor_behind_the_target(both):
     def work(pair):
-        source = Processed(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
+        source = ProcessedModel(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
         block = DraftTree(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
         return source.distributions([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
 

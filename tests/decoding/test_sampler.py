@@ -13,7 +13,7 @@ from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
-from specviz.models.paths import Remembering, distributions_after
+from specviz.models.paths import MemoizedPaths, distributions_after
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -146,7 +146,7 @@ def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes
     source = CachedModel(network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
     plain = list(distributions_after(source, (9, 8), paths, nodes))
-    remembering = Remembering(source)
+    remembering = MemoizedPaths(source)
     for some in (paths[::2], paths, paths):  # nothing, a half, and everything is known
         asked = list(distributions_after(remembering, (9, 8), some, nodes))
         if len(some) == len(paths):

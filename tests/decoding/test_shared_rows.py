@@ -10,7 +10,7 @@ import torch
 
 from specviz.decoding.engine import step
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.remembered import RememberedModel
+from specviz.models.memoized import MemoizedModel
 from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, draw_children, find_places
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -67,7 +67,7 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
 
 
 def test_rows_that_ask_for_the_same_get_one_read_only_array():
-    remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
+    remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
     chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
     for block in (empty_tree(5), chain):
         found = remembered.distributions(ROWS, block)
@@ -79,7 +79,7 @@ def test_rows_that_ask_for_the_same_get_one_read_only_array():
 
 
 def test_writing_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
-    remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
+    remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
     before = remembered.distributions(ROWS[:1], empty_tree(1)).clone()
     remembered.distributions(ROWS[:1], empty_tree(1)).zero_()
     assert torch.equal(remembered.distributions(ROWS[:1], empty_tree(1)), before) and float(before.sum()) == pytest.approx(1)

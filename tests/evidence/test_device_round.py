@@ -15,7 +15,7 @@ from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Fresh, fresh_draft
 from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
 from specviz.evidence.matrix.cell import draw_tokens
-from specviz.models.remembered import RememberingPair
+from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.trees.fixed import FixedTree
@@ -78,7 +78,7 @@ def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dic
     """So its verdict is the same; ``verify --all --engine device`` tests them against the distribution."""
     settings = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=4, **LINES[line], **changes)
     ids = pair.encode(settings.prompt)
-    remembering = RememberingPair(pair, longest=len(ids) + 1)
+    remembering = MemoizedPair(pair, longest=len(ids) + 1)
     found = []
     for engine in ("reference", "device"):
         asked = replace(settings, engine=engine)

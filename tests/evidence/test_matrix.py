@@ -28,8 +28,8 @@ from specviz.jobs.tasks import PairRef
 from specviz.models.attachments import eagle as stored_eagle
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
+from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import load_pair
-from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.request import open_proposer
@@ -163,7 +163,7 @@ def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_fold
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
-    target, proposer = open_proposer(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
+    target, proposer = open_proposer(MemoizedPair(pair, longest=len(ids) + LENGTH - 1), settings)
     tokens = draw_tokens(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 70)
     target, proposer = open_proposer(pair, settings)
     for draw, text in enumerate(tokens.tolist()):

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from specviz.models.cache import decoder
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import additive, corner, seen_by_themselves
+from specviz.models.cache.masks import additive_masks, count_self_seen, tree_mask
 from specviz.models.fast_llama import layers, passes
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -221,9 +221,9 @@ def wide(dice: random.Random, inner: int, leaves: int) -> DraftTree:
 @pytest.mark.parametrize(("inner", "short"), ((0, False), (9, False), (9, True)))
 def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_heads, inner, short, monkeypatch):
     monkeypatch.setitem(KINDS, "Llama", {**GROUPED, "num_key_value_heads": key_heads})
-    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.apart
-    monkeypatch.setattr(layers, "apart", lambda *given: (calls.append(0), apart(*given))[1])
-    model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), wide(dice, inner, passes.APART - short)
+    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.attention_split
+    monkeypatch.setattr(layers, "attention_split", lambda *given: (calls.append(0), apart(*given))[1])
+    model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), wide(dice, inner, passes.SPLIT_MIN - short)
     for text in (ids, (*ids, tree.tokens[0][0])):  # the second goes on from the first one's cache
         logits = model.logits([Prefix(text, 0, 9)], tree)[0]
         for node in (ROOT, *range(len(tree.tokens[0]))):
@@ -234,14 +234,14 @@ def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_head
 
 def test_columns_that_only_their_own_token_sees_are_counted_from_the_last_one_back():
     def of(*parents: int) -> int:
-        return seen_by_themselves(corner(2, parents, torch.float32)[None, None])
+        return count_self_seen(tree_mask(2, parents, torch.float32)[None, None])
 
     assert [of(), of(-1), of(-1, 0), of(-1, -1, 1, 0), of(-1, 0, -1, -1), of(-1, -1, -1)] == [1, 1, 1, 2, 3, 3]
     seen = torch.eye(5, dtype=torch.bool).expand(2, 5, 5).clone()
     where = torch.arange(5).expand(2, 5)
 
     def of_rows() -> int:
-        return seen_by_themselves(additive(seen, where, where, {"full": None}, torch.float32, torch.device("cpu")))
+        return count_self_seen(additive_masks(seen, where, where, {"full": None}, torch.float32, torch.device("cpu")))
 
     assert of_rows() == 5
     seen[1, 4, 2] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.errors import ModelError, SettingsError
-from specviz.models.pairs.chat import messages_of, template_of, templated
+from specviz.models.pairs.chat import apply_template, find_template, parse_messages
 from specviz.models.pairs.loading import load_tokenizer
 
 MESSAGES = [{"role": "user", "content": "Once upon"}]
@@ -34,7 +34,7 @@ def test_the_tokens_of_the_text_are_the_tokens_of_the_chat(tokenizer, adds):
     tokenizer.chat_template = TEMPLATE
     tokenizer = adding_start(tokenizer) if adds else tokenizer
     chat = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, tokenize=True, return_dict=False)
-    text = templated(tokenizer, MESSAGES)
+    text = apply_template(tokenizer, MESSAGES)
     assert list(tokenizer.encode(text)) == list(chat) and list(chat).count(tokenizer.bos_token_id) == 1
     assert text.startswith(tokenizer.bos_token) is not adds
 
@@ -42,20 +42,20 @@ def test_the_tokens_of_the_text_are_the_tokens_of_the_chat(tokenizer, adds):
 def test_a_tokenizer_without_a_template_is_a_sentence(tokenizer):
     tokenizer.chat_template = None
     with pytest.raises(ModelError, match="no chat template"):
-        templated(tokenizer, MESSAGES)
+        apply_template(tokenizer, MESSAGES)
 
 
 def test_a_template_that_refuses_the_messages_says_why(tokenizer):
     tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
     with pytest.raises(ModelError, match="refuses these messages: roles must alternate"):
-        templated(tokenizer, MESSAGES)
+        apply_template(tokenizer, MESSAGES)
 
 
 def test_a_chat_that_no_text_stands_for_is_refused(tokenizer):
     """The tokenizer adds its start token, and the template has none."""
     tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
     with pytest.raises(ModelError, match="no text stands for the chat's tokens"):
-        templated(adding_start(tokenizer), MESSAGES)
+        apply_template(adding_start(tokenizer), MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_chat_that_no_text_stands_for_is_refused(tokenizer):
     ),
 )
 def test_a_chat_is_read_as_people_type_one(text, found):
-    assert [(one["role"], one["content"]) for one in messages_of(text)] == found
+    assert [(one["role"], one["content"]) for one in parse_messages(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_chat_is_read_as_people_type_one(text, found):
 )
 def test_a_chat_that_begins_or_ends_with_something_else_is_a_sentence(text, said):
     with pytest.raises(SettingsError, match=said):
-        messages_of(text)
+        parse_messages(text)
 
 
 def test_of_several_templates_the_one_for_chats_is_taken(tokenizer):
     tokenizer.chat_template = {"default": TEMPLATE, "tool_use": "{{ tools }}"}
-    assert template_of(tokenizer) == TEMPLATE and templated(tokenizer, MESSAGES).endswith("<user>Once upon<assistant>")
+    assert find_template(tokenizer) == TEMPLATE and apply_template(tokenizer, MESSAGES).endswith("<user>Once upon<assistant>")
     tokenizer.chat_template = {"tool_use": "{{ tools }}"}
-    assert template_of(tokenizer) == ""
+    assert find_template(tokenizer) == ""

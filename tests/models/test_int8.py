@@ -17,9 +17,9 @@ from specviz.errors import UnsupportedModelError
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic_of_pair
 from specviz.evidence.bugs.serving import OneScalePerPass
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantized
-from specviz.models.fast_llama.layers import plain
-from specviz.models.fast_llama.passes import opened
+from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantize_model
+from specviz.models.fast_llama.layers import is_covered
+from specviz.models.fast_llama.passes import open_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -31,7 +31,7 @@ TEXT = tuple((7 * n * n + 3 * n) % 260 for n in range(60))
 
 @pytest.fixture(scope="module")
 def small() -> nn.Module:
-    return quantized(tiny_model(260, seed=4))
+    return quantize_model(tiny_model(260, seed=4))
 
 
 def chain(*tokens: int) -> DraftTree:
@@ -58,7 +58,7 @@ def test_products_are_sums_of_whole_numbers():
 
 def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
     """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
-    mutant = quantized(tiny_model(260, seed=4), OneScalePerPass)
+    mutant = quantize_model(tiny_model(260, seed=4), OneScalePerPass)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
         distributions = [
@@ -88,7 +88,7 @@ def test_an_int8_matrix_has_no_float_weights_to_be_served_by_mistake(small):
         )
         assert type(part) is not nn.Linear
     assert not hasattr(small.lm_head, "weight")
-    assert type(small.lm_head) is Int8Linear and plain(small)
+    assert type(small.lm_head) is Int8Linear and is_covered(small)
 
 
 def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
@@ -104,7 +104,7 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
         other = Doubled(getattr(owner, name).in_features, getattr(owner, name).out_features, bias=False)
         other.weight = getattr(owner, name).weight
         setattr(owner, name, other)
-    assert not plain(model) and not opened(model).written
+    assert not is_covered(model) and not open_pass(model).written
     cached = CachedModel(model.eval(), Settings())
     for length in (5, 12, 13):
         probs = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
@@ -114,12 +114,12 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
 def test_quantizing_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
     model = tiny_model(260, seed=4)
     before = fresh(model, TEXT[:9]).clone()
-    quantized(model)
+    quantize_model(model)
     assert torch.equal(fresh(model, TEXT[:9]), before)
     with pytest.raises(UnsupportedModelError, match="quantized here; this one is bfloat16 on cpu"):
-        quantized(tiny_model(260).to(torch.bfloat16))
+        quantize_model(tiny_model(260).to(torch.bfloat16))
     with pytest.raises(UnsupportedModelError, match="gpt2"):
-        quantized(network("GPT2"))
+        quantize_model(network("GPT2"))
 
 
 def test_speculation_keeps_the_distribution_of_a_quantized_target_and_one_scale_for_a_pass_is_caught(pair):
@@ -127,7 +127,7 @@ def test_speculation_keeps_the_distribution_of_a_quantized_target_and_one_scale_
     number close to a half is rounded the other way, in large models at many places.) The mistake changes most places by far more."""
     settings, found = Settings(gamma=3), {}
     for name, kind in (("token", Int8Linear), ("pass", OneScalePerPass)):
-        other = replace(pair, target=quantized(pair.target, kind))
+        other = replace(pair, target=quantize_model(pair.target, kind))
         found[name] = analytic_of_pair(other, settings, TEXT * 2, positions=24)
     assert found["token"].median <= TOLERANCE
     assert found["pass"].median > 0.01

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 
 from specviz.decoding.engine import step
-from specviz.models.attachments.exits import bare_exit
+from specviz.models.attachments.exits import build_bare_exit
 from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -39,7 +39,7 @@ def deep(dtype: torch.dtype = torch.float32):
 
 
 def layered(network_, layer: int, settings: Settings = PLAIN) -> LayeredModel:
-    return LayeredModel(network_, settings, None, bare_exit(network_, layer))
+    return LayeredModel(network_, settings, None, build_bare_exit(network_, layer))
 
 
 def chain(*tokens: int) -> DraftTree:

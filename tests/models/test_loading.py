@@ -171,10 +171,10 @@ def test_a_smaller_padded_vocabulary_is_handled_by_the_distribution(pair_folders
 def test_stop_ids_are_all_of_them():
     model = tiny_model(50)
     model.generation_config.eos_token_id = [3, 5]
-    assert loading.eos_ids_of(model) == {3, 5}
+    assert loading.find_eos_ids(model) == {3, 5}
     model.generation_config.eos_token_id = None
     model.config.eos_token_id = 4
-    assert loading.eos_ids_of(model) == {4}
+    assert loading.find_eos_ids(model) == {4}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])

@@ -18,11 +18,11 @@ from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import fresh_draft
 from specviz.evidence.decoders import draw
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.models.pairs.fingerprint import fingerprints
-from specviz.models.pairs.loading import load_pair, pair_of
-from specviz.models.pairs.mapped import MappedPair, last_of
-from specviz.models.pairs.renumbered import renumbered
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.fingerprint import hash_pair
+from specviz.models.pairs.loading import build_pair, load_pair
+from specviz.models.pairs.mapped import MappedPair, keep_last
+from specviz.models.pairs.names import describe_draftable
+from specviz.models.pairs.renumbered import renumber_draft
 from specviz.proposers.adaptive.policies import EntropyPolicy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
@@ -169,12 +169,12 @@ def test_shared_distributions_give_the_engines_samples_also_where_chains_end_ear
 
 def test_tokenizers_that_differ_make_a_mapped_pair_and_equal_ones_do_not(foreign, folders, pair):
     assert isinstance(foreign, MappedPair) and not isinstance(pair, MappedPair)
-    own = pair_of(foreign.target, foreign.draft, foreign.tokenizer, draft_tokenizer=foreign.draft_tokenizer)
+    own = build_pair(foreign.target, foreign.draft, foreign.tokenizer, draft_tokenizer=foreign.draft_tokenizer)
     assert own.describe()["draft"] == foreign.describe()["draft"]
     tokens = foreign.describe()["draft"]["tokens"]
     assert tokens == {"shared": len(foreign.tokens), "of_target": 330, "of_draft": 300}
     assert 256 < tokens["shared"] < 300, "either has tokens that the other lacks"
-    assert fingerprints(foreign)["draft_tokenizer_sha256"] != fingerprints(foreign)["tokenizer_sha256"]
+    assert hash_pair(foreign)["draft_tokenizer_sha256"] != hash_pair(foreign)["tokenizer_sha256"]
 
 
 @pytest.mark.parametrize("context", (128, 24), ids=("", "longer than the draft's context"))
@@ -252,14 +252,14 @@ def test_the_trace_says_what_share_of_the_drafts_mass_could_be_proposed(foreign,
     trace = record_run(foreign, Settings(prompt="the river", max_new_tokens=16))
     tokens = trace.models["draft"]["tokens"]
     assert 0.0 < tokens["draftable"] < 1.0
-    assert f"{tokens['draftable']:.1%} of the draft's probability could be proposed" in draftable_in_words(trace.models)
-    assert draftable_in_words(record_run(pair, Settings(max_new_tokens=4)).models) == ""
+    assert f"{tokens['draftable']:.1%} of the draft's probability could be proposed" in describe_draftable(trace.models)
+    assert describe_draftable(record_run(pair, Settings(max_new_tokens=4)).models) == ""
 
 
 def test_a_draft_is_never_asked_for_more_than_its_context_holds():
     for context in (1, 3, 8, 24):
         for size in range(1, 60):
-            kept = last_of(tuple(range(size)), context)
+            kept = keep_last(tuple(range(size)), context)
             assert 1 <= len(kept) <= context and kept[-1] == size - 1
             assert len(kept) >= min(size, context - context // 4)
 
@@ -292,7 +292,7 @@ def test_the_methods_that_are_named_then_work(folders):
 
 
 def test_the_shipped_target_with_a_draft_of_other_tokens_keeps_its_greedy_text_and_drafts(storybook):
-    foreign = renumbered(storybook)
+    foreign = renumber_draft(storybook)
     tokens = foreign.describe()["draft"]["tokens"]
     assert 0.4 < tokens["shared"] / tokens["of_draft"] < 0.6
     settings = Settings(prompt="The old man and the little dog", temperature=0.0, max_new_tokens=24)
@@ -304,4 +304,4 @@ def test_the_shipped_target_with_a_draft_of_other_tokens_keeps_its_greedy_text_a
 
 def test_a_numbering_of_ones_own_needs_byte_level_bpe(encoder_decoders):
     with pytest.raises(ModelError, match="byte-level BPE"):
-        renumbered(encoder_decoders["t5"] if "t5" in encoder_decoders else next(iter(encoder_decoders.values())))
+        renumber_draft(encoder_decoders["t5"] if "t5" in encoder_decoders else next(iter(encoder_decoders.values())))

@@ -13,21 +13,21 @@ from specviz.evidence.certificate import redraw
 from specviz.models.attachments import exits
 from specviz.models.fast_llama.draft_8bit import is_rounded
 from specviz.models.pairs.loading import load_pair
-from specviz.models.pairs.names import Places, as_options, as_path, places_of
+from specviz.models.pairs.names import PairPlaces, expand_path, format_options, parse_pair_name
 from tests.proposers.test_early_exit import random_exit
 
 
-@pytest.mark.parametrize("places", (Places("a/b", "./c d"), Places("a/b", "c", True)), ids=str)
+@pytest.mark.parametrize("places", (PairPlaces("a/b", "./c d"), PairPlaces("a/b", "c", True)), ids=str)
 def test_a_name_holds_its_places_and_the_options_name_it_again(places):
-    assert places_of(places.name) == places
+    assert parse_pair_name(places.name) == places
     parser = argparse.ArgumentParser()
     add_pair_options(parser)
-    assert read_pair_name(parser.parse_args(as_options(places.name))) == places.name
+    assert read_pair_name(parser.parse_args(format_options(places.name))) == places.name
 
 
 @pytest.mark.parametrize("name", ("storybook", "a|", "|b", "a|b|", "a|b|4bit", "a|b|8bit|8bit", "a|b|c|d", "||", ""))
 def test_other_names_hold_no_places_and_load_nothing(name):
-    assert places_of(name) is None
+    assert parse_pair_name(name) is None
     if name != "storybook":
         with pytest.raises(ModelError, match="There is no pair"):
             load_pair(name)
@@ -35,7 +35,7 @@ def test_other_names_hold_no_places_and_load_nothing(name):
 
 def test_a_rounded_draft_is_another_draft_beside_the_same_target(pair_folders):
     target, draft = map(str, pair_folders)
-    plain, rounded = (load_pair(Places(target, draft, bits).name, "cpu") for bits in (False, True))
+    plain, rounded = (load_pair(PairPlaces(target, draft, bits).name, "cpu") for bits in (False, True))
     assert is_rounded(rounded.draft) and not is_rounded(rounded.target) and not is_rounded(plain.draft)
     assert rounded.describe()["draft"]["bits"] == 8
     pairs = zip(plain.target.parameters(), rounded.target.parameters(), strict=True)
@@ -71,7 +71,7 @@ def home(pair_folders, monkeypatch):
 
 
 def test_a_folder_below_ones_home_is_loaded_under_the_name_it_was_asked_for(home):
-    name = Places("~/target", "~/draft").name
+    name = PairPlaces("~/target", "~/draft").name
     assert load_pair(name, "cpu").name == name
 
 
@@ -89,6 +89,6 @@ def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", ("~nobody-of-this-name/model", "~/missing"))
 def test_a_home_that_is_not_there_is_a_sentence(home, place):
-    assert not as_path(place).is_dir()
+    assert not expand_path(place).is_dir()
     with pytest.raises(ModelError, match="neither a folder on this machine nor a hub name"):
-        load_pair(Places(place, place).name, "cpu")
+        load_pair(PairPlaces(place, place).name, "cpu")

@@ -10,37 +10,36 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, T5Config
 
 from specviz.__main__ import main
 from specviz.errors import ModelError
-from specviz.models.pairs import fit, loading
-from specviz.models.pairs.families import ENCODER_DECODERS, FAMILIES
-from specviz.models.pairs.fit import free_bytes, parameters, refuse_too_large
+from specviz.models.pairs import families, loading
+from specviz.models.pairs.families import ENCODER_DECODERS, FAMILIES, count_parameters, find_free_memory, refuse_too_large
 from specviz.models.pairs.public import PUBLIC
 
 CPU = torch.device("cpu")
 
 
 def test_parameters_are_counted_without_a_model(pair_folders):
-    assert parameters(GPT2Config()) == 124_439_808, "the published size of GPT-2"
+    assert count_parameters(GPT2Config()) == 124_439_808, "the published size of GPT-2"
     config = AutoConfig.from_pretrained(pair_folders[0])
-    assert parameters(config) == loading.load_model(str(pair_folders[0]), CPU, torch.float32).num_parameters()
+    assert count_parameters(config) == loading.load_model(str(pair_folders[0]), CPU, torch.float32).num_parameters()
 
 
 def test_a_model_that_does_not_fit_is_refused_before_its_weights_are_read(monkeypatch, pair_folders):
-    monkeypatch.setattr(fit, "free_bytes", lambda device: 400_000_000)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: 400_000_000)
     with pytest.raises(ModelError, match=r"'big' needs about 0\.6 GB in float32, and 0\.4 GB are free on this cpu"):
         refuse_too_large("big", GPT2Config(), CPU, torch.float32)
     refuse_too_large("big", GPT2Config(), CPU, torch.bfloat16)
-    monkeypatch.setattr(fit, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: 1000)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
     with pytest.raises(ModelError, match="needs about"):
         loading.load_model(str(pair_folders[0]), CPU, torch.float32)
 
 
 def test_free_memory_is_a_part_of_the_machines():
-    assert 0 < free_bytes(CPU) < 2**44
+    assert 0 < find_free_memory(CPU) < 2**44
 
 
 def test_the_list_says_what_fits(capsys, monkeypatch):
-    monkeypatch.setattr(fit, "free_bytes", lambda device: 5_000_000_000)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: 5_000_000_000)
     assert main(["pairs", "--dtype", "bfloat16", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["pairs"]
     assert len(rows) == len(PUBLIC) >= 10
@@ -91,7 +90,7 @@ def t5_parameters(name: str) -> int:
         d_kv=head,
         feed_forward_proj="relu" if first else "gated-gelu",
     )
-    return parameters(config) + (0 if first else config.vocab_size * width)
+    return count_parameters(config) + (0 if first else config.vocab_size * width)
 
 
 def test_every_encoder_decoder_pair_is_of_a_family_that_may_be_opened_and_says_what_is_pickled():

@@ -15,7 +15,7 @@ from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProce
 from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, without
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.processed import Processed
+from specviz.models.processed import ProcessedModel
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
@@ -65,7 +65,7 @@ def _even(key) -> list[float]:
 def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
     """Total variation over texts between what the decoder writes and the processed distribution."""
     logits, draft = tables(seed)
-    meant = target_distribution(Processed(logits, processor), (0,), length)
+    meant = target_distribution(ProcessedModel(logits, processor), (0,), length)
     return total_variation(
         output_distribution(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
     )
@@ -74,7 +74,7 @@ def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("seed", range(2))
 def test_speculation_writes_the_processed_distribution(name, seed):
-    assert distance(Processed, PROCESSORS[name], TokenRule(), seed) < 1e-12
+    assert distance(ProcessedModel, PROCESSORS[name], TokenRule(), seed) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -89,14 +89,14 @@ def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
     rule = OnDrawsAlone(without([2]))
     found = output_distribution(logits.table, DraftModel(draft, 2), rule, (0,), 2)
     assert sum(mass for text, mass in found.items() if 2 in text) > 0.05
-    right = output_distribution(Processed(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
+    right = output_distribution(ProcessedModel(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
     assert not any(2 in text for text in right)
 
 
 def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
     """Every distribution of a pass, compared with the processor on the library's own logits of that text, without a cache."""
     network, processor = tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
-    cached = Processed(CachedModel(network, Settings()), processor)
+    cached = ProcessedModel(CachedModel(network, Settings()), processor)
     texts = [(1, 2, 3, 4), (9, 9, 8)]
     block = DraftTree(((5, 1, 5, 7), (9, 3)), ((-1, 0, -1, 1), (-1, 0)), (None, None), ((None,) * 4, (None,) * 2), "test")
     for _ in range(2):  # the second time from the cache
@@ -123,7 +123,7 @@ def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
 
 def test_ids_that_only_the_draft_knows_are_no_text_of_the_targets():
     network = tiny_model(40, seed=1)
-    cached = Processed(CachedModel(network, Settings(), 50), RepetitionPenaltyLogitsProcessor(1.4))
+    cached = ProcessedModel(CachedModel(network, Settings(), 50), RepetitionPenaltyLogitsProcessor(1.4))
     probs = cached.distributions([Prefix((1, 2, 45), 0, 9)], DraftTree(((48,),), ((-1,),), (None,), ((None,),), "test"))
     assert (
         probs.shape == (1, 2, 50)

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from specviz.evidence.analytic.along_text import analytic_of_pair
-from specviz.models.cache.columns import SPARE_COLUMNS, extend
+from specviz.models.cache.columns import SPARE_COLUMNS, append_columns
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama import layers as written
 from specviz.models.fast_llama import products
 from specviz.models.fast_llama.draft_8bit import is_rounded, round_weights
-from specviz.models.fast_llama.products import Halves, Weights, product
+from specviz.models.fast_llama.products import HalfWeights, Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_pair
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
@@ -44,7 +44,7 @@ def test_every_way_is_the_product(packs, heights, stored):
     weights = Weights.of(*parts, packs=packs)
     for count in COUNTS:
         for x in (torch.randn(1, count, 320), torch.randn(count, 2, 320)):
-            found = product(x, weights)
+            found = multiply(x, weights)
             assert found.shape == (*x.shape[:2], sum(heights)) and torch.allclose(found.double(), x.double() @ whole.T, atol=1e-5)
 
 
@@ -62,7 +62,7 @@ def test_every_way_is_the_product(packs, heights, stored):
     ids=("float16", "bfloat16", "small bfloat16", "zeros", "float32", "too large", "not a number"),
 )
 def test_weights_are_read_as_float16_numbers_only_if_they_are_such_numbers(weights, are):
-    assert (Halves.of(weights) is not None) is are
+    assert (HalfWeights.of(weights) is not None) is are
 
 
 def test_float16_numbers_are_for_a_cpu_that_has_the_product_in_float32_where_copies_may_be_stored(monkeypatch):
@@ -77,7 +77,7 @@ def test_float16_numbers_are_for_a_cpu_that_has_the_product_in_float32_where_cop
 def test_every_matrix_of_the_shipped_pair_is_read_as_float16_numbers():
     pair = load_pair("storybook")
     for model in (pair.target, pair.draft):
-        own = written.written(model)
+        own = written.find_fast_weights(model)
         assert all(one.halves for one in (own.head, *(getattr(layer, name) for layer in own.layers for name in MATRICES)))
 
 
@@ -88,7 +88,7 @@ def test_a_long_row_is_summed_in_groups_so_that_its_rounding_does_not_grow(width
     torch.manual_seed(width)
     weights, tokens = torch.randn(64, width).half().float(), torch.randn(8, width)
     exact = tokens.double() @ weights.double().T
-    assert (Halves.of(weights).product(tokens) - exact).norm() < 7e-7 * exact.norm()
+    assert (HalfWeights.of(weights).product(tokens) - exact).norm() < 7e-7 * exact.norm()
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
@@ -97,7 +97,7 @@ def test_other_types_have_the_product_of_their_type(dtype):
     weights = Weights.of(part.to(dtype), packs=True)
     for count in COUNTS:
         x = torch.randn(1, count, 320, dtype=dtype)
-        assert torch.allclose(product(x, weights), x @ part.weight.T, atol=1e-12 if dtype is torch.float64 else 0.05)
+        assert torch.allclose(multiply(x, weights), x @ part.weight.T, atol=1e-12 if dtype is torch.float64 else 0.05)
 
 
 def test_joined_layers_go_on_with_views_of_one_matrix():
@@ -110,9 +110,12 @@ def test_joined_layers_go_on_with_views_of_one_matrix():
 
 def test_a_model_is_joined_and_packed_once_for_all_requests_and_a_large_one_is_not_copied(monkeypatch):
     model = tiny_model(50)
-    assert written.written(model) is written.written(model) and written.written(model).head.packs == products._ONEDNN
+    assert (
+        written.find_fast_weights(model) is written.find_fast_weights(model)
+        and written.find_fast_weights(model).head.packs == products._ONEDNN
+    )
     monkeypatch.setattr(written, "PACKED_MAX", 1000)
-    assert not written.written(tiny_model(50)).head.packs
+    assert not written.find_fast_weights(tiny_model(50)).head.packs
 
 
 # Columns ------------------------------------------------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ def test_columns_are_those_of_joining_whatever_was_dropped_or_picked_before():
     joined = [held.keys.clone(), held.values.clone()]
     for step in range(60):
         fresh = [torch.randn(2, 3, 1 + step % 7, 4, generator=make) for _ in range(2)]
-        extend(held, *fresh)
+        append_columns(held, *fresh)
         joined = [torch.cat(pair, 2) for pair in zip(joined, fresh, strict=True)]
         if step % 3 == 1:  # cropped: a view of the same memory
             held.keys, held.values = held.keys[:, :, :-2], held.values[:, :, :-2]
@@ -163,7 +166,7 @@ def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_wi
 def eight():
     """The shipped pair with its draft rounded."""
     entry = PAIRS["storybook"]
-    return load_pair(Places(entry.target, entry.draft, True).name)
+    return load_pair(PairPlaces(entry.target, entry.draft, True).name)
 
 
 @pytest.mark.parametrize(("columns", "eight"), [(20, False), (32, True), (40, False), (48, True)])
@@ -174,7 +177,7 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
     known = Weights.of(layer)
     assert (known.rounded is not None) is eight
     x = torch.randn(1, 3, columns, generator=torch.Generator().manual_seed(1))
-    assert torch.allclose(product(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
+    assert torch.allclose(multiply(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
 
 
 def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target_is_the_same(eight, monkeypatch):

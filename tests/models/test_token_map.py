@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from specviz.models.pairs.token_map import Side, token_map
-from specviz.models.pairs.tokens import is_byte, piece, special_ids, vocabulary_pieces
+from specviz.models.pairs.token_map import Side, build_token_map
+from specviz.models.pairs.tokens import is_byte, special_ids, token_bytes, vocabulary_bytes
 from tests.foreign import OTHER, byte_level, pieces_of_words
 from tests.models.test_tokens import TEXTS
 from tests.pairs import TEXT
@@ -36,28 +36,28 @@ SIDES = {"other merges": OTHER_END, "a start token": WITH_START, "SentencePiece"
 @pytest.mark.parametrize("forward", (True, False), ids=("as draft", "as target"))
 def test_shared_tokens_stand_for_the_same_bytes_and_neither_side_has_one_twice(name, forward):
     one, other = (TARGET, SIDES[name]) if forward else (SIDES[name], TARGET)
-    found = token_map(side(one), side(other))
+    found = build_token_map(side(one), side(other))
     ours, theirs = found.target_ids.tolist(), found.draft_ids.tolist()
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a not in special_ids(one)]
-    assert len(pairs) > 200 and all(piece(one, a) == piece(other, b) for a, b in pairs)
+    assert len(pairs) > 200 and all(token_bytes(one, a) == token_bytes(other, b) for a, b in pairs)
     assert len(set(ours)) == len(ours) == len(set(theirs)) == len(found) <= min(found.of_target, found.of_draft)
-    both = set(vocabulary_pieces(one).values()) & set(vocabulary_pieces(other).values())
-    assert {piece(one, a) for a, _ in pairs} == both, "every token that both have"
+    both = set(vocabulary_bytes(one).values()) & set(vocabulary_bytes(other).values())
+    assert {token_bytes(one, a) for a, _ in pairs} == both, "every token that both have"
     assert ours == sorted(ours)
 
 
 def test_an_end_of_text_is_one_under_any_name_and_a_name_is_none_where_only_one_of_the_two_ends_a_text():
-    found = token_map(side(TARGET), side(OTHER_END))
+    found = build_token_map(side(TARGET), side(OTHER_END))
     assert (TARGET.eos_token_id, OTHER_END.eos_token_id) in set(
         zip(*(x.tolist() for x in (found.target_ids, found.draft_ids)), strict=True)
     )
     same_name = byte_level(OTHER, 300)
     goes_on = Side(same_name, len(same_name), frozenset(), same_name.bos_token_id)
-    assert same_name.eos_token_id not in token_map(side(TARGET), goes_on).draft_ids.tolist()
+    assert same_name.eos_token_id not in build_token_map(side(TARGET), goes_on).draft_ids.tolist()
 
 
 def test_of_two_ids_for_the_same_bytes_the_one_that_is_no_fallback_is_shared():
-    found = token_map(side(TARGET), side(WORDS))
+    found = build_token_map(side(TARGET), side(WORDS))
     shared = dict(zip(found.target_ids.tolist(), found.draft_ids.tolist(), strict=True))
     letter, line = (TARGET.encode(text)[0] for text in ("a", "\n"))
     assert not is_byte(WORDS, shared[letter]) and is_byte(WORDS, shared[line])
@@ -67,14 +67,14 @@ def test_of_two_ids_for_the_same_bytes_the_one_that_is_no_fallback_is_shared():
 @pytest.mark.parametrize("name", SIDES)
 def test_the_draft_reads_the_same_bytes(name, text):
     tokenizer = SIDES[name]
-    read = token_map(side(TARGET), side(tokenizer)).read(tuple(TARGET.encode(text)))
-    assert b"".join(piece(tokenizer, token) for token in read if token not in special_ids(tokenizer)) == text.encode()
+    read = build_token_map(side(TARGET), side(tokenizer)).read(tuple(TARGET.encode(text)))
+    assert b"".join(token_bytes(tokenizer, token) for token in read if token not in special_ids(tokenizer)) == text.encode()
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_sentencepiece_target_is_read_with_the_space_that_it_begins_with(text):
-    read = token_map(side(WORDS), side(OTHER_END)).read(tuple(WORDS.encode(text)))
-    assert b"".join(piece(OTHER_END, token) for token in read[1:]) == b" " + text.encode()
+    read = build_token_map(side(WORDS), side(OTHER_END)).read(tuple(WORDS.encode(text)))
+    assert b"".join(token_bytes(OTHER_END, token) for token in read[1:]) == b" " + text.encode()
 
 
 @pytest.mark.parametrize("ids", ((), (TARGET.bos_token_id,)), ids=("no start token", "a start token"))
@@ -82,15 +82,15 @@ def test_a_start_token_comes_once_and_only_at_the_beginning(ids):
     """R30: the draft begins a text as its own tokenizer does, whether or not the target's ids begin with a start token."""
     text = tuple(TARGET.encode("the sun"))
     begin = WITH_START.bos_token_id
-    read = token_map(side(TARGET), side(WITH_START)).read((*ids, *text))
+    read = build_token_map(side(TARGET), side(WITH_START)).read((*ids, *text))
     assert read[0] == begin and read.count(begin) == 1
-    plain = token_map(side(TARGET), side(OTHER_END)).read((*ids, *text))
+    plain = build_token_map(side(TARGET), side(OTHER_END)).read((*ids, *text))
     assert plain.count(OTHER_END.bos_token_id) == len(ids), "a draft whose tokenizer adds none reads one only for the target's"
 
 
 def test_an_empty_text_is_read_as_the_drafts_start_token():
     for tokenizer in SIDES.values():
-        found = token_map(side(TARGET), side(tokenizer))
+        found = build_token_map(side(TARGET), side(tokenizer))
         assert found.read(()) == found.read((TARGET.bos_token_id,)) == (tokenizer.bos_token_id,)
 
 
@@ -98,15 +98,15 @@ def test_special_tokens_that_the_draft_lacks_are_left_out_and_never_read_as_text
     target = byte_level(TEXT, 330)
     target.add_special_tokens({"additional_special_tokens": ["<turn>"]})
     turn, words = target.convert_tokens_to_ids("<turn>"), tuple(target.encode("the river"))
-    read = token_map(side(target), side(OTHER_END)).read
+    read = build_token_map(side(target), side(OTHER_END)).read
     assert read((turn, *words)) == read(words)
 
 
 def test_neighbors_that_the_draft_lacks_are_joined_before_its_tokenizer_splits_them():
-    found = token_map(side(TARGET), side(OTHER_END))
+    found = build_token_map(side(TARGET), side(OTHER_END))
     ids, shared = tuple(TARGET.encode(TEXT[0])), set(found.target_ids.tolist())
     first, second = next(pair for pair in pairwise(ids) if not shared & set(pair))
-    joined = (piece(TARGET, first) + piece(TARGET, second)).decode()
+    joined = (token_bytes(TARGET, first) + token_bytes(TARGET, second)).decode()
     assert found.read((first, second)) == tuple(OTHER_END.encode(joined))
     assert len(found.read((first,)) + found.read((second,))) >= len(found.read((first, second)))
 
@@ -114,7 +114,7 @@ def test_neighbors_that_the_draft_lacks_are_joined_before_its_tokenizer_splits_t
 @pytest.mark.parametrize("name", SIDES)
 def test_a_text_is_read_alike_whatever_was_read_before(name):
     """The reading of a text that goes on is kept: beginnings, continuations and other texts come in any order."""
-    dice, read = random.Random(name), token_map(side(TARGET), side(SIDES[name])).read
+    dice, read = random.Random(name), build_token_map(side(TARGET), side(SIDES[name])).read
     ids = [(*((TARGET.bos_token_id,) if start else ()), *TARGET.encode(text)) for text in TEXTS for start in (0, 1)]
     for _ in range(300):
         text = dice.choice(ids)
@@ -124,7 +124,7 @@ def test_a_text_is_read_alike_whatever_was_read_before(name):
 
 @cache
 def _fresh(name: str):
-    return token_map(side(TARGET), side(SIDES[name])).read
+    return build_token_map(side(TARGET), side(SIDES[name])).read
 
 
 def token_map_of(name: str):

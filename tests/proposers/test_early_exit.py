@@ -19,9 +19,9 @@ from specviz.errors import DamagedModelError, ModelError, SettingsError, Unsuppo
 from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.models.attachments import exits as stored
-from specviz.models.attachments.exits import WEIGHTS, exit_of, load_exit, save_exit
+from specviz.models.attachments.exits import WEIGHTS, find_exit, load_exit, save_exit
 from specviz.models.attachments.folder import CONFIG
-from specviz.models.fast_llama.layers import written
+from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.layered import LowerLayers
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
@@ -96,16 +96,16 @@ def test_verify_states_the_distance_of_its_own_distribution(pair):
 
 
 def test_a_stored_exit_is_norm_blocks_and_the_targets_own_output_matrix(pair, admitted):
-    made, states = exit_of(pair.name, pair.target, replace(EARLY, early_exit=admitted)), torch.randn(2, 3, 32)
+    made, states = find_exit(pair.name, pair.target, replace(EARLY, early_exit=admitted)), torch.randn(2, 3, 32)
     x = torch.nn.functional.rms_norm(states, (32,), made.norm, pair.target.model.norm.variance_epsilon)
     for block in made.blocks:
         x = x + torch.nn.functional.silu(x @ block.weight.plain.T + block.bias)
     assert len(made.blocks) == 2 and torch.allclose(made.logits(states), x @ pair.target.lm_head.weight.T, atol=1e-5)
-    assert made.output is written(pair.target).head, "no copy"
+    assert made.output is find_fast_weights(pair.target).head, "no copy"
 
 
 def test_an_exit_without_training_reads_by_the_targets_last_norm(pair):
-    made = exit_of(pair.name, pair.target, EARLY)
+    made = find_exit(pair.name, pair.target, EARLY)
     assert made.blocks == () and made.norm is pair.target.model.norm.weight and made.layer == 1
 
 
@@ -113,9 +113,9 @@ def test_a_pair_of_the_catalog_brings_its_exit_and_another_layer_is_read_bare(pa
     entry = PairEntry("test", "Test", "", "", shipped=False, note="", exit=random_exit(tmp_path / "own"))
     monkeypatch.setitem(PAIRS, "test", entry)
     target = tiny_model(300, layers=3)
-    trained = exit_of("test", target, replace(EARLY, exit_layer=None))
-    assert len(trained.blocks) == 2 and exit_of("test", target, EARLY) is trained, "read once"
-    assert exit_of("test", target, replace(EARLY, exit_layer=2)).blocks == ()
+    trained = find_exit("test", target, replace(EARLY, exit_layer=None))
+    assert len(trained.blocks) == 2 and find_exit("test", target, EARLY) is trained, "read once"
+    assert find_exit("test", target, replace(EARLY, exit_layer=2)).blocks == ()
     with pytest.raises(ModelError, match=r"has no trained exit of its own: name a layer with --exit-layer N \(1 to 1\)"):
         open_proposer(pair, replace(EARLY, exit_layer=None))
 

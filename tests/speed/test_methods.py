@@ -13,7 +13,7 @@ import pytest
 from specviz.cli import record
 from specviz.decoding.run import record_run
 from specviz.errors import SettingsError, TraceError
-from specviz.models.remembered import RememberingPair
+from specviz.models.memoized import MemoizedPair
 from specviz.settings import Settings
 from specviz.speed import methods
 from specviz.speed.methods import compare_methods, count_draft_tokens, sample_first_token
@@ -135,7 +135,7 @@ def test_choices_are_the_pages_and_others_are_refused():
 
 
 def test_draws_of_the_first_token_add_up_over_pieces(pair):
-    remembering = RememberingPair(pair, len(pair.encode(BASE.prompt)) + 1)
+    remembering = MemoizedPair(pair, len(pair.encode(BASE.prompt)) + 1)
     shares = []
     first = sample_first_token(remembering, choose_distribution(BASE, "1"), 250, shares.append)
     assert shares == [0.4, 0.8, 1.0]

@@ -10,13 +10,13 @@ import torch
 from transformers import CONFIG_MAPPING, GPT2Config, GPT2LMHeadModel, LlamaConfig, MistralConfig
 
 from specviz.errors import CancelledError, ModelError, SettingsError
-from specviz.models.hub.download import download
+from specviz.models.hub.download import download_models
 from specviz.models.hub.files import WEIGHTS
-from specviz.models.pairs import fit
+from specviz.models.pairs import families
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_config, load_pair
 from specviz.models.pairs.public import OVERHEAD
-from specviz.models.pairs.shallow import cut, depth, shallow
+from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.settings import Settings
 from specviz.speed import preflight
 from specviz.speed.costs import measure_costs
@@ -59,7 +59,7 @@ def test_a_pair_of_the_hub_is_known_before_a_byte_of_its_weights_is_fetched(hub,
     assert found.differ is None and found.expected is not None
     sizes = sum((folder / WEIGHTS).stat().st_size for folder in pair_folders)
     assert found.download_bytes == sizes > 0
-    download(found.listings)
+    download_models(found.listings)
     assert load_pair("owner/target@v1.0|owner/draft", "cpu").vocabulary == found.target.vocabulary
     assert check_pair("owner/target@v1.0", "owner/draft", "cpu", probe=False).download_bytes == 0
 
@@ -150,7 +150,7 @@ def test_seventy_billion_parameters_on_this_machine_are_a_sentence_with_the_numb
         vocab_size=128256,
     )
     config.save_pretrained(folders[0])
-    monkeypatch.setattr(fit, "free_bytes", lambda device: 16_000_000_000)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: 16_000_000_000)
     found = check_pair(*map(str, folders), device="cpu")
     assert round(found.target.parameters / 1e9, 1) == 70.6 and found.expected is None and not found.ready
     assert any(
@@ -162,9 +162,9 @@ def test_seventy_billion_parameters_on_this_machine_are_a_sentence_with_the_numb
 
 def test_a_pair_whose_models_fit_only_one_at_a_time_is_not_ready(pair_folders, monkeypatch):
     one = said(*pair_folders)
-    monkeypatch.setattr(fit, "free_bytes", lambda device: one.target.memory_bytes + 1)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: one.target.memory_bytes + 1)
     assert any("The pair needs about" in problem for problem in said(*pair_folders).problems)
-    monkeypatch.setattr(fit, "free_bytes", lambda device: one.memory_bytes)
+    monkeypatch.setattr(families, "find_free_memory", lambda device: one.memory_bytes)
     assert said(*pair_folders).ready
 
 
@@ -269,11 +269,16 @@ def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
 )
 def test_a_shallow_model_is_the_first_layers_of_the_real_one(family):
     config = configuration(family)
-    one, whole = (shallow(config, layers, CPU, torch.float32) for layers in (1, depth(config)))
+    one, whole = (build_shallow_model(config, layers, CPU, torch.float32) for layers in (1, count_layers(config)))
     there = {name: weight.shape for name, weight in whole.named_parameters()}
-    assert one.num_parameters() == fit.parameters(cut(config, 1)) < fit.parameters(config) == whole.num_parameters()
+    assert (
+        one.num_parameters()
+        == families.count_parameters(cut_config(config, 1))
+        < families.count_parameters(config)
+        == whole.num_parameters()
+    )
     assert all(there[name] == weight.shape for name, weight in one.named_parameters())
-    assert bool(torch.isfinite(one(torch.arange(5)[None]).logits).all()) and depth(config) == 2
+    assert bool(torch.isfinite(one(torch.arange(5)[None]).logits).all()) and count_layers(config) == 2
 
 
 def test_layers_that_are_left_out_are_added_in_proportion_run_by_run():

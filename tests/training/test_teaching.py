@@ -17,10 +17,10 @@ from specviz.training import eagle as eagle_training
 from specviz.training import heads as head_training
 from specviz.training import lessons, loop, pair
 from specviz.training.corpus import END_OF_TEXT
-from specviz.training.eagle import EagleLesson, TrainableEagle, two_steps
+from specviz.training.eagle import EagleLesson, TrainableEagle, unroll_two_steps
 from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads
-from specviz.training.lessons import DIVERGENCES, Lesson, variation
+from specviz.training.lessons import DIVERGENCES, Lesson, total_variation
 from specviz.training.loop import Schedule
 from tests.pairs import TEXT, tiny_model
 
@@ -78,7 +78,7 @@ def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_t
     early = lesson.teacher.lm_head(lesson.teacher.model.norm(out.hidden_states[2]))
     p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
     loss = lesson(learner, ids)
-    assert loss.item() == pytest.approx(variation(p, q).mean().item(), rel=1e-2)
+    assert loss.item() == pytest.approx(total_variation(p, q).mean().item(), rel=1e-2)
     loss.backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
     assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
@@ -90,7 +90,7 @@ def test_a_draft_head_learns_states_and_distributions_in_two_steps():
     ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
     head = TrainableEagle(teacher.config)
     states, embedded = teacher.model(input_ids=ids).last_hidden_state, teacher.model.embed_tokens(ids[:, 1:])
-    first, second = two_steps(head, embedded, states[:, :-1])
+    first, second = unroll_two_steps(head, embedded, states[:, :-1])
     for column in range(1, ids.shape[1] - 1):
         own = torch.cat([states[:, :column], first[:, column - 1 : column]], 1)
         assert torch.allclose(head(embedded[:, : column + 1], own)[0][:, -1], second[:, column], atol=1e-5)
@@ -108,7 +108,7 @@ def test_the_loss_of_a_draft_head_is_smooth_l1_of_states_and_cross_entropy_of_di
     states, embedded = lesson.teacher.model(input_ids=ids).last_hidden_state, lesson.teacher.model.embed_tokens(ids[:, 1:])
     p = torch.softmax(lesson.teacher.lm_head(states[:, 1:]).float(), -1)
     wanted = 0.0
-    for made in two_steps(head, embedded, states[:, :-1]):
+    for made in unroll_two_steps(head, embedded, states[:, :-1]):
         q = torch.log_softmax(lesson.teacher.lm_head(made).float(), -1)
         wanted += torch.nn.functional.smooth_l1_loss(made.float(), states[:, 1:].float()) - (p * q).sum(-1).mean()
     assert lesson(head, ids).item() == pytest.approx(wanted.item() / 2, rel=2e-3)
@@ -118,7 +118,9 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     data, out = tmp_path / "books.txt", tmp_path / "run"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
-    monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
+    monkeypatch.setattr(
+        pair, "SHAPES", {role: pair.ModelShape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))}
+    )
     monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit", "eagle")})
     with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
         pair.train_pair(data, out, ("distilled",), say=lambda _: None)

@@ -69,7 +69,7 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
 
     data = tmp_path / "books.txt"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
-    small = {role: pair.Shape(1, 64, Schedule(tokens=2 * 32 * 3, rows=2, context=32)) for role in ("target", "draft")}
+    small = {role: pair.ModelShape(1, 64, Schedule(tokens=2 * 32 * 3, rows=2, context=32)) for role in ("target", "draft")}
     monkeypatch.setattr(pair, "SHAPES", small)
     pair.train_pair(data, tmp_path / "run", say=lambda _: None)
     weights = load_file(tmp_path / "run" / "draft" / "model.safetensors")
@@ -81,7 +81,7 @@ def test_a_target_that_grows_is_trained_small_then_deep(tmp_path, monkeypatch):
     data = tmp_path / "books.txt"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
-    monkeypatch.setattr(pair, "SHAPES", {"target": pair.Shape(1, 64, short, grows=(3, short))})
+    monkeypatch.setattr(pair, "SHAPES", {"target": pair.ModelShape(1, 64, short, grows=(3, short))})
     said = []
     pair.train_pair(data, tmp_path, ("target",), say=said.append)
     assert json.loads((tmp_path / "target" / "config.json").read_text())["num_hidden_layers"] == 3

@@ -14,7 +14,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 from transformers import AutoModelForCausalLM
 
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 from specviz.web.common import pairs, session
 from specviz.web.exactness import export as exact_export
@@ -52,7 +52,7 @@ def ready(monkeypatch):
 def written(folder: Path, family: str) -> str:
     """The name of a random pair of this family: a target, and a draft that is the target with some noise."""
     if family == "t5":
-        return Places(*map(str, write_encoder_decoders(folder))).name
+        return PairPlaces(*map(str, write_encoder_decoders(folder))).name
     words = train_tokenizer(TEXT, 300)
     size = words.get_vocab_size()
     config = configuration(family, vocab_size=size, bos_token_id=0, eos_token_id=0, pad_token_id=0)
@@ -71,7 +71,7 @@ def written(folder: Path, family: str) -> str:
                     weight.add_(torch.randn_like(weight) * 0.03)
             model.save_pretrained(folder / name)
             save_tokenizer(words, folder / name)
-    return Places(str(folder / "target"), str(folder / "draft")).name
+    return PairPlaces(str(folder / "target"), str(folder / "draft")).name
 
 
 def opened(page: str, pair: str, **query: str) -> AppTest:

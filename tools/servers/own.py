@@ -34,7 +34,7 @@ from specviz.evidence.bugs.builders import honest  # noqa: E402
 from specviz.evidence.bugs.registry import MUTANTS  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
-from specviz.models.paths import Remembering  # noqa: E402
+from specviz.models.paths import MemoizedPaths  # noqa: E402
 from specviz.randomness import PhiloxRandomness  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 
@@ -102,8 +102,8 @@ class BuggyDecoder:
             made = build(self.pair.open, settings)
             for name in ("draft", "claimed"):
                 if model := getattr(made.proposer, name, None):
-                    setattr(made.proposer, name, Remembering(model))
-            self.opened[key] = replace(made, target=Remembering(made.target))
+                    setattr(made.proposer, name, MemoizedPaths(model))
+            self.opened[key] = replace(made, target=MemoizedPaths(made.target))
         return self.opened[key]
 
     def _shared(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:

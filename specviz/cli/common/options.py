@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.settings import DRAFTING_FIELDS, LENGTH_MAX, NODES_MAX, SHAPE, TREE_LEVELS, Settings, check_whole, read_uniform
@@ -190,7 +190,7 @@ def read_pair_name(options: argparse.Namespace) -> str:
     if options.target is not None:
         if options.pair is not None:
             raise SettingsError("pair", options.pair, "left out when --target and --draft are given")
-        return Places(options.target, options.draft, bits == 8).name
+        return PairPlaces(options.target, options.draft, bits == 8).name
     if bits is not None:
         raise SettingsError("draft-bits", bits, "given with --target and --draft")
     return options.pair or _DEFAULTS.pair
@@ -203,7 +203,7 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
 
         allow_path(options.text)
     if options.heads or options.early_exit or options.eagle:
-        from specviz.models.attachments.kinds import admit as admit_attached
+        from specviz.models.attachments.kinds import allow_attachments as admit_attached
 
         admit_attached(options)
     return {name: getattr(options, name) for name in DRAFTING_FIELDS}

@@ -30,7 +30,7 @@ from specviz.decoding.device.fixed_shape import FixedShape, build_shape
 from specviz.decoding.engine import step, truncate_outcome
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
-from specviz.models.cache.fixed import Fed
+from specviz.models.cache.fixed import PassTokens
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.fixed import FixedTree
@@ -53,7 +53,7 @@ class TensorModel(Protocol):
 
     def copy(self, source: int, row: int) -> None: ...
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: Fed) -> tuple[Tensor, Tensor]: ...
+    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]: ...
 
     def move(self, sources: Tensor, columns: Tensor) -> None: ...
 
@@ -272,12 +272,12 @@ class RoundKernel:
         depths = torch.tensor(shape.depths, device=device)
         seen = shape.seen.to(device)
         every = torch.arange(nodes, device=device)
-        self.opening = Fed.chain(2, device)
-        self.scoring = Fed(
+        self.opening = PassTokens.chain(2, device)
+        self.scoring = PassTokens(
             torch.cat([every[:1], every + 1]), torch.cat([every[:1], depths + 1]), seen, torch.cat([every[:1], depths + 1])
         )
         self.growing = [
-            Fed(every[list(level)], depths[list(level)], seen[1:, 1:][list(level)], depths) for level in shape.levels[:-1]
+            PassTokens(every[list(level)], depths[list(level)], seen[1:, 1:][list(level)], depths) for level in shape.levels[:-1]
         ]
         self.steps = torch.arange(len(shape.levels) + 1, device=device)
 

@@ -25,8 +25,8 @@ from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
 from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
-from specviz.models.attachments.eagle import eagle_of
-from specviz.models.attachments.exits import exit_of
+from specviz.models.attachments.eagle import find_eagle_head
+from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
@@ -116,9 +116,9 @@ def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], p
     target, proposer = open_proposer(pair, settings)
     fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
     if settings.proposer == EARLY_EXIT:
-        drafting: FreshDraft = replace(fresh, exit_=exit_of(pair.name, pair.target, settings))
+        drafting: FreshDraft = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
     elif settings.proposer == EAGLE:
-        drafting = FreshHead(pair.target, eagle_of(pair.name, pair.target, settings.eagle), settings, pair.vocabulary)
+        drafting = FreshHead(pair.target, find_eagle_head(pair.name, pair.target, settings.eagle), settings, pair.vocabulary)
     else:
         drafting = fresh_draft(pair, settings)
     return analytic(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions, **options)

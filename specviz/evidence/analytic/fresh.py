@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import Exit
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.pairs.mapped import MappedPair, last_of
+from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.token_map import TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -64,7 +64,7 @@ class FreshMapped:
         context = getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
         for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
-            read = last_of(self.tokens.read(tuple(ids[:end])), context)
+            read = keep_last(self.tokens.read(tuple(ids[:end])), context)
             logits = self.network(**given(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
             shared = logits[:, self.tokens.draft_ids]
             if bool((shared > -inf).any()):

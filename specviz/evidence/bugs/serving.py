@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from specviz.models.fast_llama.int8 import Int8Linear
-from specviz.models.processed import Processed
+from specviz.models.processed import ProcessedModel
 from specviz.randomness import Prefix
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
 
 
-class OncePerRound(Processed):
+class OncePerRound(ProcessedModel):
     """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the draft itself repeats."""
 
     def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:

@@ -19,9 +19,9 @@ from specviz.evidence.shards import cuts
 from specviz.evidence.tests import Answer, answer
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
-from specviz.models.pairs.names import as_path, places_of
+from specviz.models.pairs.names import expand_path, parse_pair_name
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
@@ -41,8 +41,8 @@ class NotAtHand(SpecvizError):
 
 def _at_hand(name: str) -> bool:
     """Whether both folders of a user-supplied pair are on this machine."""
-    places = places_of(name)
-    return places is not None and as_path(places.target).is_dir() and as_path(places.draft).is_dir()
+    places = parse_pair_name(name)
+    return places is not None and expand_path(places.target).is_dir() and expand_path(places.draft).is_dir()
 
 
 def models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
@@ -62,7 +62,7 @@ def models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
         found = load_pair(name, stored["device"], stored["dtype"])
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
-    here = fingerprints(found)
+    here = hash_pair(found)
     if other := [key.removesuffix("_sha256") for key, value in here.items() if stored.get(key) != value]:
         raise NotAtHand(f"'{name}' has a different {' and '.join(other)} than the certificate")
     return found

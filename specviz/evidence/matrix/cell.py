@@ -21,7 +21,7 @@ from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.tests import Plan, answer
 from specviz.models.base import LanguageModel
-from specviz.models.remembered import RememberingPair
+from specviz.models.memoized import MemoizedPair
 from specviz.proposers.base import Proposer
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -76,7 +76,7 @@ class Column:
 
     name: str
     settings: Settings
-    remembering: RememberingPair
+    remembering: MemoizedPair
     plan: Plan
     partition: Partition
     certain: tuple[int, ...] | None
@@ -84,7 +84,7 @@ class Column:
 
 
 def cell_of(
-    column: Column, line: str, more: Mapping[str, Any], rule_name: str, remembering: RememberingPair, ids: Sequence[int]
+    column: Column, line: str, more: Mapping[str, Any], rule_name: str, remembering: MemoizedPair, ids: Sequence[int]
 ) -> Cell:
     """Sample and test one decoder. ``more``: settings of its line. Blank if the proposer or the rule refuses the combination."""
     key = line, rule_name, column.name
@@ -205,7 +205,7 @@ def equality(key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], token
 
 
 def tested(
-    key: tuple[str, str, str], column: Column, rule: Rule, samples: Samples, remembering: RememberingPair, ids: Sequence[int]
+    key: tuple[str, str, str], column: Column, rule: Rule, samples: Samples, remembering: MemoizedPair, ids: Sequence[int]
 ) -> Cell:
     """The answer of all tests, compared with what is expected of the rule."""
     plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids

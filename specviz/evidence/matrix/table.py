@@ -1,7 +1,7 @@
 """Every proposer under every rule, on one prompt: does the output have the target's distribution?
 
 Each cell of the matrix is a decoder: a proposer, a rule, and sampling settings. Its samples come from ``engine.step`` on remembered
-distributions (models/remembered.py), so each distribution is computed once for thousands of samples. They are tested against the
+distributions (models/memoized.py), so each distribution is computed once for thousands of samples. They are tested against the
 target's exact distribution, with as many samples as the wanted distance needs. The false-alarm rate is that of the whole matrix. If
 the target is certain of one text, as at temperature 0, every sample must be that text.
 
@@ -26,11 +26,11 @@ from specviz.evidence.partition import exact_partition
 from specviz.evidence.tests import Plan
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
+from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
-from specviz.models.pairs.renumbered import renumbered
+from specviz.models.pairs.renumbered import renumber_draft
 from specviz.models.paths import distributions_after
-from specviz.models.remembered import RememberingPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
@@ -194,7 +194,7 @@ class CellEvaluator:
 
         Raises ModelError as ``renumbered``.
         """
-        return self.pair if isinstance(self.pair, MappedPair) else renumbered(self.pair)
+        return self.pair if isinstance(self.pair, MappedPair) else renumber_draft(self.pair)
 
     @property
     def alpha(self) -> float:
@@ -216,9 +216,9 @@ class CellEvaluator:
                 return Cell(line, rule, name, "blank", True, str(why))
         return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
 
-    def _remembering(self, pair: LoadedPair) -> RememberingPair:
+    def _remembering(self, pair: LoadedPair) -> MemoizedPair:
         """No distribution after the second token affects a sample."""
-        return RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
+        return MemoizedPair(pair, longest=len(self.ids) + LENGTH - 1)
 
     def _column(self, name: str) -> Column:
         """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read the

@@ -17,14 +17,14 @@ from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
 from specviz.evidence.serving_setups.records import PENALTY, TOP_K, WORD
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.int8 import quantized
+from specviz.models.fast_llama.int8 import quantize_model
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
-from specviz.models.processed import Processed
+from specviz.models.processed import ProcessedModel
 from specviz.settings import Settings
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
-Source = CachedModel | Processed
+Source = CachedModel | ProcessedModel
 Ids = tuple[int, ...]
 TextExcerpt = tuple[Ids, Ids]  # a text: its opening and its continuation
 Places = Sequence[TextExcerpt]
@@ -47,7 +47,7 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
     def network(model: PreTrainedModel) -> ServedTarget:
         return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
 
-    def behind(processor: Callable, kind: type[Processed] = Processed) -> ServedTarget:
+    def behind(processor: Callable, kind: type[ProcessedModel] = ProcessedModel) -> ServedTarget:
         return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
 
     match key:
@@ -56,9 +56,9 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
         case "bf16":
             return network(round_to_bfloat16(pair.target))
         case "int8":
-            return network(quantized(pair.target))
+            return network(quantize_model(pair.target))
         case "int8-pass":
-            return network(quantized(pair.target, OneScalePerPass))
+            return network(quantize_model(pair.target, OneScalePerPass))
         case "top-k":
             return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
         case "ban":

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig, PreTrainedModel
 
 from specviz.errors import DamagedModelError, ModelError, UnsupportedModelError
-from specviz.models.attachments.folder import CONFIG, Attachment, by
-from specviz.models.fast_llama.products import Weights, product
+from specviz.models.attachments.folder import CONFIG, Attachment, format_shape
+from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
 
 WEIGHTS = "model.safetensors"
@@ -33,7 +33,15 @@ SIZES = {
     "num_hidden_layers": (1, 1),
     "vocab_size": (1, 10**7),
 }
-MORE = ("num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "hidden_act")
+OPTIONAL_SIZES = (
+    "num_key_value_heads",
+    "head_dim",
+    "rms_norm_eps",
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "hidden_act",
+)
 LAYER = "layers.0."
 
 EAGLES = Attachment("eagle", "EAGLE head", WEIGHTS, SIZES)
@@ -56,11 +64,11 @@ class DraftHead:
     def entering(self, ids: Tensor, states: Tensor) -> Tensor:
         """What the layer reads: ids (B, T) and the states before them (B, T, width) -> (B, T, width)."""
         read = torch.cat([self.network.model.embed_tokens(ids), states], -1)
-        mixed = product(read, self.projection)
+        mixed = multiply(read, self.projection)
         return mixed if self.bias is None else mixed + self.bias
 
 
-def eagle_of(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
+def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
     """A pair's draft head, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
     name  name of the pair
@@ -81,14 +89,14 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     cannot be used or a head of another generation, DamagedModel if it cannot be read. Nothing half loaded is kept.
     """
     sizes, config = EAGLES.config(folder), EAGLES.record(folder)
-    embedding, output = _ends(target)
+    embedding, output = _find_embeddings(target)
     width, vocabulary = output.weight.shape[1], output.weight.shape[0]
     weights = EAGLES.loaded(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))
     if found := sorted(name for name in weights if name.startswith(("midlayer.", "d2t")) or name == "hidden_norm.weight"):
         raise UnsupportedModelError(
             f"'{folder}' holds a head of EAGLE-3 ({found[0]}), which reads three layers of the target; heads of EAGLE and EAGLE-2 are read."
         )
-    network = _network(config, target, any(name.endswith("q_proj.bias") for name in weights))
+    network = _build_network(config, target, any(name.endswith("q_proj.bias") for name in weights))
     layer = network.model.layers[0]
     if f"{LAYER}input_layernorm.weight" not in weights:
         layer.input_layernorm = nn.Identity()
@@ -110,7 +118,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     for name, shape in shapes.items():
         if tuple(weights[name].shape) != shape:
             raise DamagedModelError(
-                f"'{folder / WEIGHTS}' does not fit its own {CONFIG}: {name} is {by(weights[name].shape)}, not {by(shape)}."
+                f"'{folder / WEIGHTS}' does not fit its own {CONFIG}: {name} is {format_shape(weights[name].shape)}, not {format_shape(shape)}."
             )
     ready = {name: weights[name].to(output.weight.device, output.weight.dtype) for name in shapes}
     layer.load_state_dict({name: ready[LAYER + name] for name in layer.state_dict()})
@@ -124,7 +132,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     return DraftHead(network, Weights(ready["fc.weight"], packs=True), ready.get("fc.bias"))
 
 
-def _ends(target: PreTrainedModel) -> tuple[nn.Module, nn.Linear]:
+def _find_embeddings(target: PreTrainedModel) -> tuple[nn.Module, nn.Linear]:
     """The target's embeddings and its output matrix."""
     output = target.get_output_embeddings()
     if target.config.is_encoder_decoder or not isinstance(output, nn.Linear) or output.bias is not None:
@@ -135,10 +143,10 @@ def _ends(target: PreTrainedModel) -> tuple[nn.Module, nn.Linear]:
     return target.get_input_embeddings(), output
 
 
-def _network(config: Mapping[str, Any], target: PreTrainedModel, biased: bool) -> LlamaForCausalLM:
+def _build_network(config: Mapping[str, Any], target: PreTrainedModel, biased: bool) -> LlamaForCausalLM:
     """A Llama model with one layer of these sizes, without a last norm; its embeddings are left to be set."""
     text = target.config.get_text_config()
-    more = {name: config[name] for name in (*SIZES, *MORE) if config.get(name) is not None} | {
+    more = {name: config[name] for name in (*SIZES, *OPTIONAL_SIZES) if config.get(name) is not None} | {
         "vocab_size": 1,
         "bos_token_id": None,
         "eos_token_id": None,
@@ -155,7 +163,7 @@ def _network(config: Mapping[str, Any], target: PreTrainedModel, biased: bool) -
 def save_eagle(weights: Mapping[str, Tensor], config: PretrainedConfig, folder: Path) -> None:
     """Write a head in the published layout, by its published names; config: of the target, whose layers have the head's sizes."""
     EAGLES.save(folder, weights)
-    sizes = {name: getattr(config, name, None) for name in (*SIZES, *MORE) if name != "rope_scaling"}
+    sizes = {name: getattr(config, name, None) for name in (*SIZES, *OPTIONAL_SIZES) if name != "rope_scaling"}
     sizes = {name: value for name, value in sizes.items() if value is not None}
     known = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | sizes | {"num_hidden_layers": 1}
     (folder / CONFIG).write_text(json.dumps(known, indent=1) + "\n")

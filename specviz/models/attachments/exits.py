@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError, SettingsError, UnsupportedModelError
-from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
-from specviz.models.fast_llama.layers import written
-from specviz.models.fast_llama.products import Weights, product
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, layer_names
+from specviz.models.fast_llama.layers import find_fast_weights
+from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
@@ -52,10 +52,10 @@ class Exit:
         x = F.rms_norm(states, self.norm.shape, self.norm, self.epsilon)
         for block in self.blocks:
             x = block(x)
-        return product(x, self.output)
+        return multiply(x, self.output)
 
 
-def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
+def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     """The exit that the settings ask for: a trained one (from an admitted folder or the pair's own), or a bare one at their layer.
 
     name  name of the pair
@@ -64,7 +64,7 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     was not admitted; ModelError if no layer is named and there is no trained exit; UnsupportedModel for a target whose layers
     cannot be run separately; and as ``load_exit``.
     """
-    layers = _layers(target)
+    layers = _count_layers(target)
     if settings.exit_layer is not None and settings.exit_layer >= layers:
         raise SettingsError("exit-layer", settings.exit_layer, f"from 1 to {layers - 1}: the target has {layers} layers")
     entry = PAIRS.get(name)
@@ -79,13 +79,13 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
             f"This pair has no trained exit of its own: name a layer with --exit-layer N (1 to {layers - 1}), or a folder with --early-exit DIR. "
             f"The pair is {name!r}."
         )
-    return bare_exit(target, settings.exit_layer)
+    return build_bare_exit(target, settings.exit_layer)
 
 
-def bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
+def build_bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
     """The target's own final norm and output matrix, applied to an earlier state. Needs no training; few draft tokens are accepted."""
     norm = target.model.norm
-    return Exit(layer, norm.weight, norm.variance_epsilon, (), written(target).head)
+    return Exit(layer, norm.weight, norm.variance_epsilon, (), find_fast_weights(target).head)
 
 
 def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
@@ -95,18 +95,18 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
     half loaded is kept.
     """
     layer, count = EXITS.config(folder)
-    bare, width = bare_exit(target, layer), target.config.hidden_size
+    bare, width = build_bare_exit(target, layer), target.config.hidden_size
     shapes = {"norm.weight": (width,)}
     for k in range(count):
         shapes |= dict(zip(layer_names(f"{k}"), ((width, width), (width,)), strict=True))
     weights = EXITS.loaded(folder, set(shapes), f"an exit of {count} blocks")
-    if layer >= _layers(target) or any(tuple(weights[name].shape) != shape for name, shape in shapes.items()):
+    if layer >= _count_layers(target) or any(tuple(weights[name].shape) != shape for name, shape in shapes.items()):
         raise ModelError(
             f"The exit in '{folder}' was made for another target: it reads a state of width {len(weights['norm.weight'])} after layer "
-            f"{layer}; this target has {_layers(target)} layers of width {width}."
+            f"{layer}; this target has {_count_layers(target)} layers of width {width}."
         )
     ready = {name: weights[name].to(bare.norm.device, bare.norm.dtype) for name in shapes}
-    blocks = tuple(block_of(ready, f"{k}") for k in range(count))
+    blocks = tuple(build_block(ready, f"{k}") for k in range(count))
     return Exit(layer, ready["norm.weight"], bare.epsilon, blocks, bare.output)
 
 
@@ -118,7 +118,7 @@ def save_exit(layer: int, norm: Tensor, blocks: list[Layer], folder: Path) -> No
     EXITS.save(folder, named, layer, len(blocks))
 
 
-def _layers(target: PreTrainedModel) -> int:
+def _count_layers(target: PreTrainedModel) -> int:
     """Number of layers of the target. An exit needs at least one below it and one above it."""
     if type(target) is not LlamaForCausalLM:
         raise UnsupportedModelError(

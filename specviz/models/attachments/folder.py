@@ -20,10 +20,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import DamagedModelError, ModelError, SettingsError
-from specviz.models.fast_llama.products import Weights, product
-from specviz.models.hub.download import download
-from specviz.models.hub.files import listing, pickled
-from specviz.models.pairs.names import as_path, hub_name
+from specviz.models.fast_llama.products import Weights, multiply
+from specviz.models.hub.download import download_models
+from specviz.models.hub.files import describe_pickled, list_model
+from specviz.models.pairs.names import expand_path, parse_hub_name
 
 CONFIG = "config.json"
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class ResidualBlock:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, T, width) -> the same."""
-        return x + F.silu(product(x, self.weight) + self.bias)
+        return x + F.silu(multiply(x, self.weight) + self.bias)
 
 
 class Attachment:
@@ -79,10 +79,10 @@ class Attachment:
 
         Raises ModelError as ``listing`` and ``download`` for what the hub refuses or does not hold.
         """
-        if hub_name(place) is None:
-            return as_path(place)
-        listed = listing(place, (self.weights, *self.other_weights))
-        download([listed])
+        if parse_hub_name(place) is None:
+            return expand_path(place)
+        listed = list_model(place, (self.weights, *self.other_weights))
+        download_models([listed])
         return listed.folder
 
     def place(self, folder: str, own: str | None) -> str | None:
@@ -118,7 +118,7 @@ class Attachment:
         """The part of config.json that holds ``numbers``, under their usual names: all of it, or what stands under one of its keys."""
         path = folder / CONFIG
         if not path.is_file() or not self.file(folder).is_file():
-            why = pickled(file.name for file in folder.glob("*"))
+            why = describe_pickled(file.name for file in folder.glob("*"))
             raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed{why}.")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
@@ -157,11 +157,11 @@ def layer_names(prefix: str) -> tuple[str, str]:
     return f"{prefix}.linear.weight", f"{prefix}.linear.bias"
 
 
-def block_of(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
+def build_block(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
     weight, bias = (weights[name] for name in layer_names(prefix))
     return ResidualBlock(Weights(weight, packs=True), bias)
 
 
-def by(shape: tuple[int, ...]) -> str:
+def format_shape(shape: tuple[int, ...]) -> str:
     """A shape in a sentence, such as 4096 x 256."""
     return " x ".join(map(str, shape))

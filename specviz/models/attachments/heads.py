@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, by, layer_names
-from specviz.models.fast_llama.layers import written
-from specviz.models.fast_llama.products import Weights, product
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, format_shape, layer_names
+from specviz.models.fast_llama.layers import find_fast_weights
+from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ class Heads:
                 x = block(x)
             made.append(x)
         if count and all(matrix is self.outputs[0] for matrix in self.outputs):  # one product reads the shared matrix once
-            return product(torch.cat(made, 1), self.outputs[0])
-        return torch.cat([product(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
+            return multiply(torch.cat(made, 1), self.outputs[0])
+        return torch.cat([multiply(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
 
 
-def heads_of(pair: LoadedPair, folder: str = "") -> Heads:
+def find_heads(pair: LoadedPair, folder: str = "") -> Heads:
     """A pair's heads, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no heads of its own, and as ``load_heads``.
@@ -92,22 +92,22 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
     shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
     biases = {} if HEADS.file(folder).name == WEIGHTS else {name: torch.zeros(width) for _, name in names}
-    weights = biases | HEADS.loaded(folder, shapes.keys() - biases.keys(), f"{count} heads", partial(_usual, layers))
+    weights = biases | HEADS.loaded(folder, shapes.keys() - biases.keys(), f"{count} heads", partial(_rename_weight, layers))
     tables = {f"{k}.{layers}.weight" for k in range(count)}
     shapes |= {name: (own.shape[0], width) for name in tables & weights.keys()}
     for name, shape in shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(
-                f"The heads in '{folder}' were made for another target: {name} is {by(weights[name].shape)}, and this target"
-                f" needs {by(shape)}."
+                f"The heads in '{folder}' were made for another target: {name} is {format_shape(weights[name].shape)}, and this target"
+                f" needs {format_shape(shape)}."
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
-    blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
-    shared = written(target).head if type(target) is LlamaForCausalLM else own
+    blocks = tuple(tuple(build_block(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
+    shared = find_fast_weights(target).head if type(target) is LlamaForCausalLM else own
     return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", shared) for k in range(count)))
 
 
-def _usual(layers: int, name: str) -> str:
+def _rename_weight(layers: int, name: str) -> str:
     """The usual name of a weight in vLLM's layout, or below another module; any other name as it is."""
     name = name.removeprefix("medusa_heads.").removeprefix("medusa_head.")
     if found := _BLOCK.fullmatch(name):

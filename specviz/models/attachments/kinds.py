@@ -10,11 +10,11 @@ from specviz.models.attachments.folder import Attachment
 from specviz.models.attachments.heads import HEADS
 from specviz.settings import Settings
 
-KINDS: tuple[Attachment, ...] = (HEADS, EXITS, EAGLES)
+ATTACHMENTS: tuple[Attachment, ...] = (HEADS, EXITS, EAGLES)
 
 
-def admit(named: Settings | argparse.Namespace) -> None:
+def allow_attachments(named: Settings | argparse.Namespace) -> None:
     """Admit the folders that settings or options name, with ``Attachment.admit``. Only the command line and its workers call this."""
-    for kind in KINDS:
+    for kind in ATTACHMENTS:
         if folder := getattr(named, kind.name):
             kind.admit(folder)

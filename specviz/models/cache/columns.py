@@ -12,7 +12,7 @@ from transformers.cache_utils import CacheLayerMixin
 SPARE_COLUMNS = 64  # free columns at the end of a new buffer
 
 
-def extend(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
+def append_columns(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
     """Append the columns of ``keys`` and ``values``, each (B, heads, T, D), to ``held``.
 
     Since the last call the held tensors may have been cropped or replaced. If they no longer lie in the buffer, a new one is made.
@@ -20,19 +20,19 @@ def extend(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
     before = held.keys.shape[2]
     after = before + keys.shape[2]
     buffer = getattr(held, "buffer", None)
-    if buffer is None or not _fits(buffer[0], held.keys, after) or not _fits(buffer[1], held.values, after):
-        buffer = held.buffer = tuple(_copied(old, after + SPARE_COLUMNS) for old in (held.keys, held.values))
+    if buffer is None or not _has_room(buffer[0], held.keys, after) or not _has_room(buffer[1], held.values, after):
+        buffer = held.buffer = tuple(_copy_columns(old, after + SPARE_COLUMNS) for old in (held.keys, held.values))
     for whole, fresh in zip(buffer, (keys, values), strict=True):
         whole.narrow(2, before, fresh.shape[2]).copy_(fresh)
     held.keys, held.values = (whole.narrow(2, 0, after) for whole in buffer)
 
 
-def _fits(buffer: Tensor, old: Tensor, columns: int) -> bool:
+def _has_room(buffer: Tensor, old: Tensor, columns: int) -> bool:
     """Whether ``old`` is the beginning of ``buffer``, and ``buffer`` has at least this many columns."""
     return buffer.data_ptr() == old.data_ptr() and buffer.shape[0] == old.shape[0] and buffer.shape[2] >= columns
 
 
-def _copied(old: Tensor, columns: int) -> Tensor:
+def _copy_columns(old: Tensor, columns: int) -> Tensor:
     buffer = old.new_empty((*old.shape[:2], columns, old.shape[3]))
     buffer.narrow(2, 0, old.shape[2]).copy_(old)
     return buffer

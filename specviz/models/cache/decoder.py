@@ -20,8 +20,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from specviz.models.cache.fixed import FixedModel
-from specviz.models.cache.masks import additive, corner, windows
-from specviz.models.fast_llama.passes import opened
+from specviz.models.cache.masks import additive_masks, attention_windows, tree_mask
+from specviz.models.fast_llama.passes import open_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.threads import PROBE_TOKENS, PassThreads
@@ -52,7 +52,7 @@ class _Row:
                     break
                 self.tokens.append(self.node_tokens[node])
                 self.columns.append(self.node_columns[node])
-        shared = min(_shared(self.tokens, wanted), len(wanted) - 1)
+        shared = min(_count_shared(self.tokens, wanted), len(wanted) - 1)
         del self.tokens[shared:], self.columns[shared:]
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
@@ -98,8 +98,8 @@ class CachedModel:
         self._known: int = text.vocab_size
         self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
-        self._windows = windows(text)
-        self._pass = opened(model)
+        self._windows = attention_windows(text)
+        self._pass = open_pass(model)
         self._threads = PassThreads.of(model)
         self._cache = self._empty()
         self._rows: list[_Row] = []
@@ -196,7 +196,7 @@ class CachedModel:
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:
         """Read the common beginning of all rows (usually the prompt) in one row; the others copy it."""
-        shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
+        shared = min(_count_shared(list(rows[0].ids), row.ids) for row in rows)
         shared = min(shared, *(len(row.ids) - 1 for row in rows))
         if len(rows) > 1 and shared > 1:
             self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_tree(1))
@@ -262,7 +262,7 @@ class CachedModel:
         if plain and even and tree.is_chain:
             return None
         if plain and len(fed) == 1 and not self.biased and not any(self._windows.values()):
-            return F.pad(corner(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
+            return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
         begins, total = self._width + lead, self._width + lead + tree.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row
         for line, row, fresh in zip(where, self._rows, fed, strict=True):
@@ -275,7 +275,7 @@ class CachedModel:
         return self._additive(seen, where, positions)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
+        return additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
 
     def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
@@ -287,7 +287,7 @@ class CachedModel:
         self._width += lead + tree.widest
 
 
-def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
+def _count_shared(held: list[int], wanted: tuple[int, ...]) -> int:
     """Length of the common beginning."""
     if tuple(held) == wanted[: len(held)]:
         return len(held)

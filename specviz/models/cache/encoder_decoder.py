@@ -18,7 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import lowest
+from specviz.models.cache.masks import lowest_value
 from specviz.settings import Settings
 
 
@@ -50,9 +50,9 @@ class ConditionedPass:
         self.keeps_features, self.features = True, torch.empty(0)
         self.decoder, self.head = model.decoder, model.lm_head
         self.scale = model.config.d_model**-0.5 if getattr(model.config, "scale_decoder_outputs", False) else 1.0
-        self.table = _distances(model.decoder.block[0].layer[0].SelfAttention)
+        self.table = _collect_distances(model.decoder.block[0].layer[0].SelfAttention)
         self.states = model.encoder(input_ids=torch.tensor([list(prompt)], device=model.device)).last_hidden_state
-        self.crossed = [_crossed(block.layer[1].EncDecAttention, self.states) for block in model.decoder.block]
+        self.crossed = [_attend_to_encoder(block.layer[1].EncDecAttention, self.states) for block in model.decoder.block]
         self.cross = DynamicCache()
         for layer, (keys, values) in enumerate(self.crossed):
             self.cross.update(keys, values, layer)
@@ -83,7 +83,9 @@ class ConditionedPass:
         """
         device = self.table.device
         back = (positions[:, :, None] - where[:, None, :]).clamp_(0, self.table.shape[1] - 1)
-        return self.table[:, back.to(device)].transpose(0, 1).masked_fill(~seen[:, None].to(device), lowest(self.table.dtype))
+        return (
+            self.table[:, back.to(device)].transpose(0, 1).masked_fill(~seen[:, None].to(device), lowest_value(self.table.dtype))
+        )
 
     def _cross(self, rows: int) -> Cache:
         """The prompt's keys and values, expanded to ``rows`` rows without copying."""
@@ -92,13 +94,13 @@ class ConditionedPass:
         return self.cross
 
 
-def _distances(attention: torch.nn.Module) -> Tensor:
+def _collect_distances(attention: torch.nn.Module) -> Tensor:
     """(heads, farthest + 1): attention bias by distance. All greater distances share the last entry."""
     farthest = attention.relative_attention_max_distance
     return attention.compute_bias(1, farthest + 1, past_seen_tokens=farthest)[0, :, 0].flip(-1).contiguous()
 
 
-def _crossed(attention: torch.nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
+def _attend_to_encoder(attention: torch.nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values of the prompt, each (1, heads, S, size)."""
     return tuple(
         part(states).view(1, states.shape[1], -1, attention.key_value_proj_dim).transpose(1, 2)

@@ -45,18 +45,18 @@ class FeatureDraft(CachedModel):
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
         asked = [(row.ids, *drafted) for row, *drafted in zip(rows, tree.tokens, tree.parents, strict=True)]
-        first = _first_places(asked)
-        found = self._of([rows[index] for index in first.values()], _only(tree, [*first.values()]))
+        first = _find_first_places(asked)
+        found = self._of([rows[index] for index in first.values()], _select_rows(tree, [*first.values()]))
         order = {one: number for number, one in enumerate(first)}
         return found if len(first) == len(rows) else found[[order[one] for one in asked]]
 
     def _of(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        upper = _inner(tree)
+        upper = _keep_inner_nodes(tree)
         if any(
             path not in self._predicted.get(row.ids, ())
             for index, row in enumerate(rows)
             if tree.tokens[index]
-            for path in _paths(upper, index)
+            for path in _list_paths(upper, index)
         ):
             self._of(rows, upper)
         if rows[0].ids[0] != self._first:
@@ -67,7 +67,7 @@ class FeatureDraft(CachedModel):
         self._predicted = {}
         for index, row in enumerate(rows):
             states = self._pass.features[index, -1 - tree.widest :]
-            self._predicted.setdefault(row.ids, {}).update(zip(_paths(tree, index), states, strict=False))
+            self._predicted.setdefault(row.ids, {}).update(zip(_list_paths(tree, index), states, strict=False))
         return logits
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:
@@ -79,7 +79,7 @@ class FeatureDraft(CachedModel):
         states = known.new_zeros(*ids.shape, known.shape[2])
         states[:, :lead] = known[:, known.shape[1] - lead :]
         for index, row in enumerate(self._asked):
-            paths = _paths(tree, index)
+            paths = _list_paths(tree, index)
             for node, parent in enumerate(tree.parents[index]):
                 states[index, lead + node] = self._predicted[row.ids][paths[parent + 1]]
         return self.head.entering(super()._entering(ids, rows, fed, tree), states)
@@ -89,7 +89,7 @@ class FeatureDraft(CachedModel):
         most: dict[tuple[int, ...], int] = {}
         for row, count in zip(self._asked, last, strict=True):
             most[row.ids] = max(count, most.get(row.ids, 0))
-        first = _first_places([row.ids for row in self._asked])
+        first = _find_first_places([row.ids for row in self._asked])
         found = self.target.features_along([self._asked[first[ids]] for ids in most], [*most.values()])
         number = {ids: index for index, ids in enumerate(most)}
         return found[[number[row.ids] for row in self._asked]]
@@ -110,12 +110,12 @@ class HeadPass(LlamaPass):
         return hidden
 
 
-def _paths(tree: DraftTree, index: int) -> list[Path]:
+def _list_paths(tree: DraftTree, index: int) -> list[Path]:
     """The path to the prefix, which is empty, and to each node of a row."""
     return list_node_texts((), tree, index)
 
 
-def _first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
+def _find_first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
     """Where each key stands first, in that order."""
     found: dict[Hashable, int] = {}
     for place, key in enumerate(keys):
@@ -123,13 +123,13 @@ def _first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
     return found
 
 
-def _only(tree: DraftTree, rows: Sequence[int]) -> DraftTree:
+def _select_rows(tree: DraftTree, rows: Sequence[int]) -> DraftTree:
     """Some of a tree's rows."""
     parts = ([part[row] for row in rows] for part in (tree.tokens, tree.parents, tree.q, tree.u_draft))
     return DraftTree(*map(tuple, parts), tree.source)
 
 
-def _inner(tree: DraftTree) -> DraftTree:
+def _keep_inner_nodes(tree: DraftTree) -> DraftTree:
     """The nodes that have children. A tree with one node less on every path, and so without nodes in the end."""
     tokens, parents = [], []
     for row, above in zip(tree.tokens, tree.parents, strict=True):

@@ -16,14 +16,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-from specviz.models.cache.masks import lowest, windows
+from specviz.models.cache.masks import attention_windows, lowest_value
 from specviz.settings import Settings
 from specviz.threads import FEW, PassThreads
 from specviz.verification.warp import pad_vocabulary, warp_tensors
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class PassTokens:
     """Which tokens a pass reads, counted from each row's first column ``begin``. All on the model's device.
 
     columns  (T,) int64: where each token is written
@@ -38,7 +38,7 @@ class Fed:
     places: Tensor
 
     @classmethod
-    def chain(cls, count: int, device: torch.device) -> Fed:
+    def chain(cls, count: int, device: torch.device) -> PassTokens:
         """The next ``count`` tokens of the text; each sees those before it and itself."""
         steps = torch.arange(count, device=device)
         return cls(steps, steps, torch.ones(count, count, dtype=torch.bool, device=device).tril(), steps)
@@ -93,7 +93,7 @@ class FixedModel:
         self.device, self.dtype = model.device, model.dtype
         self._known: int = text.vocab_size
         self._last: int = (getattr(text, "max_position_embeddings", None) or columns) - 1
-        self._windows = windows(text)
+        self._windows = attention_windows(text)
         self._cache = self._set_aside(rows, columns)
         self._every = torch.arange(columns, device=self.device)
 
@@ -134,7 +134,7 @@ class FixedModel:
             for whole in (layer.keys, layer.values):
                 whole[row] = whole[source]
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: Fed) -> tuple[Tensor, Tensor]:
+    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
         """The distributions (B, T, V) float64 after each of the tokens read, and (B, T): finite where the logits could be used.
 
         tokens  (B, T) int64
@@ -158,7 +158,7 @@ class FixedModel:
         for layer in self._cache.layers:
             layer.move(sources, columns)
 
-    def _mask(self, begin: Tensor, fed: Fed, positions: Tensor) -> Tensor | dict[str, Tensor]:
+    def _mask(self, begin: Tensor, fed: PassTokens, positions: Tensor) -> Tensor | dict[str, Tensor]:
         """Additive mask (B, 1, T, S); a dict of them where there are several kinds of layers."""
         offset = self._every - begin[:, None]  # (B, S): column counted from ``begin``
         own = (offset >= 0) & (offset < fed.seen.shape[1])
@@ -168,5 +168,5 @@ class FixedModel:
         masks = {}
         for kind, window in self._windows.items():
             near = seen if window is None else seen & (where[:, None] > positions[:, :, None] - window)
-            masks[kind] = torch.where(near, 0.0, lowest(self.dtype))[:, None].to(self.dtype)
+            masks[kind] = torch.where(near, 0.0, lowest_value(self.dtype))[:, None].to(self.dtype)
         return masks if len(masks) > 1 else next(iter(masks.values()))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from specviz.models.fast_llama.products import Rounded
+from specviz.models.fast_llama.products import RoundedWeights
 
 BITS = 8
 LARGEST = 2 ** (BITS - 1) - 1
@@ -27,7 +27,7 @@ def round_weights(model: PreTrainedModel) -> PreTrainedModel:
     """
     for part in model.modules():
         if isinstance(part, nn.Linear) and not hasattr(part.weight, "rounded"):  # tied layers share one parameter
-            part.weight.rounded = _rounded(part.weight)
+            part.weight.rounded = _round_weight(part.weight)
             part.weight.data = (part.weight.rounded.numbers * part.weight.rounded.scales[:, None].float()).to(part.weight.dtype)
     return model
 
@@ -37,7 +37,7 @@ def is_rounded(model: PreTrainedModel) -> bool:
     return any(hasattr(weight, "rounded") for weight in model.parameters())
 
 
-def _rounded(weight: torch.Tensor) -> Rounded:
+def _round_weight(weight: torch.Tensor) -> RoundedWeights:
     scales = (weight.float().abs().amax(1) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny).bfloat16()
     numbers = torch.round(weight.float() / scales[:, None].float()).clamp_(-LARGEST, LARGEST)
-    return Rounded(numbers.to(torch.int8), scales)
+    return RoundedWeights(numbers.to(torch.int8), scales)

@@ -48,7 +48,7 @@ class Int8Linear(nn.Module):
         if len(parts) == 1:
             return parts[0]
         whole = copy(parts[0])
-        whole._buffers = {name: _stacked([part._buffers[name] for part in parts]) for name in whole._buffers}
+        whole._buffers = {name: _stack_parts([part._buffers[name] for part in parts]) for name in whole._buffers}
         whole.out_features = sum(part.out_features for part in parts)
         return whole
 
@@ -65,11 +65,11 @@ class Int8Linear(nn.Module):
         return tokens.abs().amax(-1, keepdim=True)
 
 
-def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
+def _stack_parts(parts: Sequence[Tensor | None]) -> Tensor | None:
     return None if parts[0] is None else torch.cat(list(parts))
 
 
-def quantized(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
+def quantize_model(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
     """A copy of a model with every matrix except the embedding in int8. The model itself is not changed.
 
     Raises UnsupportedModel for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.

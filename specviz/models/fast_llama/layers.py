@@ -16,34 +16,34 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 from transformers.cache_utils import CacheLayerMixin
 
-from specviz.models.cache.columns import extend
+from specviz.models.cache.columns import append_columns
 from specviz.models.fast_llama.int8 import Int8Linear
-from specviz.models.fast_llama.products import Weights, laid_out, product
+from specviz.models.fast_llama.products import Weights, multiply, multiply_unordered
 
 PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy is stored
-_made: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; read-only once made
-_making = Lock()
+_weights: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; read-only once made
+_weights_lock = Lock()
 
 
-class Written(NamedTuple):
+class FastWeights(NamedTuple):
     """What a pass reads of a model: its layers (empty if this file does not cover them), and the output matrix."""
 
-    layers: list[WrittenLayer]
+    layers: list[FastLayer]
     head: Weights | nn.Module
 
 
-def written(model: LlamaForCausalLM) -> Written:
+def find_fast_weights(model: LlamaForCausalLM) -> FastWeights:
     """The ``Written`` of a model: made once, shared by all requests."""
-    with _making:
-        if model not in _made:
-            known = plain(model)
+    with _weights_lock:
+        if model not in _weights:
+            known = is_covered(model)
             packs = known and sum(p.numel() * p.element_size() for p in model.parameters()) <= PACKED_MAX
-            layers = [WrittenLayer(layer, model.config.head_dim, packs) for layer in model.model.layers] if known else []
-            _made[model] = Written(layers, matrix(model.lm_head, packs=packs))
-        return _made[model]
+            layers = [FastLayer(layer, model.config.head_dim, packs) for layer in model.model.layers] if known else []
+            _weights[model] = FastWeights(layers, join_matrices(model.lm_head, packs=packs))
+        return _weights[model]
 
 
-def plain(model: LlamaForCausalLM) -> bool:
+def is_covered(model: LlamaForCausalLM) -> bool:
     """Whether this file computes what the model computes: float32, no biases, SiLU, and both norms. (For other dtypes the library
     computes norms in float32.)
 
@@ -52,30 +52,30 @@ def plain(model: LlamaForCausalLM) -> bool:
     config = model.config
     simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
     normal = all(hasattr(layer.input_layernorm, "variance_epsilon") for layer in model.model.layers)
-    return simple and normal and all(_known(*parts) for layer in model.model.layers for parts in _projections(layer))
+    return simple and normal and all(_are_joinable(*parts) for layer in model.model.layers for parts in _group_projections(layer))
 
 
-def matrix(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
+def join_matrices(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
     """What ``product`` multiplies by, for layers that read the same input. A single layer in an unknown form is returned as it is."""
     if all(isinstance(part, Int8Linear) for part in parts):
         return Int8Linear.joined(parts)
-    return Weights.of(*parts, packs=packs) if _known(*parts) else parts[0]
+    return Weights.of(*parts, packs=packs) if _are_joinable(*parts) else parts[0]
 
 
-def _known(*parts: nn.Module) -> bool:
+def _are_joinable(*parts: nn.Module) -> bool:
     """Whether all of these are plain weights, or all are int8."""
     floats = all(type(part) is nn.Linear and type(part.weight) in (Tensor, nn.Parameter) for part in parts)
     return floats or all(isinstance(part, Int8Linear) for part in parts)
 
 
-def _projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
+def _group_projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
     """A layer's matrices, grouped by the input that they read."""
     attention, network = layer.self_attn, layer.mlp
     every = attention.q_proj, attention.k_proj, attention.v_proj
     return every, (attention.o_proj,), (network.gate_proj, network.up_proj), (network.down_proj,)
 
 
-class WrittenLayer:
+class FastLayer:
     """Attention over the cached and the new columns, then the gated network.
 
     layer  a layer of the model
@@ -101,7 +101,7 @@ class WrittenLayer:
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):
         attention = layer.self_attn
-        self.all, self.out, self.entering, self.down = (matrix(*parts, packs=packs) for parts in _projections(layer))
+        self.all, self.out, self.entering, self.down = (join_matrices(*parts, packs=packs) for parts in _group_projections(layer))
         self.in_float64 = isinstance(self.all, Int8Linear)  # the order of sums must not show before rounding to int8
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size
@@ -121,26 +121,28 @@ class WrittenLayer:
         """
         rows, fresh, _ = hidden.shape
         if every is None:
-            every = product(normed(hidden, self.first, self.epsilon), self.all)
+            every = multiply(rms_norm(hidden, self.first, self.epsilon), self.all)
         every = every.view(rows, fresh, -1, self.size)
-        turned = rotated(every[:, :, : self.rotated_heads], cos, signed).transpose(1, 2)
-        extend(held, turned[:, self.heads :], every[:, :, self.rotated_heads :].transpose(1, 2))
+        turned = apply_rotary(every[:, :, : self.rotated_heads], cos, signed).transpose(1, 2)
+        append_columns(held, turned[:, self.heads :], every[:, :, self.rotated_heads :].transpose(1, 2))
         mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)
-        hidden = hidden + laid_out(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
-        gate, up = laid_out(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
-        return hidden + laid_out(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long
+        hidden = hidden + multiply_unordered(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
+        gate, up = multiply_unordered(rms_norm(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
+        return hidden + multiply_unordered(
+            torch.sigmoid(gate).mul_(gate).mul_(up), self.down
+        )  # SiLU; torch's own takes twice as long
 
     def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.in_float64:
             queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
         if mask is not None and mask.shape[3] < keys.shape[2]:
-            mixed = apart(queries * self.scaling, keys, values, mask)
+            mixed = attention_split(queries * self.scaling, keys, values, mask)
         else:
             mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
         return mixed.float() if self.in_float64 else mixed
 
 
-def apart(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+def attention_split(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
     """Attention (B, H, T, D) in which each of the last tokens also sees itself, and no other token sees it.
 
     queries       (B, H, T, D), scaled
@@ -161,7 +163,7 @@ def apart(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor
     return mixed
 
 
-def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
+def apply_rotary(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
     """Rotary position embedding (Su et al. 2021), halves paired as in Llama; x (B, T, H, D), cos and signed (B, T, 1, D).
 
     signed  sines of the angles, negated in the first half, where the second half of x enters with a minus sign
@@ -169,7 +171,7 @@ def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed)
 
 
-def normed(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """RMS norm (Zhang & Sennrich 2019), x (..., width). On a CPU ``F.rms_norm`` does the same in slower steps."""
     if x.device.type != "cpu":
         return F.rms_norm(x, weight.shape, weight, epsilon)

@@ -13,15 +13,15 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specviz.models.cache.masks import causal, seen_by_themselves
-from specviz.models.fast_llama.layers import WrittenLayer, normed, written
-from specviz.models.fast_llama.products import product
+from specviz.models.cache.masks import causal_mask, count_self_seen
+from specviz.models.fast_llama.layers import FastLayer, find_fast_weights, rms_norm
+from specviz.models.fast_llama.products import multiply
 
-APART = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
+SPLIT_MIN = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
 _GROW = 512  # positions by which a table of angles grows
 
 
-def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
+def open_pass(model: PreTrainedModel) -> LibraryPass | LlamaPass:
     """The fastest pass through a model, for one request. The weights are the model's own, not copies.
 
     The returned pass is called with
@@ -72,7 +72,7 @@ class LlamaPass:
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles depend on position only
         self.angles = self.features = torch.empty(0)
         self.layers = list(self.body.layers)[first:last]
-        self.written, self.head = written(model)
+        self.written, self.head = find_fast_weights(model)
         self.written = self.written[first:last]
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
@@ -81,12 +81,12 @@ class LlamaPass:
     def _through(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
         """States (B, T, width) before the layers -> after them."""
         if mask is None and hidden.shape[1] > 1:
-            mask = causal(hidden.shape[1], width, hidden)
+            mask = causal_mask(hidden.shape[1], width, hidden)
         cos, sin, signed = self._angles(hidden, positions, width)
         if self.written:
             if width == 0:
                 _begin(cache, self.written, hidden, self.first)
-            if mask is not None and mask.is_cpu and mask.shape[2] > APART and (apart := seen_by_themselves(mask)) >= APART:
+            if mask is not None and mask.is_cpu and mask.shape[2] > SPLIT_MIN and (apart := count_self_seen(mask)) >= SPLIT_MIN:
                 mask = mask[..., :-apart]
             across, signed = cos[:, :, None], signed[:, :, None]
             for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
@@ -105,31 +105,31 @@ class LlamaPass:
 
     def _logits(self, hidden: Tensor, keep: int) -> Tensor:
         self.features = self._normed(hidden)
-        return product(self.features[:, -keep:], self.head)
+        return multiply(self.features[:, -keep:], self.head)
 
     def _normed(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
-        return normed(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
+        return rms_norm(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
     def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Cosines and sines of the rotary angles, and the sines as layers.rotated takes them, each (B, T, D) in the model's dtype."""
         if not self.tabled:
-            return _with_signed(*self.body.rotary_emb(hidden, position_ids=positions))
+            return _add_signs(*self.body.rotary_emb(hidden, position_ids=positions))
         needed = width + positions.shape[1]  # a token's position is at most the number of columns before its own
         if needed > len(self.angles):
             places = torch.arange(-(-needed // _GROW) * _GROW, device=positions.device)
-            found = _with_signed(*self.body.rotary_emb(hidden, position_ids=places[None]))
+            found = _add_signs(*self.body.rotary_emb(hidden, position_ids=places[None]))
             self.angles = torch.cat([table[0] for table in found], -1)
         return self.angles[positions].chunk(3, -1)
 
 
-def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor, first: int) -> None:
+def _begin(cache: Cache, layers: list[FastLayer], hidden: Tensor, first: int) -> None:
     """Give an empty cache its layers, without columns. first: index of the first of them in the whole model."""
     for place, layer in enumerate(layers, first):
         nothing = hidden.new_empty(len(hidden), layer.rotated_heads - layer.heads, 0, layer.size)
         cache.update(nothing, nothing, place)
 
 
-def _with_signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _add_signs(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     first, second = sin.chunk(2, -1)
     return cos, sin, torch.cat((-first, second), -1)

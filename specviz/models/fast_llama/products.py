@@ -36,14 +36,14 @@ _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_l
 _FBGEMM = "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "fbgemm_linear_fp16_weight_fp32_activation")
 
 
-class Rounded(NamedTuple):
+class RoundedWeights(NamedTuple):
     """A matrix in 8 bits: numbers (out, in) int8, and one scale for each row (out,) bfloat16. Its values are number times scale."""
 
     numbers: Tensor
     scales: Tensor
 
 
-class Halves:
+class HalfWeights:
     """A matrix as float16 numbers in FBGEMM's order, in groups of up to ``LONGEST`` columns.
 
     FBGEMM adds the products of a row one after the other, which loses digits in a long row. So each group is summed on its own,
@@ -55,7 +55,7 @@ class Halves:
         self.groups = [torch.fbgemm_pack_gemm_matrix_fp16(group.contiguous()) for group in self._split(plain)]
 
     @classmethod
-    def of(cls, plain: Tensor) -> Halves | None:
+    def of(cls, plain: Tensor) -> HalfWeights | None:
         """A float32 matrix (out, in), or None if rounding its weights to float16 changes a product by more than float32 rounds it.
 
         bfloat16 weights pass too: only the smallest of them are no float16 numbers.
@@ -92,12 +92,12 @@ class Weights:
 
     __slots__ = ("_halves", "_packed", "packs", "plain", "rounded")
 
-    def __init__(self, plain: Tensor, rounded: Rounded | None = None, packs: bool = False):
+    def __init__(self, plain: Tensor, rounded: RoundedWeights | None = None, packs: bool = False):
         here = plain.device.type == "cpu" and plain.dtype is torch.float32
         eight = here and hasattr(torch, "_weight_int8pack_mm") and plain.shape[1] % EIGHT_BITS_BY == 0
         self.plain, self.rounded = plain, rounded if eight else None
         self.packs, self._packed = packs and here and _ONEDNN, None
-        self._halves: Halves | bool | None = packs and here and _FBGEMM  # True: not made yet
+        self._halves: HalfWeights | bool | None = packs and here and _FBGEMM  # True: not made yet
 
     @property
     def packed(self) -> Tensor:
@@ -107,10 +107,10 @@ class Weights:
         return self._packed
 
     @property
-    def halves(self) -> Halves | None:
+    def halves(self) -> HalfWeights | None:
         """The weights as float16 numbers, if they are such numbers and a copy may be stored."""
         if self._halves is True:
-            self._halves = Halves.of(self.plain)
+            self._halves = HalfWeights.of(self.plain)
         return self._halves or None
 
     @classmethod
@@ -120,7 +120,7 @@ class Weights:
         No copy is made of several layers: their own weights become views of the joined matrix.
         """
         rounded = [getattr(part.weight, "rounded", None) for part in parts]
-        joined = Rounded(*map(torch.cat, zip(*rounded, strict=True))) if all(rounded) else None
+        joined = RoundedWeights(*map(torch.cat, zip(*rounded, strict=True))) if all(rounded) else None
         if len(parts) == 1:
             return cls(parts[0].weight, joined, packs)
         with torch.inference_mode(False):
@@ -130,12 +130,12 @@ class Weights:
         return cls(whole, joined, packs)
 
 
-def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
+def multiply(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
     """``laid_out``, with each token's numbers contiguous in memory."""
-    return laid_out(x, weights).contiguous()
+    return multiply_unordered(x, weights).contiguous()
 
 
-def laid_out(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
+def multiply_unordered(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
     """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out). A module is called as it is.
 
     The result has the memory layout that the product left: with the weights on the left, the first numbers of all tokens come

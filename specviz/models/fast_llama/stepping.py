@@ -19,10 +19,10 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import causal
-from specviz.models.fast_llama.layers import WrittenLayer, normed
+from specviz.models.cache.masks import causal_mask
+from specviz.models.fast_llama.layers import FastLayer, rms_norm
 from specviz.models.fast_llama.passes import LlamaPass
-from specviz.models.fast_llama.products import product
+from specviz.models.fast_llama.products import multiply
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -85,7 +85,7 @@ class StepPass(LlamaPass):
     def __init__(self, model: LlamaForCausalLM):
         super().__init__(model)
         self.steps = bool(self.written) and self.tabled and not self.written[0].in_float64
-        self.table = _table(model, self) if self.steps else None
+        self.table = _find_table(model, self) if self.steps else None
         self.width = model.config.hidden_size
 
     def step(self, tokens: Sequence[int], cache: Cache, width: int) -> Tensor:
@@ -98,25 +98,27 @@ class StepPass(LlamaPass):
         if width + count > len(self.angles):
             self._angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
         if count > 1:
-            mask = causal(count, width, hidden)
+            mask = causal_mask(count, width, hidden)
         cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
         for layer, held in zip(self.written, cache.layers, strict=True):
             hidden, every = layer(hidden, cos, signed, mask, held, every), None
         return self._logits(hidden, 1)
 
 
-def _table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
+def _find_table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
     """(V, width + out): each token's embedding and its projections in the first layer. Made once for a model; None: too large."""
     with _making:
         if model not in _tables:
             first, embedding = way.written[0], way.embedding.detach()
-            probe = product(normed(embedding[:1], first.first, first.epsilon)[None], first.all)
+            probe = multiply(rms_norm(embedding[:1], first.first, first.epsilon)[None], first.all)
             wide = embedding.shape[1] + probe.shape[-1]
-            _tables[model] = _joined(embedding, first) if len(embedding) * wide * embedding.element_size() <= TABLE_MAX else None
+            _tables[model] = (
+                _join_embedding(embedding, first) if len(embedding) * wide * embedding.element_size() <= TABLE_MAX else None
+            )
         return _tables[model]
 
 
 @torch.inference_mode()
-def _joined(embedding: Tensor, layer: WrittenLayer) -> Tensor:
-    pieces = [product(normed(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)]
+def _join_embedding(embedding: Tensor, layer: FastLayer) -> Tensor:
+    pieces = [multiply(rms_norm(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)]
     return torch.cat([embedding, torch.cat(pieces)], 1)

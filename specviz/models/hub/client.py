@@ -44,12 +44,12 @@ def cancelled_error(repo: str) -> CancelledError:
     )
 
 
-def endpoint() -> str:
+def hub_address() -> str:
     """Address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Folder in which the hub's clients keep what they download."""
     for name, below in (("HF_HUB_CACHE", "."), ("HF_HOME", "hub")):
         if value := os.environ.get(name):
@@ -57,27 +57,27 @@ def cache() -> Path:
     return Path(constants.HF_HUB_CACHE)
 
 
-def offline() -> bool:
+def is_offline() -> bool:
     """Whether nothing may be asked of a hub."""
     return constants.is_offline_mode() or os.environ.get("HF_HUB_OFFLINE", "").lower() in ON
 
 
-def never() -> bool:
+def never_cancelled() -> bool:
     """Not cancelled."""
     return False
 
 
-def pause(seconds: float, cancelled: Callable[[], bool]) -> None:
+def wait_unless_cancelled(seconds: float, cancelled: Callable[[], bool]) -> None:
     """Wait, but not for a wait that was cancelled."""
     end = time.monotonic() + seconds
     while not cancelled() and (left := end - time.monotonic()) > 0:
         time.sleep(min(0.1, left))
 
 
-def asked(
+def call_hub(
     name: HubName,
     call: Callable[[], T],
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = never_cancelled,
     moved: Callable[[], int] = lambda: 0,
 ) -> T:
     """What a call to the hub returns. What may pass by itself is tried again: cut connections, 408, 429 and errors of the server.
@@ -89,7 +89,7 @@ def asked(
     attempt, before = 0, moved()
     while True:
         try:
-            if offline():
+            if is_offline():
                 raise OfflineModeIsEnabled
             return call()
         except (CancelledError, ModelError):
@@ -97,7 +97,7 @@ def asked(
         except Exception as error:  # the client's own, its transport's, and whatever it makes of an answer that is not the hub's
             if moved() > before:
                 attempt, before = 0, moved()
-            wait = _wait(error, attempt)
+            wait = _retry_delay(error, attempt)
             if (
                 isinstance(error, OSError)
                 and error.errno is not None
@@ -105,14 +105,14 @@ def asked(
             ):
                 raise  # this machine's disk
             if wait is None:
-                raise refusal(name, error) from error
-            pause(wait, cancelled)
+                raise explain_refusal(name, error) from error
+            wait_unless_cancelled(wait, cancelled)
             if cancelled():
                 raise cancelled_error(name.repo) from error
             attempt += 1
 
 
-def _wait(error: Exception, attempt: int) -> float | None:
+def _retry_delay(error: Exception, attempt: int) -> float | None:
     """Seconds until the next attempt; None: there is none."""
     if attempt >= len(WAITS) or not isinstance(error, HTTPError):
         return None
@@ -130,9 +130,9 @@ def _retry_after(error: HfHubHTTPError) -> float | None:
     return float(said) if said.isdecimal() else None
 
 
-def refusal(name: HubName, error: Exception) -> ModelError:
+def explain_refusal(name: HubName, error: Exception) -> ModelError:
     """A sentence for what the hub, its client or the network answered: what is wrong and what to do."""
-    repo, hub = name.repo, endpoint()
+    repo, hub = name.repo, hub_address()
     log_in = "`hf auth login`, or a token in HF_TOKEN"
     if isinstance(error, OfflineModeIsEnabled):
         return ModelError(
@@ -157,7 +157,7 @@ def refusal(name: HubName, error: Exception) -> ModelError:
     if isinstance(error, HFValidationError):
         return ModelError(f"'{repo}' is not a name on the hub, which has the form owner/model or owner/model@revision.")
     if isinstance(error, HfHubHTTPError):
-        return _status(name, error)
+        return _explain_status(name, error)
     if isinstance(error, (HTTPError, OSError)):
         what = str(error).strip() or type(error).__name__
         return ModelError(
@@ -168,8 +168,8 @@ def refusal(name: HubName, error: Exception) -> ModelError:
     )
 
 
-def _status(name: HubName, error: HfHubHTTPError) -> ModelError:
-    status, hub = error.response.status_code, endpoint()
+def _explain_status(name: HubName, error: HfHubHTTPError) -> ModelError:
+    status, hub = error.response.status_code, hub_address()
     if status == 429:
         wait = _retry_after(error)
         when = f"in {wait:.0f} seconds" if wait else "in some minutes"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specviz.errors import ModelError
-from specviz.models.hub.client import cache, never
-from specviz.models.hub.files import Listing, reference
-from specviz.models.hub.transfer import File, Store, fetch, is_commit
+from specviz.models.hub.client import cache_folder, never_cancelled
+from specviz.models.hub.files import ModelListing, revision_file
+from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.records import write
 from specviz.statistics.finding import size_in_words
 
@@ -18,14 +18,14 @@ EVERY = 0.1  # seconds between two reports
 SPARE = 50_000_000  # bytes of disk that a download leaves free
 
 
-def silent(done: int, total: int) -> None:
+def ignore_bytes(done: int, total: int) -> None:
     """No report."""
 
 
-def download(
-    listings: Sequence[Listing],
-    progress: Callable[[int, int], None] = silent,
-    cancelled: Callable[[], bool] = never,
+def download_models(
+    listings: Sequence[ModelListing],
+    progress: Callable[[int, int], None] = ignore_bytes,
+    cancelled: Callable[[], bool] = never_cancelled,
 ) -> None:
     """Bring every file of these models onto this machine. Folders are here already, and what is here is not fetched again.
 
@@ -38,12 +38,12 @@ def download(
     from there.
     """
     wanted = [(store, file) for one in listings if (store := one.store) for file in one.files]
-    arrived = {_content(*one): one[0].arrived(one[1]) for one in wanted}
-    total = sum({_content(store, file): file.size for store, file in wanted}.values())
+    arrived = {_content_key(*one): one[0].arrived(one[1]) for one in wanted}
+    total = sum({_content_key(store, file): file.size for store, file in wanted}.values())
     _refuse_full_disk(total - sum(arrived.values()))
     last = 0.0
     for store, file in wanted:
-        key = _content(store, file)
+        key = _content_key(store, file)
 
         def report(count: int, key: tuple[Path, str] = key) -> None:
             nonlocal last
@@ -52,35 +52,35 @@ def download(
                 last = now
                 progress(sum(arrived.values()), total)
 
-        fetch(store, file, report, cancelled)
+        fetch_file(store, file, report, cancelled)
         report(file.size)
     progress(total, total)
     for one in listings:
-        _remember(one)
+        _save_revision(one)
 
 
-def _content(store: Store, file: File) -> tuple[Path, str]:
+def _content_key(store: ModelCache, file: ModelFile) -> tuple[Path, str]:
     return store.folder, file.digest or file.name
 
 
-def _remember(listed: Listing) -> None:
+def _save_revision(listed: ModelListing) -> None:
     """Keep which commit a branch or tag was, so that its name opens this download without a network too."""
     if listed.repo is None or listed.commit is None or listed.revision is None or is_commit(listed.revision):
         return
-    kept = reference(listed.repo, listed.revision)
+    kept = revision_file(listed.repo, listed.revision)
     kept.parent.mkdir(parents=True, exist_ok=True)
     write(kept, listed.commit, over=True)
 
 
-def free_disk() -> int:
+def find_free_disk() -> int:
     """Bytes that a download may take, where the cache is."""
-    where = next(path for path in (cache(), *cache().absolute().parents) if path.is_dir())
+    where = next(path for path in (cache_folder(), *cache_folder().absolute().parents) if path.is_dir())
     return max(0, shutil.disk_usage(where).free - SPARE)
 
 
 def _refuse_full_disk(needed: int) -> None:
-    if needed > (free := free_disk()):
+    if needed > (free := find_free_disk()):
         raise ModelError(
-            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{cache()}'. "
+            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{cache_folder()}'. "
             "Make room, or name another folder for downloads in HF_HUB_CACHE."
         )

@@ -15,9 +15,9 @@ from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
 from specviz.errors import SHOWN, DamagedModelError, ModelError
-from specviz.models.hub.client import asked, cache, endpoint, never, refusal
-from specviz.models.hub.transfer import File, Store, fetch, is_commit
-from specviz.models.pairs.names import HubName, folder_of, hub_name
+from specviz.models.hub.client import cache_folder, call_hub, explain_refusal, hub_address, never_cancelled
+from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
+from specviz.models.pairs.names import HubName, find_folder, parse_hub_name
 
 CONFIG = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -45,7 +45,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ModelListing:
     """A model's files.
 
     place     as it was named
@@ -65,15 +65,15 @@ class Listing:
     commit: str | None
     license: str | None
     gated: bool
-    small: tuple[File, ...]
-    weights: tuple[File, ...]
+    small: tuple[ModelFile, ...]
+    weights: tuple[ModelFile, ...]
 
     @property
-    def store(self) -> Store | None:
-        return None if self.repo is None or self.commit is None else Store(self.repo, self.commit)
+    def store(self) -> ModelCache | None:
+        return None if self.repo is None or self.commit is None else ModelCache(self.repo, self.commit)
 
     @property
-    def files(self) -> tuple[File, ...]:
+    def files(self) -> tuple[ModelFile, ...]:
         return (*self.small, *self.weights)
 
     @property
@@ -101,7 +101,9 @@ class Listing:
         return store is None or all(store.holds(file) for file in self.files)
 
 
-def listing(place: str, weights: tuple[str, ...] | None = None, cancelled: Callable[[], bool] = never) -> Listing:
+def list_model(
+    place: str, weights: tuple[str, ...] | None = None, cancelled: Callable[[], bool] = never_cancelled
+) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
     weights  names that the one file of weights may have, the usual one first, for what is attached to a model; None: a model's weights
@@ -110,94 +112,100 @@ def listing(place: str, weights: tuple[str, ...] | None = None, cancelled: Calla
 
     Raises ModelError with a sentence for a place that is neither, and for what the hub refuses.
     """
-    if (folder := folder_of(place)) is not None:
-        return _of_folder(place, Path(os.path.abspath(folder)), weights)
-    name = hub_name(place)
+    if (folder := find_folder(place)) is not None:
+        return _list_folder(place, Path(os.path.abspath(folder)), weights)
+    name = parse_hub_name(place)
     if name is None:
         raise ModelError(
             f"'{place[:SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
         )
     try:
-        return _of_hub(place, name, weights, cancelled)
+        return _list_hub(place, name, weights, cancelled)
     except DamagedModelError:
         raise
     except ModelError:
-        if (kept := _kept(place, name, weights)) is not None:
+        if (kept := _list_cached(place, name, weights)) is not None:
             return kept
         raise
 
 
-def fetch_small(listed: Listing, cancelled: Callable[[], bool] = never) -> Path:
+def fetch_config_files(listed: ModelListing, cancelled: Callable[[], bool] = never_cancelled) -> Path:
     """The folder of a model, with its configuration and tokenizer in it; they are downloaded if they are not here."""
     if (store := listed.store) is not None:
         for file in listed.small:
-            fetch(store, file, cancelled=cancelled)
+            fetch_file(store, file, cancelled=cancelled)
     return listed.folder
 
 
-def _of_folder(place: str, folder: Path, weights: tuple[str, ...] | None) -> Listing:
+def _list_folder(place: str, folder: Path, weights: tuple[str, ...] | None) -> ModelListing:
     try:
-        there = {entry.name: File(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
+        there = {entry.name: ModelFile(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
     except OSError as error:
         raise ModelError(f"The folder '{place}' could not be read ({error.strerror}).") from error
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model: {CONFIG} is missing.")
-    read = _weights(place, there, weights, lambda: folder / INDEX)
-    return Listing(place, folder, None, None, None, None, False, _small(there, weights), read)
+    read = _select_weights(place, there, weights, lambda: folder / INDEX)
+    return ModelListing(place, folder, None, None, None, None, False, _select_config_files(there, weights), read)
 
 
-def _of_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancelled: Callable[[], bool]) -> Listing:
-    revision, api = name.revision or MAIN, HfApi(endpoint=endpoint())
-    if is_commit(revision) and (kept := _kept(place, name, weights)) is not None:  # a commit never changes
+def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancelled: Callable[[], bool]) -> ModelListing:
+    revision, api = name.revision or MAIN, HfApi(endpoint=hub_address())
+    if is_commit(revision) and (kept := _list_cached(place, name, weights)) is not None:  # a commit never changes
         return kept
-    info = asked(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), cancelled)
+    info = call_hub(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), cancelled)
     if not is_commit(info.sha):
-        raise refusal(name, ValueError("no commit in its answer"))
-    store = Store(name.repo, str(info.sha))
+        raise explain_refusal(name, ValueError("no commit in its answer"))
+    store = ModelCache(name.repo, str(info.sha))
     there = {}
     for one in info.siblings or ():
-        file = File(one.rfilename, one.size if one.size is not None else -1, one.lfs.sha256 if one.lfs else one.blob_id or "")
+        file = ModelFile(
+            one.rfilename, one.size if one.size is not None else -1, one.lfs.sha256 if one.lfs else one.blob_id or ""
+        )
         if file.known:
-            there[file.name] = File(file.name, file.size, file.digest, store.holds(file))
+            there[file.name] = ModelFile(file.name, file.size, file.digest, store.holds(file))
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")
-    small = _small(there, weights)
-    read = _weights(place, there, weights, lambda: fetch(store, there[INDEX], cancelled=cancelled))
-    return Listing(place, store.snapshot, name.repo, revision, store.commit, _license(info), bool(info.gated), small, read)
+    small = _select_config_files(there, weights)
+    read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], cancelled=cancelled))
+    return ModelListing(
+        place, store.snapshot, name.repo, revision, store.commit, _read_license(info), bool(info.gated), small, read
+    )
 
 
-def _kept(place: str, name: HubName, weights: tuple[str, ...] | None) -> Listing | None:
+def _list_cached(place: str, name: HubName, weights: tuple[str, ...] | None) -> ModelListing | None:
     """What an earlier download of a revision left on this machine; None if anything is missing."""
     revision = name.revision or MAIN
     try:
-        commit = revision if is_commit(revision) else reference(name.repo, revision).read_text().strip()
-        store = Store(name.repo, commit)
-        there = {path.name: File(path.name, path.stat().st_size) for path in store.snapshot.iterdir() if path.is_file()}
+        commit = revision if is_commit(revision) else revision_file(name.repo, revision).read_text().strip()
+        store = ModelCache(name.repo, commit)
+        there = {path.name: ModelFile(path.name, path.stat().st_size) for path in store.snapshot.iterdir() if path.is_file()}
         if not is_commit(commit) or CONFIG not in there:
             return None
-        read = _weights(place, there, weights, lambda: store.snapshot / INDEX)
+        read = _select_weights(place, there, weights, lambda: store.snapshot / INDEX)
     except (OSError, UnicodeError, ModelError):
         return None
-    return Listing(place, store.snapshot, name.repo, revision, commit, None, False, _small(there, weights), read)
+    return ModelListing(
+        place, store.snapshot, name.repo, revision, commit, None, False, _select_config_files(there, weights), read
+    )
 
 
-def reference(repo: str, revision: str) -> Path:
+def revision_file(repo: str, revision: str) -> Path:
     """The file in which the cache keeps what commit a branch or tag was when it was last downloaded."""
-    return cache() / f"models--{repo.replace('/', '--')}" / "refs" / revision
+    return cache_folder() / f"models--{repo.replace('/', '--')}" / "refs" / revision
 
 
-def _small(there: Mapping[str, File], weights: tuple[str, ...] | None) -> tuple[File, ...]:
+def _select_config_files(there: Mapping[str, ModelFile], weights: tuple[str, ...] | None) -> tuple[ModelFile, ...]:
     wanted: Iterable[str] = SMALL if weights is None else (CONFIG,)
     return tuple(there[name] for name in sorted(wanted) if name in there and there[name].size <= SMALL_MAX)
 
 
-def _weights(
-    place: str, there: Mapping[str, File], weights: tuple[str, ...] | None, index: Callable[[], Path]
-) -> tuple[File, ...]:
+def _select_weights(
+    place: str, there: Mapping[str, ModelFile], weights: tuple[str, ...] | None, index: Callable[[], Path]
+) -> tuple[ModelFile, ...]:
     """The files of weights, as transformers chooses them: one file, else the shards of the index."""
     if weights is not None:
         if not (found := [name for name in weights if name in there]):
-            raise ModelError(f"'{place}' does not hold {' or '.join(weights)}{pickled(there)}.")
+            raise ModelError(f"'{place}' does not hold {' or '.join(weights)}{describe_pickled(there)}.")
         return (there[found[0]],)
     if WEIGHTS in there:
         return (there[WEIGHTS],)
@@ -219,13 +227,13 @@ def _weights(
     return tuple(there[shard] for shard in shards)
 
 
-def pickled(names: Iterable[str]) -> str:
+def describe_pickled(names: Iterable[str]) -> str:
     """The end of a sentence on missing weights, where files of another kind are there; else empty."""
     found = min((name for name in names if name.endswith(PICKLED)), default="")
     return f"; {found} is pickled, and reading that can run code, so save its weights as safetensors" if found else ""
 
 
-def _license(info: ModelInfo) -> str | None:
+def _read_license(info: ModelInfo) -> str | None:
     said = getattr(info.card_data, "license", None) if info.card_data is not None else None
     if said is None:
         said = next((tag.removeprefix("license:") for tag in info.tags or () if tag.startswith("license:")), None)

@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModelError
-from specviz.models.hub.client import TIMEOUT, asked, cache, cancelled_error, endpoint, never
+from specviz.models.hub.client import TIMEOUT, cache_folder, call_hub, cancelled_error, hub_address, never_cancelled
 from specviz.models.pairs.names import HubName
 
 PIECE = 1 << 20  # bytes read at once for a hash
@@ -27,7 +27,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ModelFile:
     """A file of a model.
 
     size    bytes
@@ -47,7 +47,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ModelCache:
     """The cache's folder for one model.
 
     commit  40 hexadecimal digits
@@ -58,28 +58,28 @@ class Store:
 
     @property
     def folder(self) -> Path:
-        return cache() / f"models--{self.repo.replace('/', '--')}"
+        return cache_folder() / f"models--{self.repo.replace('/', '--')}"
 
     @property
     def snapshot(self) -> Path:
         """The folder with the files of this commit; what a library reads."""
         return self.folder / "snapshots" / self.commit
 
-    def content(self, file: File) -> Path:
+    def content(self, file: ModelFile) -> Path:
         return self.folder / "blobs" / file.digest
 
-    def holds(self, file: File) -> bool:
+    def holds(self, file: ModelFile) -> bool:
         """Whether a file's content has been downloaded, by this program or by another client of the hub."""
         return self.content(file).is_file() or (self.snapshot / file.name).is_file()
 
-    def arrived(self, file: File) -> int:
+    def arrived(self, file: ModelFile) -> int:
         """Bytes of a file that are here, of a download that ended early too."""
         if self.holds(file):
             return file.size
         partial = self.partial(file)
         return min(partial.stat().st_size, file.size) if partial.is_file() else 0
 
-    def partial(self, file: File) -> Path:
+    def partial(self, file: ModelFile) -> Path:
         return self.content(file).with_suffix(".partial")
 
 
@@ -87,11 +87,11 @@ def is_commit(text: object) -> bool:
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
-def fetch(
-    store: Store,
-    file: File,
+def fetch_file(
+    store: ModelCache,
+    file: ModelFile,
     arrived: Callable[[int], None] = lambda count: None,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = never_cancelled,
 ) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 
@@ -105,7 +105,7 @@ def fetch(
     if pointer.is_file():
         return pointer
     content.parent.mkdir(parents=True, exist_ok=True)
-    lock = cache() / ".locks" / store.folder.name / f"{file.digest}.lock"
+    lock = cache_folder() / ".locks" / store.folder.name / f"{file.digest}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     while not content.is_file():
         if cancelled():
@@ -116,11 +116,11 @@ def fetch(
                     _download(store, file, arrived, cancelled)
         except TimeoutError:  # another process downloads it
             continue
-    _point(pointer, content)
+    _link_content(pointer, content)
     return pointer
 
 
-def _download(store: Store, file: File, arrived: Callable[[int], None], cancelled: Callable[[], bool]) -> None:
+def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None], cancelled: Callable[[], bool]) -> None:
     partial, name = store.partial(file), HubName(store.repo, store.commit)
     size = partial.stat().st_size if partial.is_file() else 0
     if size > file.size:
@@ -131,7 +131,7 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
             have = out.tell()
             if have == file.size:
                 return
-            address = hf_hub_url(store.repo, file.name, revision=store.commit, endpoint=endpoint())
+            address = hf_hub_url(store.repo, file.name, revision=store.commit, endpoint=hub_address())
             headers = {**build_hf_headers(), "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
             with get_session().stream("GET", address, headers=headers, timeout=TIMEOUT) as response:
                 if response.status_code == 416:  # there are no bytes from there on
@@ -151,19 +151,19 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
 
         while out.tell() < file.size:
             before = out.tell()
-            asked(name, stream, cancelled, out.tell)
+            call_hub(name, stream, cancelled, out.tell)
             if out.tell() <= before:  # an answer without the bytes that were asked for
                 break
-    if partial.stat().st_size != file.size or not _is(partial, store, file, cancelled):
+    if partial.stat().st_size != file.size or not _has_digest(partial, store, file, cancelled):
         partial.unlink()
         raise DamagedModelError(
-            f"'{file.name}' of '{store.repo}' arrived with another content than {endpoint()} announced, and was removed. "
+            f"'{file.name}' of '{store.repo}' arrived with another content than {hub_address()} announced, and was removed. "
             "Try again; if it happens again, the hub or what lies between is at fault."
         )
     os.replace(partial, store.content(file))
 
 
-def _is(path: Path, store: Store, file: File, cancelled: Callable[[], bool]) -> bool:
+def _has_digest(path: Path, store: ModelCache, file: ModelFile, cancelled: Callable[[], bool]) -> bool:
     """Whether a file's content has the announced hash. Git hashes a header with the size before the content."""
     made = hashlib.sha256() if len(file.digest) == 64 else hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as content:
@@ -174,7 +174,7 @@ def _is(path: Path, store: Store, file: File, cancelled: Callable[[], bool]) -> 
     return made.hexdigest() == file.digest
 
 
-def _point(pointer: Path, content: Path) -> None:
+def _link_content(pointer: Path, content: Path) -> None:
     """Let a name of the snapshot stand for a content; where the disk has no links, as a copy."""
     pointer.parent.mkdir(parents=True, exist_ok=True)
     try:

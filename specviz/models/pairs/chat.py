@@ -13,7 +13,7 @@ ROLES = ("system", "user", "assistant")
 _BEGINS = re.compile(rf"^({'|'.join(ROLES)}):[ \t]*", re.M)
 
 
-def messages_of(text: str) -> list[dict[str, str]]:
+def parse_messages(text: str) -> list[dict[str, str]]:
     """The messages of a chat as people type one: each begins at a line with ``system:``, ``user:`` or ``assistant:``.
 
     A text without such a line is one message of the user. Raises SettingsError for text before the first of them, and for a chat whose
@@ -32,13 +32,13 @@ def messages_of(text: str) -> list[dict[str, str]]:
     return found
 
 
-def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
+def find_template(tokenizer: PreTrainedTokenizerBase) -> str:
     """The template as its author wrote it, in Jinja; of several the one for chats; empty where there is none."""
     found = getattr(tokenizer, "chat_template", None) or ""
     return found.get("default", "") if isinstance(found, Mapping) else str(found)
 
 
-def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
+def apply_template(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
     """The text that ``tokenizer.encode`` turns into the ids that a server's chat endpoint gives the model.
 
     messages  each with ``role`` and ``content``; the template adds what begins the answer
@@ -47,7 +47,7 @@ def templated(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
     without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives
     these ids.
     """
-    if not template_of(tokenizer):
+    if not find_template(tokenizer):
         raise ModelError(
             "This tokenizer has no chat template, so it is not known what a chat's model reads: write the prompt as plain text."
         )

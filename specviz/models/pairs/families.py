@@ -7,12 +7,16 @@ instead of positions in the text; the model then emits another distribution with
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PretrainedConfig
 
-from specviz.errors import UnsupportedModelError
+from specviz.errors import ModelError, UnsupportedModelError
+from specviz.models.pairs.public import OVERHEAD
 
 DENSE = (
     *("apertus", "arcee", "biogpt", "codegen", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2"),
@@ -90,3 +94,31 @@ def rotary_types(config: Any) -> set[str]:
     given = getattr(config, "rope_parameters", None) or {}
     kinds = [value for value in given.values() if isinstance(value, dict)] or [given]
     return {str(kind["rope_type"]) for kind in kinds if "rope_type" in kind}
+
+
+def find_free_memory(device: torch.device) -> int:
+    """Bytes of memory that a model may take now, on the accelerator or in the system."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # no such list: half of the physical memory
+
+
+def count_parameters(config: PretrainedConfig) -> int:
+    """Number of parameters of a model of this configuration, counted without allocating it."""
+    with torch.device("meta"):
+        return library_class(config).from_config(config).num_parameters()
+
+
+def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:
+    """Raise ModelError with both numbers if a model's weights and the memory to run them do not fit."""
+    needed, free = count_parameters(config) * dtype.itemsize * OVERHEAD, find_free_memory(device)
+    if needed > free:
+        kind = str(dtype).removeprefix("torch.")
+        raise ModelError(
+            f"'{place}' needs about {needed / 1e9:.1f} GB in {kind}, and {free / 1e9:.1f} GB are free on this {device.type}."
+            " Take a smaller model, or one of fewer bytes per number (--dtype bfloat16)."
+        )

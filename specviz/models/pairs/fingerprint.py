@@ -11,7 +11,7 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 
 
-def weights_hash(model: PreTrainedModel) -> str:
+def hash_weights(model: PreTrainedModel) -> str:
     """SHA-256 over the names, dtypes, shapes and bytes of all parameters, in order of their names."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.named_parameters()):
@@ -20,7 +20,7 @@ def weights_hash(model: PreTrainedModel) -> str:
     return digest.hexdigest()
 
 
-def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
+def hash_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     """SHA-256 over the vocabulary, each token with its id."""
     digest = hashlib.sha256()
     for token, number in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1]):
@@ -28,13 +28,13 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return digest.hexdigest()
 
 
-def fingerprints(pair: LoadedPair) -> dict[str, str]:
+def hash_pair(pair: LoadedPair) -> dict[str, str]:
     """Hashes that tell whether another machine has the same models."""
     found = {
-        "target_sha256": weights_hash(pair.target),
-        "draft_sha256": weights_hash(pair.draft),
-        "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
+        "target_sha256": hash_weights(pair.target),
+        "draft_sha256": hash_weights(pair.draft),
+        "tokenizer_sha256": hash_tokenizer(pair.tokenizer),
     }
     if isinstance(pair, MappedPair):
-        found["draft_tokenizer_sha256"] = tokenizer_hash(pair.draft_tokenizer)
+        found["draft_tokenizer_sha256"] = hash_tokenizer(pair.draft_tokenizer)
     return found

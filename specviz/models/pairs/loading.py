@@ -13,17 +13,16 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig, Pretrained
 
 from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
-from specviz.models.hub.download import download
-from specviz.models.hub.files import VOCABULARIES, Listing, fetch_small, listing
+from specviz.models.hub.download import download_models
+from specviz.models.hub.files import VOCABULARIES, ModelListing, fetch_config_files, list_model
 from specviz.models.pairs.catalog import HASHES, PAIRS
-from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.fit import refuse_too_large
-from specviz.models.pairs.lent import quiet
+from specviz.models.pairs.families import library_class, refuse_mixed, refuse_too_large, refuse_unsupported
 from specviz.models.pairs.mapped import MappedPair
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
-from specviz.models.pairs.token_map import Side, TokenMap, token_map
-from specviz.models.pairs.tokens import difference
+from specviz.models.pairs.shared_weights import silence_transformers
+from specviz.models.pairs.token_map import Side, TokenMap, build_token_map
+from specviz.models.pairs.tokens import describe_difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = ("auto", "cuda", "mps", "cpu")
@@ -45,24 +44,24 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
         places, rounded = (entry.target, entry.draft), False
         if entry.shipped:
             check_hashes(Path(entry.target).parent)
-    elif own := places_of(name):
+    elif own := parse_pair_name(name):
         places, rounded = (own.target, own.draft), own.rounded
     else:
         raise ModelError(f"There is no pair {name!r}. Known pairs: {', '.join(PAIRS)}; or name a target and a draft of your own.")
-    listed = [listing(place) for place in places]
+    listed = [list_model(place) for place in places]
     configs = [load_config(one) for one in listed]
     refuse_mixed(places, configs)
     tokenizers = [load_tokenizer(one) for one in listed]
-    if why := difference(*tokenizers):  # asked before weights are read
-        shared_tokens(places, configs, tokenizers, why)
+    if why := describe_difference(*tokenizers):  # asked before weights are read
+        map_shared_tokens(places, configs, tokenizers, why)
     target = load_model(listed[0], where, kind)
     draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind)
     if rounded:
         round_weights(draft)
-    return pair_of(target, draft, tokenizers[0], name, places, tokenizers[1])
+    return build_pair(target, draft, tokenizers[0], name, places, tokenizers[1])
 
 
-def pair_of(
+def build_pair(
     target: PreTrainedModel,
     draft: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -79,23 +78,27 @@ def pair_of(
     Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
     """
     refuse_mixed(places, [model.config for model in (target, draft)])
-    why = difference(tokenizer, draft_tokenizer) if draft_tokenizer is not None else None
+    why = describe_difference(tokenizer, draft_tokenizer) if draft_tokenizer is not None else None
     readers = (tokenizer, draft_tokenizer if why else tokenizer)
     for model, place, reader in zip((target, draft), places, readers, strict=True):
         refuse_unsupported(place, model.config)
         refuse_narrow(place, model.config, reader)
-    fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
+    fields = (name, target, draft, tokenizer, find_eos_ids(target), find_start_id(target, tokenizer))
     if why:
-        more = [(eos_ids_of(model), start_id(model, reader)) for model, reader in zip((target, draft), readers, strict=True)]
+        more = [
+            (find_eos_ids(model), find_start_id(model, reader)) for model, reader in zip((target, draft), readers, strict=True)
+        ]
         return MappedPair(
-            *fields, readers[1], shared_tokens(places, [model.config for model in (target, draft)], readers, why, more)
+            *fields, readers[1], map_shared_tokens(places, [model.config for model in (target, draft)], readers, why, more)
         )
     return (
-        EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
+        EncoderDecoderPair(*fields, find_first_id(places, target, draft))
+        if target.config.is_encoder_decoder
+        else LoadedPair(*fields)
     )
 
 
-def shared_tokens(
+def map_shared_tokens(
     places: Sequence[str],
     configs: Sequence[PretrainedConfig],
     tokenizers: Sequence[PreTrainedTokenizerBase],
@@ -114,7 +117,7 @@ def shared_tokens(
         raise ModelError(f"{named} Both models must use the same tokens if they have encoders.")
     sizes = [config.get_text_config().vocab_size for config in configs]
     target, draft = (Side(one, size, *more) for one, size, more in zip(tokenizers, sizes, ends_and_starts, strict=True))
-    found = token_map(target, draft)
+    found = build_token_map(target, draft)
     if found.share < SHARE_LEAST:
         raise ModelError(
             f"{named} The target has {len(found):,} of the draft's {found.of_draft:,} tokens, and at least {SHARE_LEAST:.0%} are"
@@ -137,14 +140,14 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     return torch.device(chosen), kind
 
 
-def load_model(place: str | Listing, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+def load_model(place: str | ModelListing, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
     """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there."""
-    listed = found(place)
+    listed = find_listing(place)
     config = load_config(listed)
     refuse_unsupported(listed.place, config)
     refuse_too_large(listed.place, config, device, dtype)
-    download([listed])
-    model, report = _reading(
+    download_models([listed])
+    model, report = _read_or_explain(
         listed.place,
         lambda: library_class(config).from_pretrained(
             listed.folder,
@@ -164,14 +167,14 @@ def load_model(place: str | Listing, device: torch.device, dtype: torch.dtype) -
     return model.to(device).eval().requires_grad_(False)
 
 
-def load_config(place: str | Listing) -> PretrainedConfig:
+def load_config(place: str | ModelListing) -> PretrainedConfig:
     """The configuration of a folder or hub name."""
     return _read_small(place, AutoConfig)
 
 
-def load_tokenizer(place: str | Listing) -> PreTrainedTokenizerBase:
+def load_tokenizer(place: str | ModelListing) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder or hub name. Raises ModelError where there is none, or it cannot be read."""
-    listed = found(place)
+    listed = find_listing(place)
     try:
         return _read_small(listed, AutoTokenizer)
     except ModelError as error:  # only now: a tokenizer of bytes needs none of these files
@@ -182,15 +185,15 @@ def load_tokenizer(place: str | Listing) -> PreTrainedTokenizerBase:
         ) from error
 
 
-def found(place: str | Listing) -> Listing:
+def find_listing(place: str | ModelListing) -> ModelListing:
     """A model's files. Raises ModelError as ``listing``."""
-    return place if isinstance(place, Listing) else listing(place)
+    return place if isinstance(place, ModelListing) else list_model(place)
 
 
-def _read_small(place: str | Listing, kind: Any) -> Any:
-    listed = found(place)
-    folder = fetch_small(listed)
-    return _reading(listed.place, lambda: kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True))
+def _read_small(place: str | ModelListing, kind: Any) -> Any:
+    listed = find_listing(place)
+    folder = fetch_config_files(listed)
+    return _read_or_explain(listed.place, lambda: kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True))
 
 
 def check_hashes(folder: Path) -> None:
@@ -217,25 +220,25 @@ def refuse_narrow(place: str, config: PretrainedConfig, tokenizer: PreTrainedTok
         raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
 
 
-def eos_ids_of(model: PreTrainedModel) -> frozenset[int]:
+def find_eos_ids(model: PreTrainedModel) -> frozenset[int]:
     """All end-of-sequence ids of a model."""
-    return eos_ids(model.generation_config, model.config)
+    return read_eos_ids(model.generation_config, model.config)
 
 
-def eos_ids(generation: GenerationConfig | None, config: PretrainedConfig) -> frozenset[int]:
+def read_eos_ids(generation: GenerationConfig | None, config: PretrainedConfig) -> frozenset[int]:
     """All end-of-sequence ids, from the generation configuration, else from the model's."""
     found = getattr(generation, "eos_token_id", None)
     found = getattr(config, "eos_token_id", None) if found is None else found
     return frozenset(() if found is None else [found] if isinstance(found, int) else found)
 
 
-def start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+def find_start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """The token that stands for an empty text: the tokenizer's start token, else its end-of-text token."""
     candidates = (tokenizer.bos_token_id, getattr(model.config, "bos_token_id", None), tokenizer.eos_token_id)
     return next((token for token in candidates if isinstance(token, int)), None)
 
 
-def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrainedModel) -> int:
+def find_first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrainedModel) -> int:
     """The decoder start token of both models of an encoder-decoder pair.
 
     Raises ModelError if a model names none, or if the two name different ones.
@@ -254,10 +257,10 @@ def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrained
     return named[0]
 
 
-def _reading(place: str, read: Callable[[], Any]) -> Any:
+def _read_or_explain(place: str, read: Callable[[], Any]) -> Any:
     """Call ``read`` and turn whatever transformers raises into a sentence."""
     try:
-        with quiet():
+        with silence_transformers():
             return read()
     except json.JSONDecodeError as error:
         raise DamagedModelError(f"'{place}' holds a file that is not valid JSON: {error}.") from error

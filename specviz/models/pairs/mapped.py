@@ -50,7 +50,7 @@ class MappedPair(LoadedPair):
         return found | {"draft": found["draft"] | {"tokens": self.tokens.to_record()}}
 
 
-class Logits(Protocol):
+class LogitsSource(Protocol):
     """A network opened for one request that reads and writes the draft's own ids, as models/cache/decoder.py."""
 
     context: int | None
@@ -73,7 +73,7 @@ class MappedDraft:
 
     context = None
 
-    def __init__(self, source: Logits, tokens: TokenMap, settings: Settings, vocabulary: int):
+    def __init__(self, source: LogitsSource, tokens: TokenMap, settings: Settings, vocabulary: int):
         self.source, self.tokens, self.settings, self.vocabulary = source, tokens, settings, vocabulary
         self._mass, self._places = 0.0, 0
 
@@ -102,11 +102,11 @@ class MappedDraft:
         return found.masked_fill_(silent[..., None].to(probs.device), 0.0) if some_silent else found
 
     def _read(self, ids: Ids) -> Ids:
-        return last_of(self.tokens.read(ids), self.source.context)
+        return keep_last(self.tokens.read(ids), self.source.context)
 
     def _logits(self, rows: Sequence[Prefix], read: list[list[Ids]], width: int) -> Tensor:
         """(B, N + 1, v): after each text. The texts of a row become a tree below what they have in common."""
-        trees = [_tree(line) for line in read]
+        trees = [_merge_texts(line) for line in read]
         if not all(shared for shared, *_ in trees):  # texts of one row without a common beginning
             alone = [Prefix(ids, 0, 1, number) for number, ids in enumerate(ids for line in read for ids in line)]
             flat = iter(self.source.logits(alone, empty_tree(len(alone)))[:, 0])
@@ -135,7 +135,7 @@ class MappedDraft:
         self._places += sum(counts)
 
 
-def last_of(ids: Ids, context: int | None) -> Ids:
+def keep_last(ids: Ids, context: int | None) -> Ids:
     """The ids that a context holds, at its end. Where it begins moves on in steps of a quarter, because with each step all is read
     again."""
     if context is None or len(ids) <= context:
@@ -144,13 +144,13 @@ def last_of(ids: Ids, context: int | None) -> Ids:
     return ids[-(-(len(ids) - context) // step) * step :] or ids[-1:]
 
 
-def draftable(draft: object) -> float | None:
+def find_draftable_share(draft: object) -> float | None:
     """``MappedDraft.draftable`` of a proposer's draft; None for any other draft."""
     source = getattr(draft, "source", None) if not isinstance(draft, MappedDraft) else draft
     return source.draftable if isinstance(source, MappedDraft) else None
 
 
-def with_draftable(described: dict[str, Any], share: float | None) -> dict[str, Any]:
+def add_draftable_share(described: dict[str, Any], share: float | None) -> dict[str, Any]:
     """A pair's description with the mass that could be drafted in a run, in [0, 1]; as it is where there is none."""
     if share is None:
         return described
@@ -158,7 +158,7 @@ def with_draftable(described: dict[str, Any], share: float | None) -> dict[str, 
     return described | {"draft": draft | {"tokens": draft["tokens"] | {"draftable": share}}}
 
 
-def _tree(line: list[Ids]) -> tuple[Ids, Ids, Ids, list[int]]:
+def _merge_texts(line: list[Ids]) -> tuple[Ids, Ids, Ids, list[int]]:
     """The common beginning of some texts; tokens and parents of the tree below it; and for each text its place: 0 for the
     beginning itself, 1 + i for node i."""
     if len(line) == 1:

@@ -7,13 +7,14 @@ that exists is a folder, whatever it is called.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ROUNDED = "8bit"
 
 
-class Places(NamedTuple):
+class PairPlaces(NamedTuple):
     """Where the two models of a pair are, each a folder or a hub name.
 
     rounded  whether the draft's weights are rounded to 8 bits after reading (models/fast_llama/draft_8bit.py)
@@ -28,15 +29,15 @@ class Places(NamedTuple):
         return "|".join((self.target, self.draft, *([_ROUNDED] if self.rounded else [])))
 
 
-def places_of(name: str) -> Places | None:
+def parse_pair_name(name: str) -> PairPlaces | None:
     """The places in a pair's name; None for a name of the catalog, and for anything that does not name a pair."""
     parts = [part.strip() for part in name.split("|")]
     if (len(parts) == 3 and parts.pop() != _ROUNDED) or len(parts) != 2 or not all(parts):
         return None
-    return Places(*parts, rounded=name.count("|") == 2)
+    return PairPlaces(*parts, rounded=name.count("|") == 2)
 
 
-def as_path(place: str) -> Path:
+def expand_path(place: str) -> Path:
     """A place as a path on this machine, with ``~`` and ``~user`` expanded.
 
     All code that looks at a folder of models calls this, so that the folder that is checked is the folder that is read. Names of
@@ -49,10 +50,10 @@ def as_path(place: str) -> Path:
         return path
 
 
-def folder_of(place: str) -> Path | None:
+def find_folder(place: str) -> Path | None:
     """The folder that a place is; None if there is none of that name."""
     try:
-        return path if place.strip() and (path := as_path(place)).is_dir() else None
+        return path if place.strip() and (path := expand_path(place)).is_dir() else None
     except OSError:  # longer than a name may be
         return None
 
@@ -72,12 +73,12 @@ _HUB = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)(?:@([A-Za-z0-9][\w.
 _NAME_MAX = 96  # characters of a hub name, as the hub allows
 
 
-def hub_name(place: str) -> HubName | None:
+def parse_hub_name(place: str) -> HubName | None:
     """The hub name that a place is; None for a folder that exists, and for whatever cannot be a hub name."""
     match = _HUB.fullmatch(place.strip())
     if (
         match is None
-        or as_path(place).is_dir()
+        or expand_path(place).is_dir()
         or ".." in place
         or len(match[1]) > _NAME_MAX
         or match[1].endswith((".", "-", ".git"))
@@ -86,8 +87,18 @@ def hub_name(place: str) -> HubName | None:
     return HubName(match[1], match[2])
 
 
-def as_options(name: str) -> list[str]:
+def format_options(name: str) -> list[str]:
     """Command-line options that choose this pair."""
-    if (places := places_of(name)) is None:
+    if (places := parse_pair_name(name)) is None:
         return ["--pair", name]
     return ["--target", places.target, "--draft", places.draft, *(["--draft-bits", "8"] if places.rounded else [])]
+
+
+def describe_draftable(described: Mapping[str, Any]) -> str:
+    """A sentence on a pair whose tokenizers differ, from its description in a record; '' for any other pair."""
+    tokens = described.get("draft", {}).get("tokens")
+    if not tokens:
+        return ""
+    said = f"The tokenizers differ: {tokens['shared']:,} of the draft's {tokens['of_draft']:,} tokens are the target's too"
+    share = tokens.get("draftable")
+    return f"{said}, and {share:.1%} of the draft's probability could be proposed." if share is not None else f"{said}."

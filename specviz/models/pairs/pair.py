@@ -11,14 +11,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import SettingsError
 from specviz.models.attachments.eagle import DraftHead
-from specviz.models.attachments.exits import exit_of
+from specviz.models.attachments.exits import find_exit
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.cache.feature_draft import FeatureDraft
 from specviz.models.fast_llama.draft_8bit import BITS, is_rounded
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.layered import LayeredModel, LowerLayers
-from specviz.models.pairs.tokens import pieces
+from specviz.models.pairs.tokens import hex_token_bytes
 from specviz.settings import Settings
 
 ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with their square, 0.5 GB here for eight heads
@@ -60,7 +60,7 @@ class LoadedPair:
 
         Raises as exits.exit_of.
         """
-        target = LayeredModel(self.target, settings, self.vocabulary, exit_of(self.name, self.target, settings))
+        target = LayeredModel(self.target, settings, self.vocabulary, find_exit(self.name, self.target, settings))
         return target, target.lower
 
     def open_head(self, head: DraftHead, target: CachedModel, settings: Settings) -> FeatureDraft:
@@ -97,7 +97,7 @@ class LoadedPair:
 
     def pieces(self, ids: Iterable[int]) -> dict[int, str]:
         """id -> its bytes as hex."""
-        return pieces(self.tokenizer, ids)
+        return hex_token_bytes(self.tokenizer, ids)
 
     def describe(self) -> dict[str, Any]:
         """Names, sizes, device and dtype, JSON-ready; device and dtype as ``load_pair`` takes them."""

@@ -11,13 +11,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTok
 
 from specviz.errors import ModelError
 from specviz.models.fast_llama.draft_8bit import is_rounded
-from specviz.models.pairs.loading import pair_of
+from specviz.models.pairs.loading import build_pair
 from specviz.models.pairs.pair import LoadedPair
 
 FOREIGN = "\u0100\u0100"  # two zero bytes as byte-level BPE writes them: no tokenizer has learned a token that ends so
 
 
-def renumbered(pair: LoadedPair) -> LoadedPair:
+def renumber_draft(pair: LoadedPair) -> LoadedPair:
     """The same target beside a draft that numbers its tokens backwards, and of whose merges the later half were other ones.
 
     The draft keeps its weights; a token that came from a later merge stands for other bytes, which the target lacks. So about half
@@ -25,7 +25,7 @@ def renumbered(pair: LoadedPair) -> LoadedPair:
 
     Raises ModelError for tokenizers that are not byte-level BPE, for drafts in 8 bits, and for encoder-decoder models.
     """
-    record = _record(pair.tokenizer)
+    record = _read_bpe(pair.tokenizer)
     if is_rounded(pair.draft) or pair.draft.config.is_encoder_decoder or record is None:
         raise ModelError("Another numbering is made only of byte-level BPE, for decoders whose draft is not in 8 bits.")
     vocabulary, merges = record["model"]["vocab"], record["model"]["merges"]
@@ -38,12 +38,12 @@ def renumbered(pair: LoadedPair) -> LoadedPair:
     record["post_processor"] = None  # it would name ids
     made = Tokenizer.from_str(json.dumps(record))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, **pair.tokenizer.special_tokens_map)
-    return pair_of(
-        pair.target, _backwards(pair.draft, last + 1), pair.tokenizer, pair.name, ("target", "draft, renumbered"), tokenizer
+    return build_pair(
+        pair.target, _reverse_ids(pair.draft, last + 1), pair.tokenizer, pair.name, ("target", "draft, renumbered"), tokenizer
     )
 
 
-def _record(tokenizer: PreTrainedTokenizerBase) -> dict | None:
+def _read_bpe(tokenizer: PreTrainedTokenizerBase) -> dict | None:
     """A byte-level BPE tokenizer as JSON; None for any other."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     record = json.loads(backend.to_str()) if backend is not None else {"model": {"type": None}}
@@ -51,18 +51,18 @@ def _record(tokenizer: PreTrainedTokenizerBase) -> dict | None:
 
 
 @torch.no_grad()
-def _backwards(model: PreTrainedModel, count: int) -> PreTrainedModel:
+def _reverse_ids(model: PreTrainedModel, count: int) -> PreTrainedModel:
     """A copy of a model whose first ``count`` ids run the other way; nothing else changes."""
     made = deepcopy(model)
     for part in {id(one.weight): one for one in (made.get_input_embeddings(), made.get_output_embeddings())}.values():
         part.weight[:count] = part.weight[:count].flip(0)
     for options in (made.config, made.generation_config):
         for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            setattr(options, name, _mirrored(getattr(options, name, None), count))
+            setattr(options, name, _mirror_ids(getattr(options, name, None), count))
     return made
 
 
-def _mirrored(ids: int | list[int] | None, count: int) -> int | list[int] | None:
+def _mirror_ids(ids: int | list[int] | None, count: int) -> int | list[int] | None:
     if isinstance(ids, list):
         return [count - 1 - one for one in ids]
     return None if ids is None else count - 1 - ids

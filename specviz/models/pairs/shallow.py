@@ -14,28 +14,28 @@ from specviz.models.pairs.families import library_class
 FILL = 1e-3  # every weight: finite in each number type, and no slower to multiply than another number
 
 
-def depth(config: PretrainedConfig) -> int:
+def count_layers(config: PretrainedConfig) -> int:
     """Number of layers that a pass goes through; an encoder's are not counted."""
-    return int(getattr(config.get_text_config(), _names(config)[0]))
+    return int(getattr(config.get_text_config(), _layer_count_names(config)[0]))
 
 
-def cut(config: PretrainedConfig, layers: int) -> PretrainedConfig:
+def cut_config(config: PretrainedConfig, layers: int) -> PretrainedConfig:
     """The same configuration with the first ``layers`` layers; an encoder keeps one."""
     made = copy.deepcopy(config)
-    text, whole = made.get_text_config(), depth(config)
+    text, whole = made.get_text_config(), count_layers(config)
     for name, value in vars(text).items():
         if isinstance(value, list) and len(value) == whole:  # what is said of each layer
             setattr(text, name, value[:layers])
-    for name in _names(config)[1:]:
+    for name in _layer_count_names(config)[1:]:
         setattr(text, name, 1)
-    setattr(text, _names(config)[0], layers)
+    setattr(text, _layer_count_names(config)[0], layers)
     return made
 
 
-def shallow(config: PretrainedConfig, layers: int, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+def build_shallow_model(config: PretrainedConfig, layers: int, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
     """A model of that many layers, in eval mode."""
     with no_init_weights():
-        model: Any = library_class(config).from_config(cut(config, layers), dtype=dtype)
+        model: Any = library_class(config).from_config(cut_config(config, layers), dtype=dtype)
     model.tie_weights()
     with torch.no_grad():
         for weight in model.parameters():
@@ -43,6 +43,6 @@ def shallow(config: PretrainedConfig, layers: int, device: torch.device, dtype: 
     return model.to(device).eval().requires_grad_(False)
 
 
-def _names(config: PretrainedConfig) -> tuple[str, ...]:
+def _layer_count_names(config: PretrainedConfig) -> tuple[str, ...]:
     """Names of the number of layers: of those that a pass goes through, and of an encoder's."""
     return ("num_decoder_layers", "num_layers") if config.is_encoder_decoder else ("num_hidden_layers",)

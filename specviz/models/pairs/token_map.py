@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from specviz.models.pairs.tokens import is_byte, special_ids, vocabulary_pieces
+from specviz.models.pairs.tokens import is_byte, special_ids, vocabulary_bytes
 
 Ids = tuple[int, ...]
 
@@ -61,10 +61,10 @@ class Side(NamedTuple):
     @property
     def pieces(self) -> dict[int, bytes]:
         """id -> bytes, for every id that the model predicts and that stands for text."""
-        return {token: raw for token, raw in vocabulary_pieces(self.tokenizer).items() if token < self.size}
+        return {token: raw for token, raw in vocabulary_bytes(self.tokenizer).items() if token < self.size}
 
 
-def token_map(target: Side, draft: Side) -> TokenMap:
+def build_token_map(target: Side, draft: Side) -> TokenMap:
     """The tokens that both sides have: equal bytes, and special tokens that mean the same.
 
     Special tokens are the same if they have one name and both or neither of them ends a text. The two models' end-of-sequence
@@ -72,18 +72,18 @@ def token_map(target: Side, draft: Side) -> TokenMap:
     fallback.
     """
     pieces = target.pieces, draft.pieces
-    ours, theirs = (_by_bytes(side.tokenizer, of_side) for side, of_side in zip((target, draft), pieces, strict=True))
-    shared = {token: theirs[raw] for raw, token in ours.items() if raw in theirs} | _same_specials(target, draft)
+    ours, theirs = (_index_by_bytes(side.tokenizer, of_side) for side, of_side in zip((target, draft), pieces, strict=True))
+    shared = {token: theirs[raw] for raw, token in ours.items() if raw in theirs} | _match_specials(target, draft)
     ids = sorted(shared)
     return TokenMap(
         torch.tensor(ids, dtype=torch.int64),
         torch.tensor([shared[token] for token in ids], dtype=torch.int64),
-        Reader(target, draft, *pieces, shared, theirs),
-        *(len(of_side) + len(_specials(side)) for side, of_side in zip((target, draft), pieces, strict=True)),
+        TextReader(target, draft, *pieces, shared, theirs),
+        *(len(of_side) + len(_list_specials(side)) for side, of_side in zip((target, draft), pieces, strict=True)),
     )
 
 
-def _by_bytes(tokenizer: PreTrainedTokenizerBase, pieces: dict[int, bytes]) -> dict[bytes, int]:
+def _index_by_bytes(tokenizer: PreTrainedTokenizerBase, pieces: dict[int, bytes]) -> dict[bytes, int]:
     """bytes -> the id that usually stands for them."""
     found: dict[bytes, int] = {}
     for token, raw in pieces.items():
@@ -92,31 +92,31 @@ def _by_bytes(tokenizer: PreTrainedTokenizerBase, pieces: dict[int, bytes]) -> d
     return found
 
 
-def _same_specials(target: Side, draft: Side) -> dict[int, int]:
+def _match_specials(target: Side, draft: Side) -> dict[int, int]:
     """Special id of the target -> that of the draft, each at most once."""
-    names = [_specials(side) for side in (target, draft)]
+    names = [_list_specials(side) for side in (target, draft)]
     same = {
         token: names[1][name]
         for name, token in names[0].items()
         if name in names[1] and (token in target.ends) == (names[1][name] in draft.ends)
     }
-    if not target.ends & same.keys() and (ends := [_end(side) for side in (target, draft)]) and None not in ends:
+    if not target.ends & same.keys() and (ends := [_find_end(side) for side in (target, draft)]) and None not in ends:
         same[ends[0]] = ends[1]
     return same
 
 
-def _specials(side: Side) -> dict[str, int]:
+def _list_specials(side: Side) -> dict[str, int]:
     """name -> id."""
     return {side.tokenizer.convert_ids_to_tokens(t): t for t in special_ids(side.tokenizer) if t < side.size}
 
 
-def _end(side: Side) -> int | None:
+def _find_end(side: Side) -> int | None:
     """The end-of-sequence id that the tokenizer names, if it ends texts; else the smallest that does; None: there is none."""
     usual = side.tokenizer.eos_token_id
     return usual if usual in side.ends else min((token for token in side.ends if token < side.size), default=None)
 
 
-class Reader:
+class TextReader:
     """A text's ids in the target -> the draft's ids for the same text.
 
     A token that both have is read as its counterpart. A run of tokens that the draft lacks is joined to its bytes and encoded by
@@ -142,7 +142,7 @@ class Reader:
         self.lacking = {token: raw for token, raw in ours.items() if raw not in by_bytes}
         self.counterpart = {token: by_bytes[raw] for token, raw in ours.items() if raw in by_bytes} | shared
         self.starts = {target.start, target.tokenizer.bos_token_id} - {None}
-        self.opening = _opening(draft.tokenizer)
+        self.opening = _find_opening(draft.tokenizer)
         self.start = draft.start if draft.start is not None else next(iter(by_bytes.values()), 0)
         self.longest = max(map(len, by_bytes), default=0)
         self.known: dict[bytes, Ids] = {}
@@ -197,7 +197,7 @@ class Reader:
         return tuple(found)
 
 
-def _opening(tokenizer: PreTrainedTokenizerBase) -> Ids:
+def _find_opening(tokenizer: PreTrainedTokenizerBase) -> Ids:
     """The special ids that a tokenizer puts before a text."""
     plain, whole = (tokenizer.encode("a", add_special_tokens=add) for add in (False, True))
     found = (tuple(whole[:at]) for at in range(len(whole)) if whole[at : at + len(plain)] == plain)

@@ -13,7 +13,7 @@ _BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
 _FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 
 
-def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
+def token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     """The bytes of one token id. A special token gives its name; an id beyond the tokenizer gives nothing.
 
     Reads byte-level BPE (GPT-2, Llama 3, Qwen), SentencePiece (T5; with byte fallback Llama 2, Mistral, Gemma) and bytes (ByT5).
@@ -21,15 +21,15 @@ def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     text = tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else None
     if text is None:
         return b""
-    return text.encode() if token in tokenizer.all_special_ids else _spelled(text, tokenizer, _sentencepiece(tokenizer))
+    return text.encode() if token in tokenizer.all_special_ids else _spell_token(text, tokenizer, _stores_text(tokenizer))
 
 
-def vocabulary_pieces(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
+def vocabulary_bytes(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
     """id -> bytes, for every token that stands for text, in the order of ids. Special tokens and empty ones are left out."""
-    special, stored_as_text = special_ids(tokenizer), _sentencepiece(tokenizer)
+    special, stored_as_text = special_ids(tokenizer), _stores_text(tokenizer)
     texts = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     found = {
-        token: _spelled(text, tokenizer, stored_as_text)
+        token: _spell_token(text, tokenizer, stored_as_text)
         for token, text in enumerate(texts)
         if text is not None and token not in special
     }
@@ -47,7 +47,7 @@ def is_byte(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
     return bool(_FALLBACK.fullmatch(tokenizer.convert_ids_to_tokens(token) or ""))
 
 
-def _spelled(text: str, tokenizer: PreTrainedTokenizerBase, stored_as_text: bool) -> bytes:
+def _spell_token(text: str, tokenizer: PreTrainedTokenizerBase, stored_as_text: bool) -> bytes:
     """The bytes of a token that is not special, from its entry in the vocabulary."""
     if isinstance(tokenizer, ByT5Tokenizer):  # its tokens are the bytes themselves
         return text.encode("latin-1")
@@ -58,18 +58,18 @@ def _spelled(text: str, tokenizer: PreTrainedTokenizerBase, stored_as_text: bool
     return text.replace("\u2581", " ").encode()
 
 
-def _sentencepiece(tokenizer: PreTrainedTokenizerBase) -> bool:
+def _stores_text(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether tokens are stored as text. If so, an accented e is a letter, not the name of a byte."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return backend is not None and "ByteLevel" not in str(backend.decoder)
 
 
-def pieces(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
+def hex_token_bytes(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
     """id -> bytes as hex, for each distinct id."""
-    return {token: piece(tokenizer, token).hex() for token in sorted(set(ids))}
+    return {token: token_bytes(tokenizer, token).hex() for token in sorted(set(ids))}
 
 
-def difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:
+def describe_difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:
     """How two tokenizers differ, as part of a sentence; None if they are the same.
 
     Compared: vocabulary, merges and other parts of the tokenizer proper, special tokens.
@@ -83,12 +83,12 @@ def difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> 
     if one.special_tokens_map != other.special_tokens_map:
         return f"their special tokens differ ({one.special_tokens_map} and {other.special_tokens_map})"
     sample = "The quick brown fox, 1234!\n  naïve Ωmega 漢字 \U0001f469\u200d\U0001f680 it's don't"
-    if _rules(one) != _rules(other) or one.encode(sample) != other.encode(sample):
+    if _read_rules(one) != _read_rules(other) or one.encode(sample) != other.encode(sample):
         return "they split the same text differently (other merges or pre-processing)"
     return None
 
 
-def _rules(tokenizer: PreTrainedTokenizerBase) -> object:
+def _read_rules(tokenizer: PreTrainedTokenizerBase) -> object:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return type(tokenizer).__name__

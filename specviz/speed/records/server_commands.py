@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import Places, as_path, hub_name, places_of
+from specviz.models.pairs.names import PairPlaces, expand_path, parse_hub_name, parse_pair_name
 from specviz.records import ASSETS
 from specviz.settings import Settings
 
@@ -44,8 +44,8 @@ class _ModelLocation:
 
     @classmethod
     def of(cls, place: str) -> _ModelLocation:
-        found = hub_name(place)
-        return cls(str(as_path(place)), None) if found is None else cls(found.repo, found.revision)
+        found = parse_hub_name(place)
+        return cls(str(expand_path(place)), None) if found is None else cls(found.repo, found.revision)
 
 
 def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: bool = False) -> tuple[ServerCommand, ...]:
@@ -89,11 +89,11 @@ def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: b
     )
 
 
-def _locate_models(pair: str) -> Places:
+def _locate_models(pair: str) -> PairPlaces:
     """Of a pair of the catalog: folders below the project's own. Of models that were handed over in Python: names to be replaced."""
     if (entry := PAIRS.get(pair)) is None:
-        return places_of(pair) or Places("TARGET", "DRAFT")
-    return Places(_shorten(entry.target), _shorten(entry.draft))
+        return parse_pair_name(pair) or PairPlaces("TARGET", "DRAFT")
+    return PairPlaces(_shorten(entry.target), _shorten(entry.draft))
 
 
 def _shorten(place: str) -> str:

@@ -19,15 +19,15 @@ def show_chat_field(state: PageState) -> None:
     tokenizer = cache.find_tokenizer(state.pair)
     if tokenizer is None:
         return
-    from specviz.models.pairs.chat import messages_of, template_of, templated
+    from specviz.models.pairs.chat import apply_template, find_template, parse_messages
 
-    if not (template := template_of(tokenizer)):
+    if not (template := find_template(tokenizer)):
         return
     name = state.page
     chat = st.text_area("Or chat messages", key=f"{name}-chat-{state.turn}", height=96, help=HELP, persist_state="session")
     if st.button("Write it as a prompt", key=f"{name}-chat-go", disabled=not (chat or "").strip()) and not state.is_overtaken:
         try:
-            state.fill(check_text("prompt", templated(tokenizer, messages_of(chat))))
+            state.fill(check_text("prompt", apply_template(tokenizer, parse_messages(chat))))
         except SpecvizError as error:
             show_notes([str(error)], f"{name}-notes-chat")
             return

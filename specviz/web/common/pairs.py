@@ -14,7 +14,7 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import folder_of, hub_name, places_of
+from specviz.models.pairs.names import find_folder, parse_hub_name, parse_pair_name
 from specviz.records import Schema, build, read_file_or
 from specviz.settings import Settings
 from specviz.web.hosting.options import load_options
@@ -42,7 +42,7 @@ def load_recent_pairs() -> tuple[str, ...]:
     found = read_file_or(
         path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ()
     )
-    return tuple(name for name in found if places_of(name) is not None)[:MOST]
+    return tuple(name for name in found if parse_pair_name(name) is not None)[:MOST]
 
 
 def remember_pair(pair: str) -> None:
@@ -58,8 +58,12 @@ def remember_pair(pair: str) -> None:
 
 def describe_missing_folder(pair: str) -> str:
     """A sentence where a folder of the pair is not there any more; empty where nothing is known to be missing."""
-    own = places_of(pair) if pair not in PAIRS else None
-    missing = [] if own is None else [one for one in (own.target, own.draft) if folder_of(one) is None and hub_name(one) is None]
+    own = parse_pair_name(pair) if pair not in PAIRS else None
+    missing = (
+        []
+        if own is None
+        else [one for one in (own.target, own.draft) if find_folder(one) is None and parse_hub_name(one) is None]
+    )
     if not missing:
         return ""
     return (
@@ -76,7 +80,7 @@ def resolve_pair(settings: Settings, base: Settings, own_pairs: bool | None = No
     pair, own_pairs = settings.pair, load_options().own_pairs if own_pairs is None else own_pairs
     if pair in PAIRS:
         return settings, []
-    if not own_pairs or places_of(pair) is None:
+    if not own_pairs or parse_pair_name(pair) is None:
         said = f"The link's pair was left out: {pair[:SHOWN]!r} is not in the catalog (known: {', '.join(PAIRS)})."
     elif pair == base.pair or pair in load_recent_pairs():
         said = describe_missing_folder(pair)
@@ -89,7 +93,7 @@ def title_pair(pair: str) -> str:
     """A pair in words: the catalog's title, or the names of the two models of one's own."""
     if pair in PAIRS:
         return PAIRS[pair].title
-    own = places_of(pair)
+    own = parse_pair_name(pair)
     if own is None:
         return pair[:SHOWN]
     names = [_shorten_place(own.target, 1), _shorten_place(own.draft, 1)]
@@ -110,4 +114,4 @@ def describe_recorded_pair(pair: str, asked: str, what: str = "numbers") -> str:
 
 def _shorten_place(place: str, parts: int) -> str:
     """The last parts of a folder's path, or a hub name as it is."""
-    return place[:SHOWN] if hub_name(place) is not None else "/".join(Path(place).parts[-parts:])[:SHOWN]
+    return place[:SHOWN] if parse_hub_name(place) is not None else "/".join(Path(place).parts[-parts:])[:SHOWN]

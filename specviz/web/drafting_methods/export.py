@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.speed.records.methods import MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.drafting_methods import block_gain
@@ -41,7 +41,7 @@ def count_samples(one: MethodComparison) -> int:
 def methods_command(one: MethodComparison) -> str:
     """What measures the same rows without the page, at every temperature and top-p of it; times are those of the machine it runs on."""
     settings = one.settings
-    words = ["python", "-m", "specviz", "record", "methods", *as_options(settings.pair), f"--prompt={settings.prompt}"]
+    words = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
     words += ["--runs", str(one.runs), "--samples", str(max(1, count_samples(one))), "--out", "methods.json"]
     return shlex.join(words)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.proposers.trees import node_count
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.common import measurement_page, session
@@ -83,7 +83,7 @@ def show_overview(state: MethodsState, one: MethodComparison) -> None:
     )
     data = {"payload": draw_cached(build_overview, one), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
-    show_notes([describe_measurement(state, one), *filter(None, [draftable_in_words(one.models)])], "drafting_methods-notes-from")
+    show_notes([describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "drafting_methods-notes-from")
 
 
 def describe_measurement(state: MethodsState, one: MethodComparison) -> str:

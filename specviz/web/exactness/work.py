@@ -14,7 +14,7 @@ from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, SeedP
 from specviz.evidence.tally import SIZES
 from specviz.export.manifest import proposing, sampling_options
 from specviz.jobs.queue import Ticket
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.progress import ProgressCallback
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
 from specviz.web.hosting import limits
@@ -184,7 +184,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
         who.samples,
         "--seed",
         settings.seed,
-        *as_options(settings.pair),
+        *format_options(settings.pair),
     ]
     command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
     report = verdict.build_verdict(

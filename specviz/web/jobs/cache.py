@@ -52,10 +52,10 @@ def find_tokenizer(pair: str) -> Any:
 @st.cache_data(max_entries=8, show_spinner=False)
 def describe_pair(pair: str, device: str, dtype: str) -> dict[str, Any]:
     """Names, sizes, and the hashes of weights and tokenizer of a pair, as exports state them."""
-    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.fingerprint import hash_pair
 
     found = load_weights(pair, device, dtype)
-    return found.describe() | fingerprints(found)
+    return found.describe() | hash_pair(found)
 
 
 class ResultCache:

@@ -18,7 +18,7 @@ from specviz.figures.narration import (
     name_ordinal,
 )
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import parse_pair_name
 from specviz.settings import CUT_FIELDS, read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
 from specviz.web.one_round.words import NOTES
@@ -82,7 +82,7 @@ def _status(trace: Trace) -> list[str]:
 
 def _pair_name(pair: str) -> str:
     """A pair of folders or hub names by their last parts: a page is no place for paths."""
-    if (places := places_of(pair)) is None:
+    if (places := parse_pair_name(pair)) is None:
         return f"{pair} models"
     target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
     return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"

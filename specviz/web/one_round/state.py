@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.jobs.queue import FairQueue
-from specviz.models.pairs.names import places_of
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable, parse_pair_name
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
@@ -102,7 +101,7 @@ class OneRoundState(PageState):
             token = trace.models.get("start_token")
             begins = "the encoder reads" if trace.encoder_ids else "the text begins with"
             standing = [f"The prompt is empty, so {begins} the start token{f' {token}' if token else ''}."]
-        sharing = draftable_in_words(trace.models) if trace is not None else ""
+        sharing = describe_draftable(trace.models) if trace is not None else ""
         return [*self.problems, *self.said, *standing, *([sharing] if sharing else [])]
 
     def begin(self, work: Work) -> None:
@@ -133,7 +132,7 @@ class OneRoundState(PageState):
         offered = (
             own_pairs
             and settings.pair != wanted.pair
-            and places_of(wanted.pair) is not None
+            and parse_pair_name(wanted.pair) is not None
             and not describe_missing_folder(wanted.pair)
         )
         settings = wanted if offered else settings

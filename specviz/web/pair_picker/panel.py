@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import parse_pair_name
 from specviz.statistics.finding import size_in_words
 from specviz.web.common import pairs, session
 from specviz.web.common.elements import show_notes
@@ -62,7 +62,7 @@ def open_state() -> PairPickerState:
         state.start = parse_pair(pair) if pair not in PAIRS else state.question
     if (
         load_options().own_pairs
-        and places_of(asked) is not None
+        and parse_pair_name(asked) is not None
         and asked not in (state.offered, pair, *pairs.load_recent_pairs())
     ):
         offer_pair(state, asked)
@@ -81,7 +81,7 @@ def offer_pair(state: PairPickerState, pair: str) -> None:
 def parse_pair(pair: str) -> PairRequest:
     """A pair of one's own as the fields hold it."""
     base = session.find_base_settings()
-    return PairRequest(*(places_of(pair) or ("", "", False)), device=base.device, dtype=base.dtype)
+    return PairRequest(*(parse_pair_name(pair) or ("", "", False)), device=base.device, dtype=base.dtype)
 
 
 def show_known_pairs(state: PairPickerState, fold: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.web.common.page_state import PageState
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PairRequest:
     @property
     def name(self) -> str:
         """The name of the pair, as settings hold it."""
-        return Places(self.target, self.draft, self.rounded).name
+        return PairPlaces(self.target, self.draft, self.rounded).name
 
 
 class PairPickerState(PageState):

@@ -51,13 +51,13 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
     """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
     download goes on from there."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.models.hub.download import download
+    from specviz.models.hub.download import download_models
 
     found, ends = state.found, TicketProgress(ticket)
     if found is None:
         return
     try:
-        download(
+        download_models(
             found.listings,
             lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size_in_words(done)} of {size_in_words(total)}"),
             ends.cancelled,

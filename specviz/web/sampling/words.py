@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.tally import SIZES
 from specviz.figures.narration import RAISED
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.settings import Settings
 from specviz.web.sampling.state import SamplingState
 
@@ -131,7 +131,7 @@ def shorten_prompt(prompt: str) -> str:
 
 def build_verify_command(settings: Settings, decoder: str, *options: Any) -> str:
     """The command that tests the same without the page."""
-    words = ["python", "-m", "specviz", "verify", *as_options(settings.pair), f"--prompt={settings.prompt}"]
+    words = ["python", "-m", "specviz", "verify", *format_options(settings.pair), f"--prompt={settings.prompt}"]
     return shlex.join(map(str, [*words, "--decoder", decoder, "--seed", settings.seed, *options]))
 
 

@@ -18,7 +18,7 @@ from specviz.errors import SpecvizError
 from specviz.evidence.results import CELLS, LEAST, CellShares, build_cell_shares, label_cells
 from specviz.evidence.tally import Tally, possible
 from specviz.jobs.queue import Ticket
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting import limits, metrics
@@ -102,7 +102,7 @@ class Bench(Tally):
         from specviz.speed.text_passes import describe_pair
 
         with suppress(SpecvizError):
-            return draftable_in_words(describe_pair(self.pair, settings, [(self.ids, self.ids[-1:])]))
+            return describe_draftable(describe_pair(self.pair, settings, [(self.ids, self.ids[-1:])]))
         return ""
 
 

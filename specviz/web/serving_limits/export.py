@@ -11,7 +11,7 @@ from typing import Any
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, dump_setups
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsState
@@ -35,7 +35,7 @@ def setups_command(one: SetupComparison) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
     settings = one.settings
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
-    words = ["python", "-m", "specviz", "record", "setups", *as_options(settings.pair), "--seed", str(settings.seed)]
+    words = ["python", "-m", "specviz", "record", "setups", *format_options(settings.pair), "--seed", str(settings.seed)]
     words += ["--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.web.common import html, measurement_page, pairs, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import (
@@ -70,7 +70,7 @@ def show_page() -> None:
         st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
         st.caption(TV)
         show_notes(
-            [describe_measurement(state, one), *filter(None, [draftable_in_words(one.models)])], "serving_limits-notes-from"
+            [describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "serving_limits-notes-from"
         )
     with below:
         show_near_ties(one, state.question.arm, kind, state.partial_result is one)

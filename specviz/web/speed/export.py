@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.export.manifest import conditions, facts
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns
-from specviz.models.pairs.names import as_options
+from specviz.models.pairs.names import format_options
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
@@ -47,7 +47,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
 def plan_command(plan: SpeedPlan) -> str:
     """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
     settings = plan.settings
-    words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer]
+    words = ["python", "-m", "specviz", "plan", *format_options(settings.pair), "--proposer", settings.proposer]
     words += ["--prompts", "prompts.txt"] if plan.of_prompts else ["--text", "text.txt"]
     words += ["--temperature", f"{settings.temperature:g}", "--gammas", f"{plan.rows[0].gamma}-{plan.rows[-1].gamma}"]
     words += [] if plan.of_prompts else ["--texts", str(plan.openings), "--opening", str(plan.opening)]

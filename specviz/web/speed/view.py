@@ -10,7 +10,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
@@ -197,7 +197,7 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
         if ways := figures.build_ways(plan):
             st.html(html.build_plain_table(figures.WAYS, ways))
             st.caption(figures.explain_formula(plan))
-        show_notes([describe_measurement(state, plan), *filter(None, [draftable_in_words(plan.models)])], "speed-notes-from")
+        show_notes([describe_measurement(state, plan), *filter(None, [describe_draftable(plan.models)])], "speed-notes-from")
     with right:
         if plan.costs:
             show_figure(draw_cached(figures.plot_factors, plan, kind), "speed", "factors", figures.describe_best_gamma(plan))

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.sharing import draftable_in_words
+from specviz.models.pairs.names import describe_draftable
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, session
@@ -57,7 +57,7 @@ def page() -> None:
         show_notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
         show_notes(
-            [come_from(state, one), *filter(None, [draftable_in_words(one.models), words.ended(one)])], "whole_text-notes-from"
+            [come_from(state, one), *filter(None, [describe_draftable(one.models), words.ended(one)])], "whole_text-notes-from"
         )
     _component.draw("whole_text-lanes", {"payload": draw_cached(payload.lanes_payload, one, one.read is not None)})
     if one.read is not None:

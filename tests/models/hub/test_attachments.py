@@ -15,7 +15,7 @@ from specviz.models.attachments import exits
 from specviz.models.attachments.eagle import EAGLES, WEIGHTS
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import save_heads
-from specviz.models.attachments.kinds import KINDS
+from specviz.models.attachments.kinds import ATTACHMENTS
 from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
@@ -86,7 +86,7 @@ def test_what_others_publish_drafts_from_a_folder_and_from_a_hub_name(
     write, option, more, from_hub, hub, pair, pair_folders, tmp_path, capsys, monkeypatch
 ):
     """Greedy, so that each text is the target's."""
-    for kind in KINDS:
+    for kind in ATTACHMENTS:
         monkeypatch.setattr(kind, "admitted", set())
     write(tmp_path / "published", pair.target)
     hub.add("owner/published", tmp_path / "published")

@@ -13,8 +13,8 @@ from huggingface_hub import constants, hf_hub_download
 
 from specviz.errors import CancelledError, DamagedModelError, ModelError
 from specviz.models.hub import client, download
-from specviz.models.hub.download import download as fetch_all
-from specviz.models.hub.files import WEIGHTS, listing
+from specviz.models.hub.download import download_models as fetch_all
+from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.models.pairs.loading import load_model, load_pair, load_tokenizer
 from tests.hub import Hub, serving
 
@@ -39,7 +39,7 @@ def stops_after(count):
 
 def test_a_download_brings_every_file_and_says_how_far_it_is(hub, pair_folders):
     repos = [hub.add(f"owner/{folder.name}", folder) for folder in pair_folders]
-    found = [listing(name) for name in hub.repos]
+    found = [list_model(name) for name in hub.repos]
     said = []
     fetch_all(found, lambda done, total: said.append((done, total)))
     total = sum(one.total_bytes for one in found)
@@ -54,15 +54,15 @@ def test_a_download_brings_every_file_and_says_how_far_it_is(hub, pair_folders):
 
 def test_the_hubs_own_client_finds_what_was_downloaded(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
-    fetch_all([listing("owner/model")])
-    path = hf_hub_download("owner/model", WEIGHTS, local_files_only=True, cache_dir=client.cache())
+    fetch_all([list_model("owner/model")])
+    path = hf_hub_download("owner/model", WEIGHTS, local_files_only=True, cache_dir=client.cache_folder())
     assert Path(path).read_bytes() == (pair_folders[0] / WEIGHTS).read_bytes()
 
 
 def test_what_the_hubs_own_client_downloaded_is_not_fetched_again(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
-    hf_hub_download("owner/model", WEIGHTS, endpoint=hub.address, cache_dir=client.cache())
-    found = listing("owner/model")
+    hf_hub_download("owner/model", WEIGHTS, endpoint=hub.address, cache_dir=client.cache_folder())
+    found = list_model("owner/model")
     assert found.here_bytes >= found.weight_bytes
     hub.asked.clear()
     fetch_all([found])
@@ -72,7 +72,7 @@ def test_what_the_hubs_own_client_downloaded_is_not_fetched_again(hub, pair_fold
 def test_a_cut_connection_is_taken_up_where_it_was_cut(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     hub.cuts, hub.piece = [0, 1000, 0, 5000, 1], 500
-    found = listing("owner/model")
+    found = list_model("owner/model")
     fetch_all([found])
     assert same(found.folder, repo) and hub.cuts == []
     assert "bytes=1000-" in hub.ranges
@@ -81,7 +81,7 @@ def test_a_cut_connection_is_taken_up_where_it_was_cut(hub, pair_folders):
 def test_a_hub_that_ignores_ranges_is_read_from_the_beginning(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     hub.cuts, hub.no_range = [1000, 2000], True
-    found = listing("owner/model")
+    found = list_model("owner/model")
     fetch_all([found])
     assert same(found.folder, repo)
 
@@ -90,34 +90,34 @@ def test_a_connection_that_is_always_cut_ends_with_a_sentence_and_keeps_what_cam
     hub.add("owner/model", pair_folders[0])
     hub.cuts = [0] * 50
     with pytest.raises(ModelError, match="could not be reached for 'owner/model'"):
-        fetch_all([listing("owner/model")])
+        fetch_all([list_model("owner/model")])
     assert len(hub.cuts) == 50 - 1 - len(client.WAITS)
 
 
 def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     hub.piece, hub.slow = 4096, 0.002
-    found, seen = listing("owner/model"), []
+    found, seen = list_model("owner/model"), []
     weights = found.weights[0].digest
     cancelled = lambda: bool(seen) and found.store.partial(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
     with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
-    whole, half = held(client.cache())
+    whole, half = held(client.cache_folder())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
     size = half[0].stat().st_size
     assert 0 < size < found.weights[0].size
     hub.slow, hub.ranges[:] = 0.0, []
     fetch_all([found])
-    assert hub.ranges == [f"bytes={size}-"] and same(found.folder, repo) and held(client.cache())[1] == []
+    assert hub.ranges == [f"bytes={size}-"] and same(found.folder, repo) and held(client.cache_folder())[1] == []
 
 
 def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
-    found = listing("owner/model")
+    found = list_model("owner/model")
     repo.wrong = {WEIGHTS}
     with pytest.raises(DamagedModelError, match=rf"'{WEIGHTS}' of 'owner/model' arrived with another content .* and was removed"):
         load_model("owner/model", *CPU)
-    assert held(client.cache())[1] == [] and not (found.folder / WEIGHTS).exists()
+    assert held(client.cache_folder())[1] == [] and not (found.folder / WEIGHTS).exists()
     repo.wrong = set()
     assert load_model("owner/model", *CPU).num_parameters() > 0
 
@@ -132,7 +132,7 @@ def test_a_small_file_is_checked_too(hub, pair_folders):
 def test_a_partial_file_that_is_not_of_this_download_does_no_harm(hub, pair_folders, extra):
     """Too long, it is thrown away at once; else the hash finds it out."""
     repo = hub.add("owner/model", pair_folders[0])
-    found = listing("owner/model")
+    found = list_model("owner/model")
     half = found.store.partial(found.weights[0])
     half.parent.mkdir(parents=True)
     half.write_bytes(bytes(found.weights[0].size) + extra if extra else b"nonsense")
@@ -157,7 +157,7 @@ def test_files_elsewhere_are_followed_without_the_token(hub, pair_folders, monke
 def test_a_hub_that_asks_to_wait_is_asked_again(hub, pair_folders, answers):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = list(answers)
-    found = listing("owner/model")
+    found = list_model("owner/model")
     hub.refuse = list(answers)
     fetch_all([found])
     assert hub.refuse == [] and found.complete
@@ -165,10 +165,10 @@ def test_a_hub_that_asks_to_wait_is_asked_again(hub, pair_folders, answers):
 
 def test_a_wait_is_as_long_as_the_hub_asks(hub, pair_folders, monkeypatch):
     waits = []
-    monkeypatch.setattr(client, "pause", lambda seconds, cancelled: waits.append(seconds))
+    monkeypatch.setattr(client, "wait_unless_cancelled", lambda seconds, cancelled: waits.append(seconds))
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "17"), (429, "3")]
-    listing("owner/model")
+    list_model("owner/model")
     assert waits == [17.0, 3.0]
 
 
@@ -176,25 +176,25 @@ def test_a_hub_that_goes_on_refusing_is_a_sentence_with_the_time_to_wait(hub, pa
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "300")]
     with pytest.raises(ModelError, match=r"too many requests from here \(429\). Try again in 300 seconds; .*hf auth login"):
-        listing("owner/model")
+        list_model("owner/model")
     hub.refuse = [(429, None)] * 5
     with pytest.raises(ModelError, match="in some minutes"):
-        listing("owner/model")
+        list_model("owner/model")
     hub.refuse = [(503, None)] * 5
     with pytest.raises(ModelError, match=r"an error of its own \(503\)"):
-        listing("owner/model")
+        list_model("owner/model")
 
 
 def test_a_wait_ends_when_it_is_cancelled(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "59")]
     with pytest.raises(CancelledError):
-        listing("owner/model", cancelled=stops_after(2))
+        list_model("owner/model", cancelled=stops_after(2))
 
 
 def test_a_gated_model_names_its_license_and_the_log_in(hub, pair_folders, monkeypatch):
     hub.add("meta/llama", pair_folders[0], gated="manual")
-    assert listing("meta/llama").gated
+    assert list_model("meta/llama").gated
     with pytest.raises(ModelError, match=rf"gated: accept its license at {hub.address}/meta/llama.*hf auth login"):
         load_tokenizer("meta/llama")
     monkeypatch.setenv("HF_TOKEN", "hf_right")
@@ -211,7 +211,7 @@ def test_a_missing_name_and_a_private_one_are_one_sentence_as_the_hub_tells_them
 def test_a_revision_that_is_not_there_is_named(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     with pytest.raises(ModelError, match=r"'owner/model' has no revision 'v9'.*owner/model/tree/main"):
-        listing("owner/model@v9")
+        list_model("owner/model@v9")
 
 
 def test_a_file_that_is_listed_and_not_there_is_a_sentence(hub, pair_folders):
@@ -223,7 +223,7 @@ def test_a_file_that_is_listed_and_not_there_is_a_sentence(hub, pair_folders):
 def test_an_answer_that_is_no_hubs_is_a_sentence(hub):
     hub.html = True
     with pytest.raises(ModelError, match=r"does not answer as a model hub does.*Check HF_ENDPOINT"):
-        listing("owner/model")
+        list_model("owner/model")
 
 
 def test_a_hub_that_nobody_answers_for_is_a_sentence(hub, monkeypatch):
@@ -231,21 +231,21 @@ def test_a_hub_that_nobody_answers_for_is_a_sentence(hub, monkeypatch):
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(ModelError, match=r"could not be reached for 'owner/model'.*or name a folder"):
-            listing("owner/model")
+            list_model("owner/model")
 
 
 @pytest.mark.parametrize("address", ("not an address", "http://[", "ftp://example.org"))
 def test_an_address_that_is_none_is_a_sentence(hub, monkeypatch, address):
     monkeypatch.setenv("HF_ENDPOINT", address)
     with pytest.raises(ModelError, match="Check"):
-        listing("owner/model")
+        list_model("owner/model")
 
 
 @pytest.mark.parametrize("way", ("environment", "client"))
 def test_offline_a_complete_download_is_used_and_anything_else_is_a_sentence(hub, pair_folders, monkeypatch, way):
     for name in ("owner/model", "owner/other"):
         hub.add(name, pair_folders[0])
-    fetch_all([listing("owner/model"), listing("owner/model@v1.0")])
+    fetch_all([list_model("owner/model"), list_model("owner/model@v1.0")])
     load_tokenizer("owner/other")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1") if way == "environment" else monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     hub.asked.clear()
@@ -266,17 +266,17 @@ def test_without_a_hub_a_complete_download_is_used(hub, pair_folders):
 
 def test_a_full_disk_is_said_before_anything_is_written(hub, pair_folders, monkeypatch):
     hub.add("owner/model", pair_folders[0])
-    found = listing("owner/model")
+    found = list_model("owner/model")
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, download.SPARE + 1000))
     with pytest.raises(ModelError, match=r"needs 0\.2 MB of disk, and 0\.0 MB are free in .*HF_HUB_CACHE"):
         fetch_all([found])
-    assert held(client.cache()) == ([], []) and hub.contents() == []
+    assert held(client.cache_folder()) == ([], []) and hub.contents() == []
 
 
 def test_two_downloads_of_one_model_at_once_fetch_it_once(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     hub.piece, hub.slow = 4096, 0.002
-    found, failed = listing("owner/model"), []
+    found, failed = list_model("owner/model"), []
 
     def work():
         try:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from specviz.errors import DamagedModelError, ModelError
-from specviz.models.hub.files import INDEX, WEIGHTS, fetch_small, listing
+from specviz.models.hub.files import INDEX, WEIGHTS, fetch_config_files, list_model
 from specviz.models.pairs.loading import load_config, load_model, load_tokenizer
-from specviz.models.pairs.names import HubName, hub_name
+from specviz.models.pairs.names import HubName, parse_hub_name
 from tests.pairs import tiny_model
 
 CPU = (torch.device("cpu"), torch.float32)
@@ -41,19 +41,19 @@ def sharded(pair_folders, tmp_path):
     ),
 )
 def test_a_hub_name_has_an_owner_a_model_and_perhaps_a_revision(place, name):
-    assert hub_name(place) == name
+    assert parse_hub_name(place) == name
 
 
 def test_a_folder_that_exists_is_a_folder_even_if_it_is_called_like_a_hub_name(hub, pair_folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(pair_folders[0], tmp_path / "owner" / "model@v1")
-    found = listing("owner/model@v1")
+    found = list_model("owner/model@v1")
     assert (found.repo, found.complete, hub.asked) == (None, True, [])
 
 
 def test_a_listing_says_sizes_hashes_commit_and_license_and_fetches_no_weights(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
-    found = listing("owner/model@v1.0")
+    found = list_model("owner/model@v1.0")
     assert (found.repo, found.revision, found.commit) == ("owner/model", "v1.0", repo.revisions["v1.0"])
     assert (found.license, found.gated, found.complete, found.here_bytes) == ("mit", False, False, 0)
     assert [file.name for file in found.weights] == [WEIGHTS]
@@ -69,7 +69,7 @@ def test_what_is_not_read_is_not_listed(hub, pair_folders, tmp_path):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"x" * 9)
     hub.add("owner/model", folder)
-    assert {file.name for file in listing("owner/model").files} == {p.name for p in pair_folders[0].iterdir()}
+    assert {file.name for file in list_model("owner/model").files} == {p.name for p in pair_folders[0].iterdir()}
 
 
 def test_shards_are_those_that_the_index_names(hub, sharded):
@@ -77,7 +77,7 @@ def test_shards_are_those_that_the_index_names(hub, sharded):
     shards = {path.name for path in sharded.glob("*.safetensors")}
     assert len(shards) > 2
     for place in ("owner/model", str(sharded)):
-        assert {file.name for file in listing(place).weights} == shards
+        assert {file.name for file in list_model(place).weights} == shards
     assert hub.contents() == []
 
 
@@ -94,7 +94,7 @@ def test_a_missing_shard_is_named(sharded):
     gone = sorted(sharded.glob("*.safetensors"))[1]
     gone.unlink()
     with pytest.raises(DamagedModelError, match=rf"lacks 1 of the \d files of weights that its index names: {gone.name}"):
-        listing(str(sharded))
+        list_model(str(sharded))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_missing_shard_is_named(sharded):
 def test_an_index_that_names_no_files_of_the_model_is_refused(sharded, index):
     (sharded / INDEX).write_text(index)
     with pytest.raises(DamagedModelError):
-        listing(str(sharded))
+        list_model(str(sharded))
 
 
 def test_folders_are_found_by_relative_path_with_spaces_through_links_and_below_home(hub, pair_folders, tmp_path, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_link_to_nothing_is_a_sentence(pair_folders, tmp_path):
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS).symlink_to(tmp_path / "gone")
     with pytest.raises(ModelError, match="does not hold weights"):
-        listing(str(folder))
+        list_model(str(folder))
 
 
 def test_a_model_with_pickled_weights_alone_is_refused_before_anything_is_fetched(hub, pair_folders, tmp_path):
@@ -137,7 +137,7 @@ def test_a_model_with_pickled_weights_alone_is_refused_before_anything_is_fetche
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
     hub.add("owner/model", folder)
     with pytest.raises(ModelError, match="pickled weights are not read"):
-        listing("owner/model")
+        list_model("owner/model")
     assert len(hub.asked) == 1
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_would_be_written_elsewhere_is_not_listed(hub, pair_folders,
 
     monkeypatch.setattr(files.HfApi, "model_info", more)
     with pytest.raises(ModelError, match=r"config\.json is missing"):
-        listing("owner/model")
+        list_model("owner/model")
 
 
 def test_a_revision_that_is_a_commit_needs_no_hub_once_it_is_here(hub, pair_folders):
@@ -172,7 +172,7 @@ def test_a_branch_that_moved_is_the_new_commit(hub, pair_folders):
     first = hub.add("owner/model", pair_folders[0]).revisions["main"]
     load_model("owner/model", *CPU)
     second = hub.add("owner/model", pair_folders[1]).revisions["main"]
-    found = listing("owner/model")
+    found = list_model("owner/model")
     assert first != second and found.commit == second and not found.complete
-    fetch_small(found)
+    fetch_config_files(found)
     assert json.loads((found.folder / "config.json").read_text()) == json.loads((pair_folders[1] / "config.json").read_text())

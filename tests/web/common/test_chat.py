@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs
 from specviz.web.jobs import cache
 from tests.models.test_chat import TEMPLATE
@@ -23,7 +23,7 @@ def chatting(tiny, tmp_path):  # noqa: F811
         folder = shutil.copytree(tiny / name, tmp_path / name)
         path = folder / "tokenizer_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": TEMPLATE}))
-    pair = Places(str(tmp_path / "target"), str(tmp_path / "draft")).name
+    pair = PairPlaces(str(tmp_path / "target"), str(tmp_path / "draft")).name
     pairs.remember_pair(pair)
     return pair
 

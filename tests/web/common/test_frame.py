@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.figures.pages import APPLY, CHECK, LEARN, next_page
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
 from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
@@ -106,7 +106,7 @@ def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
     assert links.unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
 
 
-OWN = Places("owner/big", "owner/small").name
+OWN = PairPlaces("owner/big", "owner/small").name
 
 
 def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs, session
 from specviz.web.drafting_methods import work as methods_work
 from specviz.web.jobs import cache, warmup
@@ -35,7 +35,7 @@ BUTTONS = {
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory) -> str:
-    return Places(*map(str, write_foreign_pair(tmp_path_factory.mktemp("foreign")))).name
+    return PairPlaces(*map(str, write_foreign_pair(tmp_path_factory.mktemp("foreign")))).name
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.errors import CancelledError
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import Places
+from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
 from specviz.speed.preflight import check_pair
 from specviz.web.common import frame, pairs, session
@@ -35,7 +35,7 @@ from tests.web_pair import write_opening
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ("one_token", "questions")  # pages that ask nothing and draw a run that is there
 COMPUTE = [name for name in frame.PAGES if name not in RECORDED]
-STRANGER = Places("owner/big", "owner/small@v2").name
+STRANGER = PairPlaces("owner/big", "owner/small@v2").name
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def own(tiny, tmp_path):
     folder = tmp_path / "my models"
     shutil.copytree(tiny / "target", folder / "target")
     shutil.copytree(tiny / "draft", folder / "draft")
-    return Places(str(folder / "target"), str(folder / "draft")).name
+    return PairPlaces(str(folder / "target"), str(folder / "draft")).name
 
 
 def start(**query: str) -> AppTest:
@@ -309,7 +309,7 @@ def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(pa
 
 
 def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(caplog):
-    names = [Places(f"owner/t{n}", "owner/d").name for n in range(pairs.MOST + 3)]
+    names = [PairPlaces(f"owner/t{n}", "owner/d").name for n in range(pairs.MOST + 3)]
     for name in names:
         pairs.remember_pair(name)
     pairs.remember_pair(names[-3])

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from specviz.errors import ModelError
 
 
-def lent(model: PreTrainedModel) -> PreTrainedModel:
+def share_weights(model: PreTrainedModel) -> PreTrainedModel:
     """A model in eval mode and without gradients whose weights lie in the memory of the given one, which keeps its modes and options.
     A fast pass that wants some of them in another order makes copies of these.
 
@@ -28,18 +28,18 @@ def lent(model: PreTrainedModel) -> PreTrainedModel:
             "on one device."
         )
     shared: dict[int, object] = {id(one): nn.Parameter(one.data, requires_grad=False) for one in model.parameters()}
-    shared |= {id(one): one for one in chain(model.buffers(), _tensors(model)) if id(one) not in shared}
+    shared |= {id(one): one for one in chain(model.buffers(), _list_plain_tensors(model)) if id(one) not in shared}
     return deepcopy(model, shared).eval()
 
 
-def _tensors(model: PreTrainedModel) -> Iterator[object]:
+def _list_plain_tensors(model: PreTrainedModel) -> Iterator[object]:
     """Tensors that are plain attributes of a module."""
     for module in model.modules():
         yield from (value for value in vars(module).values() if hasattr(value, "data_ptr"))
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """No warnings and progress bars of transformers in here; afterwards as it was before."""
     level, bars = transformers.logging.get_verbosity(), transformers.utils.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()

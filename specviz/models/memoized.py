@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.fixed import Fed
+from specviz.models.cache.fixed import PassTokens
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -26,7 +26,7 @@ MEMORY_MAX = 400_000_000  # bytes of distributions that are held; above this the
 Context = tuple[int, ...]
 
 
-class RememberedModel:
+class MemoizedModel:
     """Another model's distributions, each computed once.
 
     source   asked for the distribution after a prefix only, never about a tree
@@ -49,11 +49,11 @@ class RememberedModel:
 
     @property
     def plain(self) -> bool:
-        return type(self) is RememberedModel and getattr(self.source, "plain", False)
+        return type(self) is MemoizedModel and getattr(self.source, "plain", False)
 
-    def fixed(self, rows: int, columns: int) -> RememberedTexts:
+    def fixed(self, rows: int, columns: int) -> MemoizedFixedModel:
         """The same distributions, asked for as a model with a cache of fixed size is. For ``plain`` models."""
-        return RememberedTexts(self, rows, columns)
+        return MemoizedFixedModel(self, rows, columns)
 
     def __len__(self) -> int:
         """Number of distributions held."""
@@ -141,13 +141,13 @@ class RememberedModel:
             self._table = longer
 
 
-class RememberedTexts:
+class MemoizedFixedModel:
     """Remembered distributions for a round of fixed shapes (decoding/device/round.py): texts take the place of keys and values.
 
     The distributions are looked up on the host, so such a round is not faster. It shows what the round decides.
     """
 
-    def __init__(self, model: RememberedModel, rows: int, columns: int):
+    def __init__(self, model: MemoizedModel, rows: int, columns: int):
         self.model, self.vocabulary, self.device = model, model.vocabulary, model.device
         self._ids = torch.zeros(rows, columns, dtype=torch.int64)
 
@@ -157,7 +157,7 @@ class RememberedTexts:
     def copy(self, source: int, row: int) -> None:
         self._ids[row] = self._ids[source]
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: Fed) -> tuple[Tensor, Tensor]:
+    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
         """(B, T, V) and (B, T), as models.cache.fixed.FixedModel gives them."""
         self._ids.scatter_(1, begin.cpu()[:, None] + fed.columns.cpu(), tokens.cpu())
         own = [line.nonzero()[:, 0].tolist() for line in fed.seen.cpu()]
@@ -171,7 +171,7 @@ class RememberedTexts:
         self._ids.scatter_(1, columns.cpu(), self._ids.gather(1, sources.cpu()))
 
 
-class RememberedDraft(RememberedModel):
+class MemoizedHeadDraft(MemoizedModel):
     """As RememberedModel, for a draft head: its distributions depend on which tokens of a text are draft tokens.
 
     A context is a prefix and a path below it, (ids, path).
@@ -192,7 +192,7 @@ class RememberedDraft(RememberedModel):
         return found[torch.arange(len(rows)), torch.tensor([len(path) for path in chains])]
 
 
-class RememberingPair:
+class MemoizedPair:
     """A pair whose models remember their distributions, for many samples of one prompt. Everything else is the pair's own.
 
     Requests with the same prompt, temperature, top-k, top-p and min-p share one memory, because distributions depend on nothing
@@ -201,31 +201,31 @@ class RememberingPair:
 
     def __init__(self, pair: LoadedPair, longest: int | None = None):
         self._pair, self._longest = pair, longest
-        self._opened: dict[tuple, tuple[RememberedModel, ...]] = {}
+        self._opened: dict[tuple, tuple[MemoizedModel, ...]] = {}
         self._kept: Settings | None = None  # the request whose distributions are partly kept
 
-    def open(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
+    def open(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """Target and draft, each with what it already remembers."""
         return self._known(settings, lambda: self._each(self._pair.open(settings)))
 
-    def open_layered(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
+    def open_layered(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """The same target, and its early exit as the draft."""
         (lower,) = self._known(
             settings, lambda: self._each(self._pair.open_layered(settings)[1:]), settings.early_exit, settings.exit_layer
         )
         return self.open(settings)[0], lower
 
-    def open_head(self, head: DraftHead, target: RememberedModel, settings: Settings) -> RememberedDraft:
+    def open_head(self, head: DraftHead, target: MemoizedModel, settings: Settings) -> MemoizedHeadDraft:
         """A draft head over a target of this pair, with what it already remembers."""
         return self._known(settings, lambda: self._head(head, settings), head)[0]
 
-    def _head(self, head: DraftHead, settings: Settings) -> tuple[RememberedDraft]:
+    def _head(self, head: DraftHead, settings: Settings) -> tuple[MemoizedHeadDraft]:
         """The head over the pair's own target, whose states come in batches."""
         made = self._pair.open_head(head, self._pair.open(settings)[0], settings)
-        return (RememberedDraft(made, self._longest),)
+        return (MemoizedHeadDraft(made, self._longest),)
 
-    def _each(self, models: Sequence[CachedModel]) -> tuple[RememberedModel, ...]:
-        return tuple(RememberedModel(model, self._longest) for model in models)
+    def _each(self, models: Sequence[CachedModel]) -> tuple[MemoizedModel, ...]:
+        return tuple(MemoizedModel(model, self._longest) for model in models)
 
     def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
         key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, settings.warpers, *more

@@ -14,8 +14,8 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, decoded
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.memoized import MemoizedModel, MemoizedPair
 from specviz.models.pairs.loading import load_pair
-from specviz.models.remembered import RememberedModel, RememberingPair
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -39,7 +39,7 @@ def eagle(tmp_path_factory):
 def test_remembered_distributions_are_those_of_fresh_passes(shape):
     """Random draft trees over rows that return and grow: every distribution against the library's own pass, without a cache."""
     network_, dice = network("Llama"), random.Random(shape)
-    model = RememberedModel(CachedModel(network_, Settings()))
+    model = MemoizedModel(CachedModel(network_, Settings()))
     for _ in range(12):
         rows = [Prefix((1, 2, *(dice.randrange(3) for _ in range(dice.randrange(3)))), 0, 9, n) for n in range(3)]
         block = random_block(dice, 3, shape)
@@ -52,7 +52,7 @@ def test_remembered_distributions_are_those_of_fresh_passes(shape):
 
 def test_each_distribution_is_asked_for_once(monkeypatch):
     source = CachedModel(network("Llama"), Settings())
-    model, asked, inner = RememberedModel(source), [], source.distributions
+    model, asked, inner = MemoizedModel(source), [], source.distributions
     monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     dice = random.Random(1)
     for _ in range(10):
@@ -62,7 +62,7 @@ def test_each_distribution_is_asked_for_once(monkeypatch):
 
 def test_states_for_heads_are_those_of_the_cached_model():
     network_ = network("GPT2")
-    remembered, cached = RememberedModel(CachedModel(network_, Settings())), CachedModel(network_, Settings())
+    remembered, cached = MemoizedModel(CachedModel(network_, Settings())), CachedModel(network_, Settings())
     rows = [Prefix((1, 2, n % 3), 0, 9, n) for n in range(6)]
     for _ in range(2):
         assert torch.allclose(remembered.features(rows), cached.features(rows), atol=1e-5)
@@ -84,7 +84,7 @@ def test_states_for_heads_are_those_of_the_cached_model():
 def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, eagle, proposer, rule, warper):
     settings = Settings(proposer=proposer, rule=rule, gamma=2, max_new_tokens=4, exit_layer=1, eagle=eagle, **warper)
     ids, texts = pair64.encode("Once upon"), []
-    for some in (pair64, RememberingPair(pair64)):
+    for some in (pair64, MemoizedPair(pair64)):
         target, made = open_proposer(some, settings)
         samples = decoded(
             Shard(target, made, build_rule(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60), batch=16
@@ -97,7 +97,7 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
 def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch):
     """Capacity for 20 distributions, 300 contexts: the memory is emptied again and again, and one call may hold more than 20."""
     network_ = network("Llama")
-    model, dice = RememberedModel(CachedModel(network_, Settings()), memory=20 * 8 * V), random.Random(5)
+    model, dice = MemoizedModel(CachedModel(network_, Settings()), memory=20 * 8 * V), random.Random(5)
     for _ in range(40):
         rows = [Prefix((1, dice.randrange(300) % V, dice.randrange(3)), 0, 9, n) for n in range(3)]
         block = random_block(dice, 3, "tree")
@@ -110,7 +110,7 @@ def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch)
 
 def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
     source = CachedModel(network("Llama"), Settings())
-    model, asked, inner = RememberedModel(source, longest=3), [], source.distributions
+    model, asked, inner = MemoizedModel(source, longest=3), [], source.distributions
     monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     block = random_block(random.Random(7), 3, "chain")
     distributions = model.distributions([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
@@ -125,7 +125,7 @@ def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
 
 
 def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
-    shared = RememberingPair(pair)
+    shared = MemoizedPair(pair)
     one, other = shared.open(Settings(proposer="tree", seed=3)), shared.open(Settings())
     assert one == other
     assert all(
@@ -138,7 +138,7 @@ def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
 
 def test_states_of_many_texts_are_those_of_each_alone():
     network_ = network("Llama")
-    model = RememberedModel(CachedModel(network_, Settings()))
+    model = MemoizedModel(CachedModel(network_, Settings()))
     texts = [
         (1, 2, 3),
         (1, 2, 4),
@@ -158,7 +158,7 @@ def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
     kept, asked = [ids, *((*ids, token) for token in range(16))], [(*ids, token) for token in range(20, 37)]
 
     def begun():
-        made = RememberingPair(pair, longest=len(ids) + 1)
+        made = MemoizedPair(pair, longest=len(ids) + 1)
         made.keep(Settings(), kept)
         return made
 
@@ -177,7 +177,7 @@ def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypat
     """Capacity for 20, of which 8 are kept: the others come and go, and the kept ones stay the same to the last bit."""
     network_ = network("Llama")
     source = CachedModel(network_, Settings())
-    model, asked, inner = RememberedModel(source, memory=20 * 8 * V), [], source.distributions
+    model, asked, inner = MemoizedModel(source, memory=20 * 8 * V), [], source.distributions
     kept = [(1, token) for token in range(8)]
     model.keep(kept)
     first = model.after(kept)
