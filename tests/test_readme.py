@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.web.common.frame import PAGES
+from specviz.figures.pages import PAGES
 from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +85,7 @@ def test_every_make_target_that_it_shows_is_one_that_make_help_lists():
 def test_the_pages_of_its_table_are_the_pages_of_the_app():
     table = README.split("## The pages")[1].split("\n## ")[0]
     named = re.findall(r"^\| ([^|]+) \|", table, re.M)[1:]
-    assert named == list(PAGES.values())
+    assert named == [page.title for page in PAGES.values()]
 
 
 def test_the_numbers_that_it_gives_of_the_code_are_the_codes():

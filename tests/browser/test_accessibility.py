@@ -58,7 +58,7 @@ def site(tmp_path_factory) -> Path:
 def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name(eyes, server, name):
     page = eyes.new_page()
     page.goto(f"{server}/{'' if name == FIRST else name}")
-    page.wait_for_function("title => document.title === title", arg=f"{PAGES[name]} · specviz")
+    page.wait_for_function("title => document.title === title", arg=f"{PAGES[name].title} · specviz")
     at_rest(page)
     page.locator(f"[class*='st-key-onward-{name}']").wait_for()
     page.wait_for_load_state("networkidle")

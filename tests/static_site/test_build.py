@@ -17,13 +17,13 @@ from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.glossary import GLOSSARY
+from specviz.figures.pages import PAGES as APP
 from specviz.figures.pages import next_page
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
 from specviz.static_site.build import build, files, live_address
 from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, Content, document, packed, policy
-from specviz.web.common.frame import PAGES as APP
 from tests.fresh import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
@@ -57,7 +57,7 @@ def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(f
 
 def test_pages_that_the_app_has_too_have_its_names_and_addresses():
     for name, path in OF_THE_APP.items():
-        assert PAGES[name] == APP[name] and path in ("", name)
+        assert PAGES[name] == APP[name].title and path in ("", name)
 
 
 def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(found):

@@ -23,10 +23,10 @@ from specviz.evidence.enumeration.four_rules import accounted
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files.reading import parse
 from specviz.export.manifest import facts
+from specviz.figures.pages import PAGES
 from specviz.figures.token_bars import Panel, panels
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.web.common.frame import PAGES
 from specviz.web.exactness.export import build_exactness_package
 from specviz.web.one_round.export import one_round
 from specviz.web.one_token.export import RECORDED_FILES, TOKEN_FILES, one_token, title, token_package

@@ -1,4 +1,4 @@
-"""The frame around every page: the list of pages, the one style sheet, and the way in for a link to any of them."""
+"""The frame around every page: navigation, style sheet, presenter view, and the link to the next page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not m
 import streamlit as st
 
 from specviz.figures.components import read_styles
-from specviz.figures.notes import ASK, INSTEAD
-from specviz.figures.pages import ALL, TITLES, next_page
+from specviz.figures.pages import PAGES, next_page
 from specviz.web.common import reconnect, widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
 
-PAGES = TITLES  # path of an address -> title
 FIRST = next(iter(PAGES))  # at the root
-PRESENTED = ("one_round", "one_token", "whole_text", "questions")  # by the component that fills them
 ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.
 
 It comes with documentation in its folder `docs`; `make docs` makes a site of it:
@@ -32,7 +29,7 @@ _component = Component("frame")
 
 
 def run_page() -> None:
-    """Draw the frame and the page that the address asks for."""
+    """Show the frame and the page that the address asks for."""
     widget_guard.install_widget_guard()
     pages = {path: copy.copy(page) for path, page in _build_pages().items()}
     page = st.navigation(group_pages(pages), position="top")
@@ -53,27 +50,27 @@ def run_page() -> None:
 
 
 def preload_libraries() -> None:
-    """What every page begins with: the heavy libraries are imported in the background."""
+    """Start importing the heavy libraries in the background. Every page begins with it."""
     warmup.start()
 
 
 def group_pages(pages: dict[str, Any]) -> dict[str, list[Any]]:
-    """The pages under the names of their groups, both in the order of reading."""
+    """Group the pages by their names in the navigation, both in the order of reading."""
     found: dict[str, list[Any]] = {}
-    for page in ALL:
+    for page in PAGES.values():
         found.setdefault(page.group, []).append(pages[page.path])
     return found
 
 
 def build_group_style(path: str) -> str:
-    """Style that marks the group of the open page; Streamlit marks the page itself, in a menu that is closed."""
-    groups = list(dict.fromkeys(page.group for page in ALL))
-    place = 1 + groups.index(next(page.group for page in ALL if page.path == path))
+    """Build the style that marks the group of the open page; Streamlit marks the page itself, in a menu that is closed."""
+    groups = list(dict.fromkeys(page.group for page in PAGES.values()))
+    place = 1 + groups.index(PAGES[path].group)
     return f'[data-testid="stTopNav"] > div:nth-child({place}) > button {{ background: var(--here); font-weight: 600; }}'
 
 
 def show_next_page(path: str, pages: dict[str, Any]) -> None:
-    """The end of a page: the one that follows, and why."""
+    """Show the link to the page that follows, and why to go there."""
     after = next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
@@ -81,13 +78,16 @@ def show_next_page(path: str, pages: dict[str, Any]) -> None:
 
 
 def show_presenter(path: str) -> None:
-    """The presenter view of a page without one of its own: its charts, one screen after the other. Where there is none, a sentence."""
-    if path not in PRESENTED and "wall" not in st.query_params:
+    """Show the presenter view of a page without one of its own: its charts, one screen after the other. Where there is none, a sentence."""
+    page = PAGES[path]
+    if not page.presented_by_component and "wall" not in st.query_params:
         with st.container(key="presenter"):
-            _component.draw(f"presenter-{path}", {"ask": ASK.get(path, ""), "instead": INSTEAD.get(path, "")})
+            _component.draw(f"presenter-{path}", {"ask": page.ask, "instead": page.instead})
 
 
 @lru_cache(maxsize=1)
 def _build_pages() -> dict[str, st.Page]:
-    """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
-    return {path: st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == FIRST) for path, title in PAGES.items()}
+    """Build the pages once per process, because each looks up its file. A run gets copies, on which Streamlit marks what is open."""
+    return {
+        path: st.Page(f"pages/{path}.py", title=page.title, url_path=path, default=path == FIRST) for path, page in PAGES.items()
+    }

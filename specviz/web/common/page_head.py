@@ -7,40 +7,20 @@ from html import escape
 import streamlit as st
 
 from specviz.figures.glossary import define
-from specviz.figures.pages import TITLES
+from specviz.figures.pages import PAGES
 from specviz.web.pair_picker import panel
-
-TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
-    "one_round": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
-             "replacement", "bonus token"),
-    "one_token": ("distribution", "p", "q", "overlap", "acceptance probability", "residual distribution", "acceptance rule", "block rule"),
-    "whole_text": ("target-only sampling", "draft token", "round", "tokens per target pass", "accepted", "replacement", "bonus token",
-              "overlap", "95% interval"),
-    "questions": ("p", "tokens per target pass", "residual distribution", "draft tree", "total variation distance",
-              "sampling noise", "batch", "quantization"),
-    "exactness": ("distribution", "exact", "sample", "sampling noise", "p-value", "false-alarm rate", "total variation distance", "seed",
-              "temperature"),
-    "mistakes": ("sample", "total variation distance", "sampling noise", "acceptance rate", "tokens per target pass", "p-value",
-               "false-alarm rate", "random number"),
-    "serving_limits": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
-               "near tie", "greedy"),
-    "speed": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
-    "drafting_methods": ("exact", "lossy", "tokens per target pass", "draft tree", "block rule", "k-sequential selection", "typical acceptance",
-                  "total variation distance"),
-    "classroom": ("sample", "sampling noise", "p-value", "false-alarm rate", "acceptance probability", "calibration", "total variation distance", "tokens per target pass"),
-}  # fmt: skip
 
 
 def build_terms_panel(page: str) -> str:
     """Build the list of terms with their definitions. It takes the focus, so that keys scroll it."""
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define(term))}</dd>" for term in TERMS[page])
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define(term))}</dd>" for term in PAGES[page].terms)
     return f'<div class="terms" role="group" aria-label="Terms of this page" tabindex="0"><dl>{rows}</dl></div>'
 
 
 def show_page_head(page: str, lede: str) -> None:
     """Show a page's title, what it asks, and the row below them."""
     with st.container(key=f"{page}-head"):
-        st.markdown(f"# {TITLES[page]}\n{lede}")
+        st.markdown(f"# {PAGES[page].title}\n{lede}")
     show_head_row(page)
 
 

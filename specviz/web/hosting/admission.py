@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse
 
-from specviz.web.common.frame import PAGES
+from specviz.figures.pages import PAGES
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import ServerOptions
 from specviz.web.hosting.visitors import COOKIE, unmask_cookie

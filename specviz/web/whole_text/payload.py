@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.figures.narration import build_steps, find_replaced
-from specviz.figures.notes import ASK
+from specviz.figures.pages import PAGES
 from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.settings import Settings
 from specviz.speed.records.divergence_profile import ScoredText
@@ -48,7 +48,7 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
         "legend": _legend(one),
         "sums": words.sums(one),
         "hint": _hint(one, app),
-        "ask": ASK["whole_text"],
+        "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.figures.glossary import GLOSSARY, define
-from specviz.web.common import frame, page_head
+from specviz.web.common import frame
 from specviz.web.jobs import warmup
 from tests.web.common.test_frame import opened
 from tests.web.one_round.test_page import served_before
@@ -157,6 +157,6 @@ def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     ]
     (text,) = [one.proto.body for one in nodes(panel) if getattr(one, "type", "") == "html"]
     explained = {unescape(term): unescape(means) for term, means in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text)}
-    assert list(explained) == list(page_head.TERMS[page]) and len(explained) >= 8
+    assert list(explained) == list(frame.PAGES[page].terms) and len(explained) >= 8
     for term, means in explained.items():
         assert means == define(term) in GLOSSARY.values()

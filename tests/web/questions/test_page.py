@@ -8,11 +8,10 @@ from itertools import combinations
 
 import pytest
 
-from specviz.figures.pages import ALL
+from specviz.figures.pages import ALL, PAGES
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
-from specviz.web.common.frame import PAGES
 from specviz.web.one_token.payload import positions
 from specviz.web.one_token.state import read_state
 from specviz.web.questions.figures import Lane, Picture, amounts
