@@ -9,16 +9,19 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean
+.PHONY: help run test test-browser test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.0.0 MODE=hosted)
 	$(if $(MODE),SPECVIZ_MODE=$(MODE) )$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST)
 
-test: .venv/ready-test ## the fast tests
-	$(PYTEST) -m "not slow and not gpu"
+test: .venv/ready-test ## the fast tests, without a browser
+	$(PYTEST) -m "not slow and not gpu and not browser"
+
+test-browser: .venv/ready-test ## the tests of the pages in a browser
+	$(PYTEST) -m "browser and not slow"
 
 # Then the proofs on tables whose every number is moved by one unit in the last place, as other processors round.
 test-all: .venv/ready-test ## the fast tests and those of minutes

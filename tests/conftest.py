@@ -25,6 +25,16 @@ LONGEST = (
 )
 
 
+BROWSER = ("tests/e2e/", "tests/browser/")  # every test in them drives a browser
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item):
+    """Give the tests of a browser their marker, so that they are a lane of their own."""
+    if item.nodeid.startswith(BROWSER):
+        item.add_marker("browser")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
