@@ -14,6 +14,7 @@ from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.sequential import LOOKS
+from specviz.figures.narration import build_steps
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv, draws_needed
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
@@ -21,7 +22,7 @@ from specviz.web.classroom.words import TITLES
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
-from specviz.web.one_round.payload import motions, read_cursor
+from specviz.web.one_round.payload import read_cursor
 from specviz.web.one_token.state import read_state
 from specviz.web.questions.questions import questions, shipped
 
@@ -73,7 +74,7 @@ def test_a_link_to_the_rejected_token_leads_to_its_random_number():
         (address,) = re.findall(r"\[One round\]\((http[^)]*)\)[^|]*drag u down", text)
         at = read_cursor(parse_qs(urlsplit(address).query)["at"][0])
         round_ = RECORDED.opening.rounds[at["round"]]
-        motion = motions(RECORDED.opening, round_)[at["motion"]]
+        motion = build_steps(RECORDED.opening, round_)[at["motion"]]
         assert motion.kind == "uniform" and round_.proposals[motion.node].accepted is False
 
 
