@@ -199,10 +199,10 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
             for number, until in enumerate(range(every, last + every, every)):
                 for run in runs if number % 2 == 0 else runs[::-1]:
                     with _name_server(run, runs):
-                        run.turn(until, told)
+                        run.run_turn(until, told)
             for run in runs:
                 with _name_server(run, runs):
-                    run.same_server()
+                    run.check_identity()
             told()
     except OSError as error:
         raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
@@ -282,10 +282,10 @@ class _CollectionRun:
         with suppress(OSError):
             self.file.close()
         self.record.samples, self.record.ended = self.lines, _format_now()
-        self.record.seen = self.total()
+        self.record.seen = self.merge_counts()
         _save_record(self.path, self.record)
 
-    def turn(self, until: int, told: Callable[[], None]) -> None:
+    def run_turn(self, until: int, told: Callable[[], None]) -> None:
         """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
         same server."""
         if self.lines >= (until := min(until, self.size.samples)):
@@ -319,11 +319,11 @@ class _CollectionRun:
                 continue
             while waiting and waiting[0][1].done():
                 seed, answer = waiting.popleft()
-                self._write(seed, answer.result())
+                self._write_answer(seed, answer.result())
             self.file.flush()
             if time.monotonic() - self.looked > IDENTITY_SECONDS:
                 self.looked = time.monotonic()
-                self.same_server()
+                self.check_identity()
 
     def _answer(self, seed: int) -> ServerAnswer:
         body = self.profile.build_body(self.sampling, seed, self.size.choices)
@@ -331,7 +331,7 @@ class _CollectionRun:
             self.endpoint.request_json(self.profile.select_path(self.sampling, self.size.choices), body)
         )
 
-    def _write(self, seed: int, answer: ServerAnswer) -> None:
+    def _write_answer(self, seed: int, answer: ServerAnswer) -> None:
         """All samples of an answer, or none."""
         identity = list(answer.identity)
         if not self.record.identity:
@@ -348,7 +348,7 @@ class _CollectionRun:
         for sample in answer.samples:
             refuse_short(sample, answer, self.sampling)
         if not has_token_count(answer, self.sampling):
-            self._alone()
+            self._request_single_samples()
             self.seen.uncounted += min(self.size.samples - self.lines, len(answer.samples))
         room = self.size.samples - self.lines
         for place, sample in enumerate(answer.samples[:room]):
@@ -366,7 +366,7 @@ class _CollectionRun:
         if answer.accepted is not None:
             seen.accepted = (seen.accepted or 0) + answer.accepted
 
-    def _alone(self) -> None:
+    def _request_single_samples(self) -> None:
         """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
         if self.asked_alone or self.size.choices == 1:
             return
@@ -381,13 +381,13 @@ class _CollectionRun:
                 has_token_count(answer, self.sampling) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
             )
 
-    def same_server(self) -> None:
+    def check_identity(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
         found: list[str] = []
         for _ in range(IDENTITY_TRIES):  # one that only fails now and then is no other server
             now = recognize_server(self.endpoint)
             before, after = ({"kind of server": one.profile.name} | one.about for one in (self.server, now))
-            found = list_changes(before, after) if before != after else self._loaded_again(now)
+            found = list_changes(before, after) if before != after else self._find_reload(now)
             if not found:
                 return
         raise EndpointError(
@@ -395,7 +395,7 @@ class _CollectionRun:
             f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
         )
 
-    def _loaded_again(self, now: RecognizedServer) -> list[str]:
+    def _find_reload(self, now: RecognizedServer) -> list[str]:
         """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
         if self.created is None or now.created == self.created:
             return []
@@ -408,7 +408,7 @@ class _CollectionRun:
             return []
         return list_changes({"created": self.created}, {"created": now.created})
 
-    def total(self) -> dict[str, Any]:
+    def merge_counts(self) -> dict[str, Any]:
         """What was seen by this call and by those before."""
         for name, value in asdict(self.endpoint.counted).items():
             if hasattr(self.seen, name):

@@ -1,6 +1,6 @@
 """How rejected samples are wrong: where they part from the target's distribution, and which known mistake predicts them best.
 
-Each known mistake (known.py) gives every token a probability after every prefix, so the samples have a likelihood under it. The
+Each known bug (known_bugs.py) gives every token a probability after every prefix, so the samples have a likelihood under it. The
 likeliest one is named if it beats a correct decoder by far, and a goodness-of-fit test says whether it explains all that was seen.
 """
 
@@ -149,7 +149,7 @@ def score_bugs(
     exact, found = reading.gather(reading.p), []
     heats: dict[bool, dict[KnownBug, EdgeProbabilities]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
-        edges = EdgeProbabilities.of(one, reading)
+        edges = EdgeProbabilities.from_bug(one, reading)
         if one.factor is not None:
             heats[one.greedy][one] = edges
         for plan in plans if one.mistake != SETTINGS else plans[:1]:
@@ -184,7 +184,9 @@ def _refine_temperature(found: Sequence[_ScoredBug], reading: PrefixTable, setti
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
             one = build_pass_temperature(best.one.greedy, middle := sqrt(low * high), settings.temperature)
             ratio = compute_log_ratio(
-                compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, best.schedule)[0], exact, reading.count
+                compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, best.schedule)[0],
+                exact,
+                reading.count,
             )
             scores[middle] = ratio
             yield _ScoredBug(one, best.schedule, ratio)
@@ -195,8 +197,8 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
     exact, weights = reading.gather(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
-    place = reading.place[reading.edge]
-    drafting, here = plan.drafting(reading.length)[place], place == np.arange(reading.length)[:, None]
+    place = reading.prefix_lengths[reading.edge]
+    drafting, here = plan.drafting_mask(reading.length)[place], place == np.arange(reading.length)[:, None]
     written, judged = exact, np.zeros(reading.length)
     for _ in range(EM_ROUNDS):
         mine = weights[:, place]
@@ -213,8 +215,8 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     by_place = torch.from_numpy(weights)
 
     def way(reading: PrefixTable) -> list[NextTokenSplit]:
-        mine = by_place[:, torch.from_numpy(reading.place)][..., None]
-        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.way(reading)]
+        mine = by_place[:, torch.from_numpy(reading.prefix_lengths)][..., None]
+        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(reading)]
         return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
 
     one = KnownBug("pass-temperature", ways[0].greedy, way, words=f"{MIXED}: {temperatures}")
@@ -231,7 +233,7 @@ def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Cal
     best: dict[str, list[_ScoredBug]] = {}
     for one in sorted(found, key=lambda one: -one.score):
         best.setdefault(one.one.mistake, []).append(one)
-    counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
+    counts = torch.stack([reading.count_tokens(prefix) for prefix in range(len(reading.prefixes))])
     variants = list(best.values())[:MAX_MATCHES]
     plain = [
         ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
@@ -259,7 +261,7 @@ def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Cal
 def _build_match(variants: Sequence[_ScoredBug], reading: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
     """The best variant of one mistake. variants: all of them, best first; tested: whether its fit is asked for."""
     scored, one = variants[0], variants[0].one
-    _, states = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, scored.schedule)
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, scored.schedule)
     probs = compute_next_token(one, reading, scored.schedule, states)
     name = MISTAKES[one.mistake].name if one.mistake in MISTAKES else "plain sampling under other settings"
     fit = compute_goodness_of_fit(probs, counts) if tested else None

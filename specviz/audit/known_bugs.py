@@ -77,7 +77,7 @@ class KnownBug:
 
     mistake: str
     greedy: bool
-    way: BugModel
+    model: BugModel
     factor: float | None = None
     words: str = ""
 
@@ -91,14 +91,16 @@ class DraftSchedule:
     gamma: int
     total: int
 
-    def levels(self, start: int) -> int:
+    def count_draft_tokens(self, start: int) -> int:
         """Draft tokens of a round that begins at token ``start``, from 0."""
         wanted = 0 if start < self.lead else self.gamma
         return max(0, min(wanted, self.total - start - 1)) if self.total else wanted
 
-    def drafting(self, length: int) -> np.ndarray:
+    def drafting_mask(self, length: int) -> np.ndarray:
         """(L, L) bool: whether a draft token is judged at a place (row), by the number of those accepted just before (column)."""
-        return np.array([[k <= place and k < self.levels(place - k) for k in range(length)] for place in range(length)])
+        return np.array(
+            [[k <= place and k < self.count_draft_tokens(place - k) for k in range(length)] for place in range(length)]
+        )
 
 
 def list_schedules(length: int, total: int) -> list[DraftSchedule]:
@@ -108,7 +110,7 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
         for gamma in range(1, length + 1):
             for cap in (total, 0):
                 one = DraftSchedule(lead, gamma, cap)
-                if (table := one.drafting(length)).any():
+                if (table := one.drafting_mask(length)).any():
                     found.setdefault(table.tobytes(), one)
     return list(found.values())
 
@@ -156,10 +158,10 @@ def _list_draft_bugs(
     """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
 
     def gate(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.row_before(True)))]
+        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.shift_rows(True)))]
 
     def late(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.row_before(False), drawn(reading.q), drawn(reading.q))]
+        return [apply_token_rule(reading.shift_rows(False), drawn(reading.q), drawn(reading.q))]
 
     def from_target(reading: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
@@ -320,9 +322,9 @@ class EdgeProbabilities:
     bonus: np.ndarray
 
     @classmethod
-    def of(cls, one: KnownBug, reading: PrefixTable) -> EdgeProbabilities:
+    def from_bug(cls, one: KnownBug, reading: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
-        for found in one.way(reading):
+        for found in one.model(reading):
             accepted.append(reading.gather(found.accepted))
             last.append(reading.gather(found.last))
             bonus = reading.gather(found.bonus)
@@ -337,8 +339,8 @@ def compute_edge_probabilities(
     A state is the number of draft tokens just accepted; how likely, given the prefix. A prefix that the decoder cannot write keeps
     the state of a fresh round.
     """
-    length, place = reading.length, reading.place
-    drafting = schedule.drafting(length)
+    length, place = reading.length, reading.prefix_lengths
+    drafting = schedule.drafting_mask(length)
     states = np.zeros((len(edges.accepted), len(reading.prefixes), length + 1))
     states[:, :, 0] = 1.0 / len(edges.accepted)
     found = np.zeros(len(reading.edge))
@@ -363,9 +365,9 @@ def compute_edge_probabilities(
 
 def compute_next_token(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
-    drafting = schedule.drafting(reading.length)[reading.place]
+    drafting = schedule.drafting_mask(reading.length)[reading.prefix_lengths]
     result = torch.zeros_like(reading.p)
-    for weights, found in zip(states, one.way(reading), strict=True):
+    for weights, found in zip(states, one.model(reading), strict=True):
         judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]
         idle = torch.from_numpy((weights * ~drafting).sum(-1))[:, None]
         result += judging * (found.accepted + found.last) + idle * found.bonus

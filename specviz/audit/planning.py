@@ -61,8 +61,8 @@ def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
     done, began = 0, time.monotonic()
     rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1
     while True:
-        seeds = [probe.fresh_of(choices) for _ in range(rounds * probe.at_once)]
-        done += sum(len(one.samples) for one in probe.many(probe.sampling, seeds, choices))
+        seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.at_once)]
+        done += sum(len(one.samples) for one in probe.request_all(probe.sampling, seeds, choices))
         if (spent := time.monotonic() - began) >= MIN_PROBE_SECONDS:
             return done / spent
 

@@ -45,7 +45,7 @@ class PrefixTable:
     before: tuple[Tensor, Tensor]
 
     @property
-    def place(self) -> np.ndarray:
+    def prefix_lengths(self) -> np.ndarray:
         """(G,) length of each prefix."""
         return np.array([len(prefix) for prefix in self.prefixes])
 
@@ -54,7 +54,7 @@ class PrefixTable:
         """Tokens of a sample that can be looked at."""
         return len(self.prefixes[-1]) + 1
 
-    def row_before(self, of_draft: bool) -> Tensor:
+    def shift_rows(self, of_draft: bool) -> Tensor:
         """(G, V): after each prefix what belongs one token earlier."""
         rows = torch.cat((self.q if of_draft else self.p, self.before[of_draft]))
         return rows[torch.from_numpy(self.parent)]  # -1 is the last row
@@ -63,7 +63,7 @@ class PrefixTable:
         """(E,): the mass of each edge's token in (G, V)."""
         return probs[torch.from_numpy(self.edge), torch.from_numpy(self.token)].numpy()
 
-    def counts(self, prefix: int) -> Tensor:
+    def count_tokens(self, prefix: int) -> Tensor:
         """(V,) float64: how often each token follows that prefix."""
         mine = self.edge == prefix
         return torch.zeros_like(self.p[0]).index_put_(

@@ -74,7 +74,7 @@ class ServerProbe:
 
     at_once     most requests at a time
     seeds       from where they are taken: no sample uses one of these
-    known       ids of the prompt by the local tokenizer; None: there is none
+    prompt_ids  ids of the prompt by the local tokenizer; None: there is none
     vocabulary  number of tokens, where it is known
     """
 
@@ -85,44 +85,44 @@ class ServerProbe:
         sampling: SamplingRequest,
         at_once: int,
         seeds: int,
-        known: tuple[int, ...] | None = None,
+        prompt_ids: tuple[int, ...] | None = None,
         vocabulary: int | None = None,
     ):
         self.endpoint, self.profile, self.sampling = endpoint, profile, sampling
         self.at_once, self.seeds = 1 if profile.is_sequential else at_once, seeds
-        self.known, self.vocabulary = known, vocabulary
+        self.prompt_ids, self.vocabulary = prompt_ids, vocabulary
         self.drafted, self.choices = 0, 1
-        self.tick: Callable[[], None] = lambda: None
+        self.on_answer: Callable[[], None] = lambda: None
         self.hot_sampling = sampling.at_temperature(profile.max_temperature, HOT_TOKENS)
 
-    def fresh(self) -> int:
+    def next_seed(self) -> int:
         self.seeds += 1
         return self.seeds
 
-    def one(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
+    def request(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
         path, body = self.profile.select_path(sampling, choices), self.profile.build_body(sampling, seed, choices)
         found = self.profile.read_answer(self.endpoint.request_json(path, body))
         self.drafted += found.drafted or 0
         return found
 
-    def many(self, sampling: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
-        """Answers in the order of the seeds, as many at a time as samples will be. ``tick`` is called after each; what it raises ends it."""
+    def request_all(self, sampling: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
+        """Answers in the order of the seeds, as many at a time as samples will be. ``on_answer`` is called after each; what it raises ends it."""
         pool, found = ThreadPoolExecutor(self.at_once), []
         try:
-            for answer in pool.map(lambda seed: self.one(sampling, seed, choices), seeds):
+            for answer in pool.map(lambda seed: self.request(sampling, seed, choices), seeds):
                 found.append(answer)
-                self.tick()
+                self.on_answer()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
         return found
 
-    def fresh_of(self, choices: int) -> int:
+    def reserve_seeds(self, choices: int) -> int:
         """A seed that is followed by as many free ones."""
         self.seeds += choices
         return self.seeds - choices + 1
 
-    def texts(self, sampling: SamplingRequest, seeds: Sequence[int | None]) -> list[Any]:
-        return [get_content(answer.samples[0]) for answer in self.many(sampling, seeds)]
+    def sample_contents(self, sampling: SamplingRequest, seeds: Sequence[int | None]) -> list[Any]:
+        return [get_content(answer.samples[0]) for answer in self.request_all(sampling, seeds)]
 
 
 def get_content(sample: SampledText) -> tuple[int, ...] | str:
@@ -147,14 +147,14 @@ def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_pro
     )
     at_once = probe.at_once
     for number, look in enumerate(looks):
-        probe.tick = partial(on_progress, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
-        probe.tick()
+        probe.on_answer = partial(on_progress, number / (len(looks) + 1), f"looking for traps: {look.__name__.replace('_', ' ')}")
+        probe.on_answer()
         found.append(look(probe))
         if found[-1].stops and look is check_temperature:  # nothing that follows would mean anything
             break
     else:
-        probe.tick = partial(on_progress, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
-        probe.tick()
+        probe.on_answer = partial(on_progress, len(looks) / (len(looks) + 1), "looking for traps: seeds at the same time")
+        probe.on_answer()
         together = check_concurrent_seeds(probe, are_seeds_honored=found[looks.index(check_seeds)].state == "safe")
         found.append(together)
         at_once = 1 if together.state == "caught" else at_once
@@ -165,8 +165,11 @@ def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_pro
 
 def check_prompt(probe: ServerProbe) -> PreflightCheck:
     """Whether the server reads the tokens that the local tokenizer makes of the text."""
-    name, answer = "a prompt that is read differently", probe.one(replace(probe.hot_sampling, max_tokens=1), probe.fresh())
-    if probe.known is None:
+    name, answer = (
+        "a prompt that is read differently",
+        probe.request(replace(probe.hot_sampling, max_tokens=1), probe.next_seed()),
+    )
+    if probe.prompt_ids is None:
         return PreflightCheck(
             name,
             "unknown",
@@ -175,29 +178,31 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
             else "Nothing says which tokens the server reads.",
         )
     if (ids := answer.prompt_ids or probe.profile.fetch_prompt_ids(probe.endpoint, probe.sampling)) is not None:
-        if ids == probe.known:
+        if ids == probe.prompt_ids:
             return PreflightCheck(
-                name, "safe", f"The server read the same {plural(len(probe.known), 'token')} of the prompt as the local model."
+                name,
+                "safe",
+                f"The server read the same {plural(len(probe.prompt_ids), 'token')} of the prompt as the local model.",
             )
-        sentence = f"The server read the tokens {list(ids[:8])}, the local tokenizer makes {list(probe.known[:8])}"
+        sentence = f"The server read the tokens {list(ids[:8])}, the local tokenizer makes {list(probe.prompt_ids[:8])}"
         return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
     if answer.prompt_tokens is None:
         return PreflightCheck(name, "unknown", "The server does not say how many tokens it read.")
-    if answer.prompt_tokens == len(probe.known):
+    if answer.prompt_tokens == len(probe.prompt_ids):
         return PreflightCheck(
             name, "safe", f"The server read {plural(answer.prompt_tokens, 'token')}, as many as the local model."
         )
-    sentence = f"The server read {plural(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.known)}"
+    sentence = f"The server read {plural(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.prompt_ids)}"
     return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
 
 
 def check_temperature(probe: ServerProbe) -> PreflightCheck:
     """Greedy whatever the temperature, or one answer for all."""
     name, hot = "greedy at every temperature", probe.profile.max_temperature
-    texts = probe.texts(probe.hot_sampling, [probe.fresh() for _ in range(HOT_REQUESTS)])
+    texts = probe.sample_contents(probe.hot_sampling, [probe.next_seed() for _ in range(HOT_REQUESTS)])
     if len(set(texts)) > 1:
         return PreflightCheck(name, "safe", f"{plural(len(set(texts)), 'text')} in {HOT_REQUESTS} at temperature {hot:g}.")
-    cold = probe.texts(replace(probe.hot_sampling, temperature=0.0), [probe.fresh()])[0]
+    cold = probe.sample_contents(replace(probe.hot_sampling, temperature=0.0), [probe.next_seed()])[0]
     if cold == texts[0]:
         sentence = f"At temperature {hot:g} all {HOT_REQUESTS} texts are the greedy one: the server does not sample."
     else:
@@ -210,7 +215,7 @@ def check_temperature(probe: ServerProbe) -> PreflightCheck:
 def check_filters(probe: ServerProbe) -> PreflightCheck:
     """How many tokens can be reached at all (Chao 1984: from those seen once and those seen twice)."""
     name, hot = "filters that nobody asked for", probe.profile.max_temperature
-    tokens = probe.texts(replace(probe.hot_sampling, max_tokens=1), [probe.fresh() for _ in range(HOT_DRAWS)])
+    tokens = probe.sample_contents(replace(probe.hot_sampling, max_tokens=1), [probe.next_seed() for _ in range(HOT_DRAWS)])
     times = Counter(Counter(tokens).values())
     distinct, once, twice = len(set(tokens)), times[1], times[2]
     reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
@@ -236,7 +241,7 @@ def check_penalties(probe: ServerProbe) -> PreflightCheck:
     def text(profile: ServerProfile, **extra: float) -> Any:
         asked = replace(cold, extra=dict(cold.extra) | extra)
         found = profile.read_answer(
-            probe.endpoint.request_json(profile.select_path(asked), profile.build_body(asked, probe.fresh()))
+            probe.endpoint.request_json(profile.select_path(asked), profile.build_body(asked, probe.next_seed()))
         )
         return get_content(found.samples[0])
 
@@ -263,10 +268,10 @@ def check_penalties(probe: ServerProbe) -> PreflightCheck:
 
 def check_seeds(probe: ServerProbe) -> PreflightCheck:
     """Whether a seed fixes a text. It need not: it only makes samples repeatable."""
-    name, seeds = "seeds that are ignored", [probe.fresh() for _ in range(3)]
+    name, seeds = "seeds that are ignored", [probe.next_seed() for _ in range(3)]
     first, second = (
-        [probe.one(probe.hot_sampling, seed) for seed in seeds],
-        [probe.one(probe.hot_sampling, seed) for seed in seeds],
+        [probe.request(probe.hot_sampling, seed) for seed in seeds],
+        [probe.request(probe.hot_sampling, seed) for seed in seeds],
     )
     same = sum(get_content(one.samples[0]) == get_content(other.samples[0]) for one, other in zip(first, second, strict=True))
     if same == len(seeds):
@@ -283,9 +288,9 @@ def check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Prefl
         return PreflightCheck(name, "safe", "Requests are sent one by one.")
     if not are_seeds_honored:
         return PreflightCheck(name, "unknown", "Seeds are ignored, so this cannot be seen.")
-    seeds = [probe.fresh() for _ in range(HOT_REQUESTS)]
-    lone = [get_content(probe.one(probe.hot_sampling, seed).samples[0]) for seed in seeds]
-    together = probe.texts(probe.hot_sampling, [*seeds, *seeds])
+    seeds = [probe.next_seed() for _ in range(HOT_REQUESTS)]
+    lone = [get_content(probe.request(probe.hot_sampling, seed).samples[0]) for seed in seeds]
+    together = probe.sample_contents(probe.hot_sampling, [*seeds, *seeds])
     same = sum(one == other for one, other in zip([*lone, *lone], together, strict=True))
     if same >= MIN_SHARE * len(together):
         return PreflightCheck(name, "safe", f"{same} of {len(together)} texts are the same alone and {probe.at_once} at a time.")
@@ -300,10 +305,10 @@ def check_default_seed(probe: ServerProbe) -> PreflightCheck:
     name, shorter = "a default seed that is fixed, or a cache of answers", replace(probe.hot_sampling, max_tokens=HOT_TOKENS - 1)
     rounds = []
     for _ in range(2):  # some servers draw on from the last seed that anybody named
-        probe.one(probe.hot_sampling, probe.seeds)
-        rounds.append([get_content(probe.one(probe.hot_sampling, None).samples[0]) for _ in range(2)])
+        probe.request(probe.hot_sampling, probe.seeds)
+        rounds.append([get_content(probe.request(probe.hot_sampling, None).samples[0]) for _ in range(2)])
     if rounds[0][0] == rounds[0][1]:
-        other = get_content(probe.one(shorter, None).samples[0])
+        other = get_content(probe.request(shorter, None).samples[0])
         if rounds[0][0][: len(other)] == other:
             return PreflightCheck(
                 name,
@@ -326,10 +331,10 @@ def check_choices(probe: ServerProbe) -> PreflightCheck:
     name = "n samples with seeds s, s + 1, ..."
     if probe.profile.max_choices < 2:
         return PreflightCheck(name, "safe", "One sample is asked for at a time.")
-    seed = probe.fresh()
-    probe.fresh()
+    seed = probe.next_seed()
+    probe.next_seed()
     try:
-        both = [get_content(one) for one in probe.one(probe.hot_sampling, seed, 2).samples]
+        both = [get_content(one) for one in probe.request(probe.hot_sampling, seed, 2).samples]
     except EndpointError as error:
         return PreflightCheck(name, "unknown", f"Two samples in one request are refused ({str(error)[:120]}).")
     if len(both) < 2:
@@ -337,7 +342,7 @@ def check_choices(probe: ServerProbe) -> PreflightCheck:
     if both[0] == both[1]:
         return PreflightCheck(name, "caught", "The two samples of one request are equal. One sample is asked for at a time.")
     probe.choices = probe.profile.max_choices
-    if both[1] == get_content(probe.one(probe.hot_sampling, seed + 1).samples[0]):
+    if both[1] == get_content(probe.request(probe.hot_sampling, seed + 1).samples[0]):
         return PreflightCheck(
             name, "caught", "Sample i of a request has the seed s + i. Seeds of different requests are at least n apart here."
         )
@@ -350,7 +355,7 @@ def check_prompt_list(probe: ServerProbe) -> PreflightCheck:
     if probe.sampling.chat:
         return PreflightCheck(name, "safe", "A chat is asked with one list of messages.")
     plain = ServerProfile(probe.profile.refused_fields)
-    body = plain.build_body(probe.hot_sampling, probe.fresh()) | {"prompt": [probe.sampling.prompt] * 2}
+    body = plain.build_body(probe.hot_sampling, probe.next_seed()) | {"prompt": [probe.sampling.prompt] * 2}
     for name_of_field in ("presence_penalty", "frequency_penalty"):
         body.pop(name_of_field, None)
     try:
@@ -367,7 +372,7 @@ def check_length(probe: ServerProbe) -> PreflightCheck:
     name, profile = "requests too short to draft", probe.profile
     if not profile.drafting_evidence:
         return PreflightCheck(name, "unknown", "This server does not show whether it drafts.")
-    short = count_drafted(probe, [probe.fresh() for _ in range(DRAFTING_REQUESTS)], probe.sampling)
+    short = count_drafted(probe, [probe.next_seed() for _ in range(DRAFTING_REQUESTS)], probe.sampling)
     if short is None:
         return PreflightCheck(
             name,
@@ -378,7 +383,7 @@ def check_length(probe: ServerProbe) -> PreflightCheck:
         return PreflightCheck(
             name, "safe", f"{plural(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.sampling.max_tokens}."
         )
-    if long := count_drafted(probe, [probe.fresh() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)):
+    if long := count_drafted(probe, [probe.next_seed() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)):
         sentence = f"Nothing is drafted in requests of {plural(probe.sampling.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
         return PreflightCheck(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
     return PreflightCheck(
@@ -391,7 +396,7 @@ def check_length(probe: ServerProbe) -> PreflightCheck:
 def count_drafted(probe: ServerProbe, seeds: Iterable[int], sampling: SamplingRequest) -> int | None:
     """Tokens drafted while these requests were answered; None where it cannot be seen."""
     before = probe.profile.read_draft_counters(probe.endpoint)
-    answers = probe.many(sampling, list(seeds))
+    answers = probe.request_all(sampling, list(seeds))
     after = probe.profile.read_draft_counters(probe.endpoint)
     if before is not None and after is not None:
         probe.drafted += int(after[0] - before[0])

@@ -67,7 +67,7 @@ class ReproducibleRequest:
     variable: str = ""
 
     @classmethod
-    def of(
+    def from_profile(
         cls, address: str, profile: ServerProfile, sampling: SamplingRequest, ids: bool = True, variable: str = ""
     ) -> ReproducibleRequest:
         place = '["message"]["content"]' if sampling.chat else '["text"]'

@@ -76,4 +76,5 @@ class SamplingRequest:
 
     def at_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
-        return replace(self, temperature=temperature, max_tokens=max_tokens, **dict.fromkeys(CUT_FIELDS))
+        no_cuts: dict[str, Any] = dict.fromkeys(CUT_FIELDS)
+        return replace(self, temperature=temperature, max_tokens=max_tokens, **no_cuts)

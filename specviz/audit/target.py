@@ -80,7 +80,7 @@ class AuditTarget:
             self.preparation.server.profile,
             self.endpoint.address(self.preparation.server.profile.select_path(self.sampling)),
         )
-        return ReproducibleRequest.of(address, profile, self.sampling, self.preparation.ids, self.variable)
+        return ReproducibleRequest.from_profile(address, profile, self.sampling, self.preparation.ids, self.variable)
 
     def job(self, folder: Path) -> CollectionJob:
         """What ``collect`` is to do for it."""
@@ -133,8 +133,8 @@ def prepare_target(
     found = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
     choices = min(size.choices, found.choices)
     probe.at_once = found.at_once
-    probe.tick = partial(on_progress, 0.95, "how long it will take")
-    probe.tick()
+    probe.on_answer = partial(on_progress, 0.95, "how long it will take")
+    probe.on_answer()
     ahead = forecast_collection(
         size.samples,
         size.samples - there,

@@ -92,7 +92,7 @@ class TokenBytes:
         self.longest = max(map(len, self.writing), default=0)
 
     @classmethod
-    def of(cls, pair: LoadedPair) -> TokenBytes:
+    def from_pair(cls, pair: LoadedPair) -> TokenBytes:
         raw = {token: bytes.fromhex(one) for token, one in pair.pieces(range(len(pair.tokenizer))).items()}
         return cls(raw, {*pair.tokenizer.all_special_ids, *pair.eos_token_ids})
 
@@ -266,7 +266,7 @@ def run_text_tests(
         )
     texts = [str(text) for text in file.samples]
     said = refuse_repeats(file)
-    ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], TokenBytes.of(pair)
+    ids, target, tokens = pair.encode(settings.prompt), pair.open(settings)[0], TokenBytes.from_pair(pair)
     plan = make_plan(len(texts), settings.max_new_tokens)
     distribution = compute_text_distribution(
         target,

@@ -172,7 +172,7 @@ def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
 def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
     samples = drawn_from(OPEN, "R18", False, IDS, SETTINGS, 4000)
     reading, _, _ = on_table(samples)
-    counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
+    counts = torch.stack([reading.count_tokens(prefix) for prefix in range(len(reading.prefixes))])
     assert compute_explained_share(reading, counts, reading.p) == 0.0
     assert compute_explained_share(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
 

@@ -48,7 +48,7 @@ def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tup
 
 def written(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
     """The distribution of texts of LENGTH tokens that a known mistake has, as products over the tokens."""
-    found, _ = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, schedule)
+    found, _ = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, schedule)
     masses, texts = {(): 1.0}, {}
     for edge, token, share in zip(reading.edge.tolist(), reading.token.tolist(), found.tolist(), strict=True):
         text = (*reading.prefixes[edge], token)
@@ -106,7 +106,7 @@ def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(
     assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:
         for schedule in list_schedules(LENGTH, LENGTH):
-            found, states = compute_edge_probabilities(EdgeProbabilities.of(one, reading), reading, schedule)
+            found, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, schedule)
             probs = compute_next_token(one, reading, schedule, states)
             assert torch.allclose(probs.sum(-1), torch.ones(len(probs)).double(), atol=1e-12)
             assert np.allclose(reading.gather(probs), found, atol=1e-12)
@@ -114,10 +114,10 @@ def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(
 
 def test_schedules_are_those_that_differ_and_draft_something():
     """Of three tokens, the last never drafted: one or two draft tokens from the start, one from the second on; else three, and two of those."""
-    assert all(one.drafting(3).any() for one in list_schedules(3, 3))
-    assert len({one.drafting(3).tobytes() for one in list_schedules(3, 3)}) == len(list_schedules(3, 3))
-    assert DraftSchedule(0, 4, 3).drafting(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
-    assert DraftSchedule(1, 1, 0).drafting(2).tolist() == [[False, False], [True, False]]
+    assert all(one.drafting_mask(3).any() for one in list_schedules(3, 3))
+    assert len({one.drafting_mask(3).tobytes() for one in list_schedules(3, 3)}) == len(list_schedules(3, 3))
+    assert DraftSchedule(0, 4, 3).drafting_mask(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
+    assert DraftSchedule(1, 1, 0).drafting_mask(2).tolist() == [[False, False], [True, False]]
     assert list_schedules(1, 1) == [DraftSchedule(0, 1, 0)]
 
 

@@ -98,7 +98,7 @@ def test_the_cells_hold_every_sample_and_all_of_the_mass():
 
 
 def texts_of(pair, samples):
-    tokens = TokenBytes.of(pair)
+    tokens = TokenBytes.from_pair(pair)
     return [tokens.text([t for t in row if t != NONE], False) for row in samples.tokens.tolist()]
 
 

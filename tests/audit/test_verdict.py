@@ -36,8 +36,8 @@ from specviz.export.report import build_commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving
 
-REQUEST = ReproducibleRequest.of("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
-SECOND = ReproducibleRequest.of("http://localhost:8001/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
+REQUEST = ReproducibleRequest.from_profile("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
+SECOND = ReproducibleRequest.from_profile("http://localhost:8001/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
@@ -178,7 +178,7 @@ def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
         PROMPT,
         (3, 4),
         100,
-        ReproducibleRequest.of("http://h/v1/completions", TransformersProfile(), SamplingRequest(PROMPT, 3), False),
+        ReproducibleRequest.from_profile("http://h/v1/completions", TransformersProfile(), SamplingRequest(PROMPT, 3), False),
     )
     assert '[answer["choices"][0]["text"]]' in made.script and "the text is \u201ctext" in made.sentence
     assert f"prefix, token, n, hits, reached = [], {made.text!r}, {made.samples}, 0, 0" in made.script
@@ -287,7 +287,7 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
             PROMPT,
             (3, 4),
             40,
-            ReproducibleRequest.of(endpoint.address(path), profile(), sampling),
+            ReproducibleRequest.from_profile(endpoint.address(path), profile(), sampling),
         )
         endpoint.close()
         script = made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0")
@@ -339,7 +339,7 @@ def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_w
             endpoint, path = Endpoint(server.url, timeout=10.0), profile.select_path(sampling)
             asked = [profile.build_body(sampling, seed) for seed in range(1 + number * n, n + 1 + number * n)]
             samples.append([profile.read_answer(endpoint.request_json(path, body)).samples[0].tokens for body in asked])
-            requests.append(ReproducibleRequest.of(endpoint.address(path), profile, sampling))
+            requests.append(ReproducibleRequest.from_profile(endpoint.address(path), profile, sampling))
             endpoint.close()
             server.seen.bodies.clear()
         prefix = Counter(ids[:1] for ids in samples[1]).most_common(1)[0][0]

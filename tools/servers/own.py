@@ -140,7 +140,7 @@ class CompletionsApi:
 
     @classmethod
     def of(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
-        return cls(BuggyDecoder(pair, mistake, gamma), model, TokenBytes.of(pair))
+        return cls(BuggyDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
 
     def completions(self, body: Any) -> dict[str, Any]:
         """Raises Refused."""
