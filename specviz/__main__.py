@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from specviz.errors import SpecvizError, out_of_memory
+from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
 
 DISK = {
@@ -89,7 +89,7 @@ def _of_the_machine(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in DISK:
         where = f"'{error.filename}'" if error.filename else "The output"
         return f"{where} could not be written or read ({error.strerror})."
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return "There was not enough memory. A smaller pair, fewer samples or a shorter text need less."
     if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in LIBRARIES:
         return f"{name} is not installed. `make run` or `pip install .` in the project's folder installs it."

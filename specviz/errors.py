@@ -1,34 +1,36 @@
-"""Errors as sentences for users.
+"""Exceptions of the package. Their messages are complete sentences for users.
 
-    SpecvizError                 everything below; the command line prints it and exits with 2, a page shows it as text
-    |-- SettingsError            a setting out of range: names it, its value and what is allowed
-    |-- ModelError               a pair that cannot be loaded or does not fit together
-    |   |-- UnsupportedModel     a family whose cache cannot be rolled back, or that cannot score several tokens in one pass
-    |   `-- DamagedModel         files whose hash or content is not as expected
-    |-- TraceError               a record that is damaged or of another schema
-    |-- TrainingError            a corpus or checkpoint that cannot be used
-    |-- EvidenceError            samples or a distribution with which nothing can be tested
-    |-- PluginError              a proposer, rule, warper, profile or statistic of another package that cannot be loaded
-    |-- EndpointError            a server that cannot be asked, or whose answers cannot be used
-    |-- ClusterError             other machines, or other processes, that cannot be worked with
-    `-- Busy                     too much is asked of this machine now; the same may be asked again
+    SpecvizError                  base class; the command line prints it and exits with 2, a page shows it as text
+    |-- SettingsError             a setting out of range: its name, its value and what is allowed
+    |-- ModelError                a pair that cannot be loaded, or whose models do not fit together
+    |   |-- UnsupportedModelError a family whose cache cannot be rolled back, or that cannot score several tokens in one pass
+    |   `-- DamagedModelError     files whose hash or content is not as expected
+    |-- TraceError                a record that is damaged or of another schema
+    |-- TrainingError             a corpus or checkpoint that cannot be used
+    |-- EvidenceError             samples or a distribution with which nothing can be tested
+    |-- PluginError               a proposer, rule, warper, profile or statistic of another package that cannot be loaded
+    |-- EndpointError             a server that cannot be reached, or whose answers cannot be used
+    |-- ClusterError              worker processes or a cluster that cannot be used
+    `-- BusyError                 a request beyond the capacity of this server; it may be repeated later
 
-Outside this tree: CancelledError, which ends work that somebody cancelled, and programming errors, which are assertions.
+CancelledError, which ends cancelled work, is outside this tree. Programming errors are assertions.
 """
 
-NO_MEMORY = (
+MEMORY_MESSAGES = (
     "not enough memory",
     "out of memory",
     "can't allocate memory",
     "can't start new thread",
     "MemoryError",  # in the traceback of another process
-)  # as torch and Python say it
-SHOWN = 200  # characters of a value that a sentence repeats: it may come from anybody's link or file
+)  # of torch and Python
+MAX_SHOWN = 200  # characters of a value that a message repeats: it may come from any link or file
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory is what was missing. torch says so in words: its error is a RuntimeError."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(one in str(error) for one in NO_MEMORY))
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out. torch raises RuntimeError for that, so its message is read."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(message in str(error) for message in MEMORY_MESSAGES)
+    )
 
 
 class CancelledError(Exception):
@@ -36,7 +38,7 @@ class CancelledError(Exception):
 
 
 class SpecvizError(Exception):
-    """A sentence for the user: what is wrong, the value, what is allowed."""
+    """Base class. The message says what is wrong, the value, and what is allowed."""
 
 
 class SettingsError(SpecvizError):
@@ -45,7 +47,7 @@ class SettingsError(SpecvizError):
     def __init__(self, name: str, value: object, allowed: str):
         self.name, self.value, self.allowed = name, value, allowed
         shown = repr(value)
-        super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= SHOWN else shown[:SHOWN] + ' …'}.")
+        super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + ' …'}.")
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
         return type(self), (self.name, self.value, self.allowed)
@@ -56,7 +58,7 @@ class ModelError(SpecvizError):
 
 
 class UnsupportedModelError(ModelError):
-    """A model family that this decoder would not run correctly, and therefore refuses."""
+    """A model family that this decoder cannot run correctly."""
 
 
 class DamagedModelError(ModelError):
@@ -72,7 +74,7 @@ class TrainingError(SpecvizError):
 
 
 class EvidenceError(SpecvizError):
-    """Samples, a distribution or a test from which nothing follows."""
+    """Samples, a distribution or a test from which nothing can be concluded."""
 
 
 class PluginError(SpecvizError):
@@ -80,7 +82,7 @@ class PluginError(SpecvizError):
 
 
 class EndpointError(SpecvizError):
-    """A server that cannot be asked, or whose answers cannot be used. status: of its HTTP answer, 0 without one."""
+    """A server that cannot be reached, or whose answers cannot be used. status: of its HTTP response, 0 without one."""
 
     def __init__(self, sentence: str, status: int = 0):
         self.status = status
@@ -88,8 +90,8 @@ class EndpointError(SpecvizError):
 
 
 class ClusterError(SpecvizError):
-    """A cluster that cannot be reached, must not be used, or loses what it is given."""
+    """Workers or a cluster that cannot be reached, must not be used, or lose jobs."""
 
 
 class BusyError(SpecvizError):
-    """Too much is asked of this machine now. The same may be asked again."""
+    """A request beyond the capacity of this server. It may be repeated later."""

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeVar
 
-from specviz.errors import SHOWN, PluginError, SettingsError
+from specviz.errors import MAX_SHOWN, PluginError, SettingsError
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +91,7 @@ class Registry(MutableMapping[str, T]):
         try:
             plugin.load()
         except Exception as error:  # another package's code may raise anything
-            raise PluginError(self._sentence(plugin, f"{type(error).__name__}: {str(error)[:SHOWN]}")) from error
+            raise PluginError(self._sentence(plugin, f"{type(error).__name__}: {str(error)[:MAX_SHOWN]}")) from error
         if plugin.name not in self._entries:
             raise PluginError(self._sentence(plugin, f"{plugin.value} does not call @{self.decorator}({plugin.name!r})"))
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from specviz.errors import SHOWN, EndpointError, SettingsError
+from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin
 MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
@@ -36,7 +36,7 @@ def normalize_url(url: str) -> str:
 
     ``localhost:8000`` is no address: its scheme says whether the connection is encrypted, so it is not guessed.
     """
-    shown = url[:SHOWN]
+    shown = url[:MAX_SHOWN]
     allowed = "an address such as http://HOST:PORT/v1"
     if any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
         raise SettingsError("URL", shown, f"{allowed}, without spaces")
@@ -279,8 +279,8 @@ def _read_error_message(reply: HttpReply) -> str:
 def _sanitize(said: str | bytes) -> str:
     """A server's words as part of a sentence: one line, bounded, and nothing that a terminal would obey."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * SHOWN]).split())
-    return (line if len(line) <= SHOWN else line[:SHOWN] + " …").rstrip(".")
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * MAX_SHOWN]).split())
+    return (line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + " …").rstrip(".")
 
 
 def _refuse_constant(text: str) -> Any:

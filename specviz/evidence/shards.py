@@ -97,7 +97,7 @@ def draw_all(
     size = SHARD.get(mode, ONE_BY_ONE)
     if executor is not None and part.n - len(part.tokens) > size:
         left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
-        task = SamplingTask(PairRef.of(pair, settings), SamplingSpec(name, mode, settings, tuple(ids)))
+        task = SamplingTask(PairRef.from_pair(pair, settings), SamplingSpec(name, mode, settings, tuple(ids)))
         _gathered(executor.run_all(task, left), part, saved, on_progress)
 
     def keep(state: ShardState) -> None:

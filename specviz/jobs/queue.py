@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 from specviz import process
-from specviz.errors import BusyError, CancelledError, SpecvizError, out_of_memory
+from specviz.errors import BusyError, CancelledError, SpecvizError, is_out_of_memory
 from specviz.progress import estimate_seconds_left
 
 MAX_OPEN, MAX_PER_VISITOR = 200, 12  # jobs in all, and of one visitor
@@ -356,7 +356,7 @@ class FairQueue:
             logging.getLogger(__name__).exception("queued work failed")
             end = "failed"
             ticket.sentence = f"The computation failed ({type(error).__name__}). Earlier results are still here."
-            if out_of_memory(error):
+            if is_out_of_memory(error):
                 ticket.sentence = MEMORY_FULL
         with self._lock:
             self._leave(ticket)

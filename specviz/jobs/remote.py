@@ -143,5 +143,5 @@ class RemoteCaller:
     def _pair_ref(self, settings: Settings) -> PairRef:
         key = settings.pair, settings.device, settings.dtype
         if key not in self.pair_refs:  # two threads may compute the same; hashing the weights takes a moment
-            self.pair_refs[key] = PairRef.of(self.load_pair(settings), settings)
+            self.pair_refs[key] = PairRef.from_pair(self.load_pair(settings), settings)
         return self.pair_refs[key]

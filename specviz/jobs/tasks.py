@@ -54,7 +54,7 @@ class PairRef:
     models: str
 
     @classmethod
-    def of(cls, pair: LoadedPair, settings: Settings) -> PairRef:
+    def from_pair(cls, pair: LoadedPair, settings: Settings) -> PairRef:
         return cls(settings.pair, pair.target.device.type, settings.dtype, canonical_json(describe_models(pair)))
 
     def load(self) -> LoadedPair:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 
-from specviz.errors import ModelError, UnsupportedModelError, out_of_memory
+from specviz.errors import ModelError, UnsupportedModelError, is_out_of_memory
 from specviz.models.hub.client import never_cancelled
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
@@ -351,7 +351,7 @@ def _measure_times(
     try:
         return measure_pass_times(target, draft, device, dtype, on_progress), ()
     except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         return None, ("There is too little memory left to measure what a pass will take.",)
     finally:

@@ -138,7 +138,7 @@ def run_study(
         measuring = CellMeasurer(pairs, texts, size, seed)
         found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.cell(place)) for place in left)
     else:
-        there = tuple(PairRef.of(pair, Settings(pair=name)) for name, pair in pairs.items())
+        there = tuple(PairRef.from_pair(pair, Settings(pair=name)) for name, pair in pairs.items())
         found = executor.run_all(StudyTask(there, texts, size, seed), left)
     for _, cell in found:
         saved.add(cell)

@@ -227,7 +227,7 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
-    there = PairRef.of(load_pair(settings.pair, "cpu"), settings)
+    there = PairRef.from_pair(load_pair(settings.pair, "cpu"), settings)
     cell = table.CellsTask(there, settings, TV).prepare()
     for line in ("draft", "medusa-tree"):
         assert cell(table.MatrixCellKey("T = 1", line, "token"), lambda share: None) in whole.cells

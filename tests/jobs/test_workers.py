@@ -122,7 +122,7 @@ def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, open_po
 def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool, monkeypatch):
     here = tasks.describe_models(pair)
     monkeypatch.setattr(tasks, "describe_models", lambda pair: here | {"versions": here["versions"] | {"torch": "0.1"}})
-    there = tasks.PairRef.of(pair, SETTINGS)
+    there = tasks.PairRef.from_pair(pair, SETTINGS)
     monkeypatch.setattr(tasks, "describe_models", lambda pair: here)
     with pytest.raises(ClusterError, match=r"torch was 0\.1"):
         open_pool(FaultPlan()).run(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from specviz.errors import SHOWN, EndpointError
+from specviz.errors import MAX_SHOWN, EndpointError
 
 MAX_FACT_LENGTH = 4000  # characters of one fact about a server: of longer ones a digest is kept
 
@@ -60,4 +60,4 @@ def sum_counts(found: list[int | None]) -> int | None:
 
 def format_value(found: Any) -> str:
     """What a server wrote, for a sentence: one line, bounded."""
-    return json.dumps(found, default=str)[:SHOWN]
+    return json.dumps(found, default=str)[:MAX_SHOWN]

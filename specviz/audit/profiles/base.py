@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from specviz.audit.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.profiles.answers import are_token_ids, as_count, format_value, get_field, merge_objects
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.errors import SHOWN, EndpointError
+from specviz.errors import MAX_SHOWN, EndpointError
 from specviz.registry import Registry
 
 OPTIONAL_TRIES = 5  # tries at an address that a server may lack, if it answers with an error
@@ -142,7 +142,7 @@ class ServerProfile:
         ids = choices[0].get("prompt_token_ids", answer.get("prompt_token_ids")) if isinstance(choices[0], dict) else None
         return ServerAnswer(
             tuple(self.read_choice(one) for one in choices),
-            (str(answer.get("model") or "")[:SHOWN], str(answer.get("system_fingerprint") or "")[:SHOWN]),
+            (str(answer.get("model") or "")[:MAX_SHOWN], str(answer.get("system_fingerprint") or "")[:MAX_SHOWN]),
             as_count(usage.get("prompt_tokens")),
             tuple(ids) if are_token_ids(ids) else None,
             as_count(usage.get("completion_tokens")),

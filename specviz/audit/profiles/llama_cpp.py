@@ -10,7 +10,7 @@ from specviz.audit.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.profiles.answers import are_token_ids, as_count, bound_value, format_value, get_field, pick_fields
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
 from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
-from specviz.errors import SHOWN, EndpointError
+from specviz.errors import MAX_SHOWN, EndpointError
 from specviz.settings import CUT_FIELDS
 
 DEFAULTS = ("n_ctx", "speculative", "params")  # of its default settings
@@ -66,7 +66,7 @@ class LlamaCppProfile(ServerProfile):
             str(answer.get("stop_type")), str(answer.get("stop_type") or "")
         )
         counts = as_count(answer.get("tokens_evaluated")), None, as_count(answer.get("tokens_predicted"))
-        identity = str(answer.get("model") or "")[:SHOWN], ""
+        identity = str(answer.get("model") or "")[:MAX_SHOWN], ""
         return ServerAnswer((SampledText(tuple(tokens), text, stop),), identity, *counts, *self.read_draft_counts(answer))
 
     def read_ids(self, choice: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -103,7 +103,7 @@ def _describe(props: Mapping[str, Any]) -> dict[str, Any]:
     template = str(props.get("chat_template") or "")
     return {
         "version": str(props.get("build_info") or "")[:60],
-        "model_path": str(props.get("model_path") or "")[:SHOWN],
+        "model_path": str(props.get("model_path") or "")[:MAX_SHOWN],
         "total_slots": bound_value(props.get("total_slots")),
         "defaults": pick_fields(usual, DEFAULTS),
         "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest() if template else "",

@@ -10,7 +10,7 @@ from typing import Any
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import bound_value, pick_fields
 from specviz.audit.profiles.base import PROFILES, ServerFacts, ServerProfile, fetch_optional
-from specviz.errors import SHOWN
+from specviz.errors import MAX_SHOWN
 
 MAX_MODELS = 20  # of those that a server lists
 MODEL_FIELDS = ("id", "root", "owned_by", "max_model_len", "meta")  # of each model that a server lists
@@ -59,7 +59,7 @@ def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 def get_creation_times(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """When each model was loaded, as the server has it."""
-    return {str(one.get("id"))[:SHOWN]: bound_value(one["created"]) for one in models if "created" in one}
+    return {str(one.get("id"))[:MAX_SHOWN]: bound_value(one["created"]) for one in models if "created" in one}
 
 
 def list_changes(then: Any, now: Any, name: str = "", levels: int = MAX_LEVELS) -> list[str]:

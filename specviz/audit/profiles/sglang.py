@@ -16,7 +16,7 @@ from specviz.audit.profiles.answers import (
 )
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.errors import SHOWN, EndpointError
+from specviz.errors import MAX_SHOWN, EndpointError
 
 FACTS = ("version", "model_path", "tokenizer_path", "dtype", "quantization", "kv_cache_dtype", "sampling_backend", "attention_backend",
          "random_seed", "enable_deterministic_inference", "speculative_algorithm", "speculative_draft_model_path",
@@ -70,7 +70,7 @@ class SglangProfile(ServerProfile):
         accepted = [as_count(meta.get("spec_accept_token_num")) for meta in metas]
         return ServerAnswer(
             tuple(self._read_sample(one, meta) for one, meta in zip(every, metas, strict=True)),
-            (str(metas[0].get("model") or "")[:SHOWN], str(metas[0].get("weight_version") or "")[:SHOWN]),
+            (str(metas[0].get("model") or "")[:MAX_SHOWN], str(metas[0].get("weight_version") or "")[:MAX_SHOWN]),
             as_count(metas[0].get("prompt_tokens")),
             None,
             sum_counts([as_count(meta.get("completion_tokens")) for meta in metas]),

@@ -147,7 +147,7 @@ def examine(
         worker = CellEvaluator(pair, settings, tv)
         cells: Iterable[tuple[MatrixCellKey, Cell]] = ((job, worker.cell(job)) for job in jobs)
     else:
-        cells = executor.run_all(CellsTask(PairRef.of(pair, settings), settings, tv), jobs)
+        cells = executor.run_all(CellsTask(PairRef.from_pair(pair, settings), settings, tv), jobs)
     return Matrix(settings, tv, _watched(cells, jobs, on_progress))
 
 

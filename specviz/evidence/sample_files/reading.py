@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.errors import SHOWN, EvidenceError, SettingsError
+from specviz.errors import MAX_SHOWN, EvidenceError, SettingsError
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import plural
@@ -112,7 +112,7 @@ def _sample(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # Python's own bounds on depth and on digits are among them
-        raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({str(error)[:SHOWN]}).") from error
+        raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({str(error)[:MAX_SHOWN]}).") from error
     if not isinstance(record, dict) or not isinstance(record.get("prompt"), str):
         raise EvidenceError(f'{where} is not a sample: an object with "prompt" and "tokens" or "text" is needed.')
     stop, settings = record.get("stop"), record.get("settings")
@@ -170,7 +170,9 @@ def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
             f"{where} holds {'text' if isinstance(sample['sample'], str) else 'tokens'}, the first sample does not."
         )
     if sample["settings"] != first["settings"]:
-        raise EvidenceError(f"{where} was drawn under other settings than the first sample: {str(sample['settings'])[:SHOWN]}.")
+        raise EvidenceError(
+            f"{where} was drawn under other settings than the first sample: {str(sample['settings'])[:MAX_SHOWN]}."
+        )
 
 
 def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
@@ -213,7 +215,7 @@ def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: fro
             f"{where} ended by itself; it must include its last token, because {len(eos_token_ids)} different tokens can end a text."
         )
     raise EvidenceError(
-        f"{where} has {plural(len(sample), 'token')} and the stop reason {stop[:SHOWN]!r}; {length} are needed, "
+        f"{where} has {plural(len(sample), 'token')} and the stop reason {stop[:MAX_SHOWN]!r}; {length} are needed, "
         f'or the reason "stop". Collect longer samples, or ask for a smaller length.'
     )
 
@@ -224,7 +226,7 @@ def refuse_other_settings(file: SampleFile, settings: Settings) -> None:
     for key in SAMPLING_FIELDS:
         said, asked = file.settings.get(key), getattr(settings, key)
         if key in file.settings and said != asked and not (asked in (None, 1.0) and said in neutral[key]):
-            raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:SHOWN]}, as '{file.name}' says")
+            raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:MAX_SHOWN]}, as '{file.name}' says")
 
 
 def repeated(samples: Sequence[Sample]) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
-from specviz.errors import SHOWN, DamagedModelError, ModelError
+from specviz.errors import MAX_SHOWN, DamagedModelError, ModelError
 from specviz.models.hub.client import cache_folder, call_hub, explain_refusal, hub_address, never_cancelled
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.models.pairs.names import HubName, find_folder, parse_hub_name
@@ -117,7 +117,7 @@ def list_model(
     name = parse_hub_name(place)
     if name is None:
         raise ModelError(
-            f"'{place[:SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
+            f"'{place[:MAX_SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
         )
     try:
         return _list_hub(place, name, weights, cancelled)

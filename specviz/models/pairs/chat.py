@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from specviz.errors import SHOWN, ModelError, SettingsError
+from specviz.errors import MAX_SHOWN, ModelError, SettingsError
 
 ROLES = ("system", "user", "assistant")
 _BEGINS = re.compile(rf"^({'|'.join(ROLES)}):[ \t]*", re.M)
@@ -24,7 +24,7 @@ def parse_messages(text: str) -> list[dict[str, str]]:
     before, *parts = _BEGINS.split(text)
     if before.strip():
         raise SettingsError(
-            "chat", before.strip()[:SHOWN], f"messages that each begin with {', '.join(f'{one}:' for one in ROLES)}"
+            "chat", before.strip()[:MAX_SHOWN], f"messages that each begin with {', '.join(f'{one}:' for one in ROLES)}"
         )
     found = [{"role": role, "content": content.strip()} for role, content in zip(parts[::2], parts[1::2], strict=True)]
     if found[-1]["role"] != "user":
@@ -55,7 +55,7 @@ def apply_template(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappin
     try:
         text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # the template is a program of the model's author and raises what it likes
-        first = str(error).strip().splitlines()[0][:SHOWN] if str(error).strip() else type(error).__name__
+        first = str(error).strip().splitlines()[0][:MAX_SHOWN] if str(error).strip() else type(error).__name__
         raise ModelError(f"The chat template refuses these messages: {first}") from error
     ids = list(tokenizer.encode(text, add_special_tokens=False))
     start = tokenizer.bos_token or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from specviz.errors import CancelledError, SpecvizError, out_of_memory
+from specviz.errors import CancelledError, SpecvizError, is_out_of_memory
 from specviz.jobs.queue import MEMORY_FULL, Ticket
 from specviz.web.hosting import metrics
 from specviz.web.jobs import cache, model_loading, server_workers
@@ -26,7 +26,7 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("a run failed")
             said = f"The run failed ({type(error).__name__}). The run before is still shown."
-            request = state.fail(MEMORY_FULL if out_of_memory(error) else said, None, request)
+            request = state.fail(MEMORY_FULL if is_out_of_memory(error) else said, None, request)
 
 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:

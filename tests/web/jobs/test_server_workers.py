@@ -75,7 +75,7 @@ def test_workers_that_cannot_start_are_logged_and_this_process_does_the_work(ser
     """As where /dev/shm cannot be written."""
     serve(worker_processes=True)
     monkeypatch.setattr(cache, "load_weights", lambda *_: pair)
-    monkeypatch.setattr(PairRef, "of", lambda *_: None)
+    monkeypatch.setattr(PairRef, "from_pair", lambda *_: None)
 
     def refused(worker):
         raise PermissionError(13, "Permission denied", "/dev/shm/pym")

@@ -211,7 +211,7 @@ def test_own_pairs_are_offered_on_ones_own_machine_and_not_where_it_is_hosted(ap
 
 
 def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
-    monkeypatch.setattr(warmup, "_trouble", "The models cannot run on this machine: no torch.")
+    monkeypatch.setattr(warmup, "_failure", "The models cannot run on this machine: no torch.")
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The models cannot run on this machine" in said(app)
     assert shown(app)["mode"] == "recorded"
