@@ -76,7 +76,7 @@ def show_page() -> None:
     with fold:
         question, problems = show_fields(state)
     state.choose(question)
-    question = tab_state.follow_widgetsr(question, state.shown, load_batches(), st.session_state, state.turn)
+    question = tab_state.follow_widgets(question, state.shown, load_batches(), st.session_state, state.turn)
     measurement_page.show_controls(
         "speed", state, question, problems, export.build_offer, "Predict for this text", work.make_plan_of_text, ABOUT, fold
     )
