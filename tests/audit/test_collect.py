@@ -143,7 +143,12 @@ def test_more_samples_than_before_continue_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"manner": SamplingRequest("Another text", 4)}, {"manner": SamplingRequest(PLAIN.prompt, 3)}, {"seed": 8}, {"choices": 2}],
+    [
+        {"sampling": SamplingRequest("Another text", 4)},
+        {"sampling": SamplingRequest(PLAIN.prompt, 3)},
+        {"seed": 8},
+        {"choices": 2},
+    ],
 )
 def test_a_file_of_other_questions_is_not_continued(change, tmp_path):
     path = tmp_path / "s.jsonl"

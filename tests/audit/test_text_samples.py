@@ -106,7 +106,7 @@ def answered(pair, name, **settings):
     samples = drawn(name, pair, 1500, max_new_tokens=2)
     file = as_text_file(samples, texts_of(pair, samples), **settings)
     return run_text_tests(
-        file, settings_of(pair, max_new_tokens=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda share: None
+        file, settings_of(pair, max_new_tokens=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda *_: None
     )
 
 

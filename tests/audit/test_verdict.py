@@ -228,8 +228,8 @@ def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatc
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
     samples = as_file(drawn("target", other, 1500))
-    monkeypatch.setattr(verdict, "in_other_precision", lambda pair: other)
-    monkeypatch.setattr(verdict, "apart", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
+    monkeypatch.setattr(verdict, "convert_precision", lambda pair: other)
+    monkeypatch.setattr(verdict, "measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(
         samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
     )
