@@ -4,4 +4,4 @@ from specviz.web.common import frame
 from specviz.web.one_token import view
 
 frame.preload_libraries()
-view.page()
+view.show_page()

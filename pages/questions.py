@@ -4,4 +4,4 @@ from specviz.web.common import frame
 from specviz.web.questions import view
 
 frame.preload_libraries()
-view.page()
+view.show_page()

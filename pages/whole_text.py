@@ -4,4 +4,4 @@ from specviz.web.common import frame
 from specviz.web.whole_text import view
 
 frame.preload_libraries()
-view.page()
+view.show_page()

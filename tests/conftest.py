@@ -122,8 +122,8 @@ def no_pictures(monkeypatch):
     monkeypatch.setattr(package.Picture, "paper", lambda one, form="": Sheet())
     monkeypatch.setattr(package, "html_page", lambda figures, title, captions: "")
     monkeypatch.setattr(matplotlib_adapter, "save_figure", lambda drawn, kind, dpi=0: b"")
-    monkeypatch.setattr(slides, "slide", lambda payload, round_, motion: None)
-    monkeypatch.setattr(slides, "animation", lambda payload, round_: b"")
+    monkeypatch.setattr(slides, "draw_slide", lambda payload, round_, motion: None)
+    monkeypatch.setattr(slides, "build_animation", lambda payload, round_: b"")
 
 
 @pytest.fixture

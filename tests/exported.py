@@ -29,12 +29,12 @@ from specviz.trace import Trace
 from specviz.web.drafting_methods.export import build_drafting_methods_package
 from specviz.web.exactness.export import build_exactness_package
 from specviz.web.mistakes.export import build_mistakes_package
-from specviz.web.one_round.export import one_round
-from specviz.web.one_token.export import one_token
+from specviz.web.one_round.export import build_round_package
+from specviz.web.one_token.export import build_token_package
 from specviz.web.serving_limits.export import build_serving_limits_package
 from specviz.web.speed.export import build_speed_package
 from specviz.web.speed.surface_figures import Spot
-from specviz.web.whole_text.export import whole_text
+from specviz.web.whole_text.export import build_passage_package
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
@@ -104,13 +104,13 @@ def packages() -> dict[str, Package]:
         "report": of_report.build_report_package(report()),
         "exactness": build_exactness_package(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
         "mistakes": build_mistakes_package(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
-        "one_round": one_round(trace, 0, {}, trace.models),
-        "one_token": one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
+        "one_round": build_round_package(trace, 0, {}, trace.models),
+        "one_token": build_token_package("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "speed": build_speed_package(plans[PLAN], SAID, *sections),
         "drafting_methods": build_drafting_methods_package(
             methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
-        "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
+        "whole_text": build_passage_package(one, {DISTRIBUTION: one.survey}, None, SAID),
         "serving_limits": build_serving_limits_package(records.load_setups(text("setups")), ARM, SAID),
     }
 

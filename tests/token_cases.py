@@ -15,7 +15,7 @@ import torch
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.verification.block import block_weights
 from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
-from specviz.web.one_token.payload import GRID, PRESETS, shared_out
+from specviz.web.one_token.payload import GRID, PRESETS, round_to_grid
 
 FILE = Path(__file__).with_name("token_cases.json")
 
@@ -28,7 +28,7 @@ def distributions() -> list[tuple[list[float], list[float]]]:
     rng = random.Random(20261121)
     for i in range(20):
         size = 5 + i % 4
-        pairs.append(tuple(shared_out(tuple(rng.expovariate(1.0) ** 2 for _ in range(size))) for _ in range(2)))
+        pairs.append(tuple(round_to_grid(tuple(rng.expovariate(1.0) ** 2 for _ in range(size))) for _ in range(2)))
     return [([x / GRID for x in p], [x / GRID for x in q]) for p, q in pairs]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from specviz.figures.narration import format_apart, format_probability
 from specviz.web.one_round.payload import read_cursor, write_cursor
-from specviz.web.one_token.payload import GRID, PRESETS, shared_out
+from specviz.web.one_token.payload import GRID, PRESETS, round_to_grid
 from specviz.web.one_token.state import read_state, write_distribution
 
 FILE = Path(__file__).with_name("written_cases.json")
@@ -78,7 +78,7 @@ def table() -> dict[str, Any]:
     return {
         "numbers": [[x, digits, format_probability(x, digits)] for x in xs for digits in (2, 3, 4)],
         "apart": [[u, edge, format_apart(u, edge)[0]] for u, edge in pairs],
-        "shares": [[list(one), list(shared_out(one)), write_distribution(shared_out(one))] for one in parts],
+        "shares": [[list(one), list(round_to_grid(one)), write_distribution(round_to_grid(one))] for one in parts],
         "cursors": [[{"round": r, "motion": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
         "read cursors": [[text, read_cursor(text)] for text in CURSORS],
         "presets": [[key, [n / GRID for n in one.p], [n / GRID for n in one.q]] for key, one in PRESETS.items()],

@@ -106,7 +106,7 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
     from specviz.models.pairs.fingerprint import hash_pair
     from specviz.speed.passage import survey_texts, write_passage
     from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
-    from specviz.web.whole_text.words import speed
+    from specviz.web.whole_text.words import describe_speed
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
@@ -114,7 +114,7 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
         found[name] = replace(one, survey=texts, models=one.models | hash_pair(pair))
-        log_line(f"{name}: {speed(one)}")
+        log_line(f"{name}: {describe_speed(one)}")
     return Recorded(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
 

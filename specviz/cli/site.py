@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.static_site.build import build
+    from specviz.static_site.build import write_site
     from specviz.static_site.document import FONT
 
-    found = build(options.out, options.live)
+    found = write_site(options.out, options.live)
     for name, content in found.items():
         if name.endswith(".html"):
             print(f"{name:<24} {(len(gzip.compress(content)) + len(found[FONT])) / 1000:6.1f} kB compressed, with its font")

@@ -19,7 +19,7 @@ ROW, FRAME = 30, 150  # pixels of a label, and of all the rest of a panel
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class BarPanel:
     """Bars over the same tokens.
 
     labels    (K,) words, largest first
@@ -41,7 +41,7 @@ class Panel:
         return min(1.05, 1.12 * max(tall, *self.marks, 0.01))
 
 
-def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
+def plot_panels(shown: Sequence[BarPanel], kind: str = "light") -> go.Figure:
     """One panel under the other, on one page; colors, hatches and names say which bar is whose."""
     figure = make_subplots(
         rows=len(shown),

@@ -35,7 +35,7 @@ FOOT = f"<footer>{PLAIN}</footer>"  # of a file of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PageContent:
     """What one page has of its own.
 
     about  one sentence for search engines and previews; body  markup, with every text in it escaped
@@ -48,7 +48,7 @@ class Content:
     data: Mapping[str, Any] | None = None
 
 
-def document(name: str, content: Content, live: str | None, alone: bool = False) -> str:
+def build_document(name: str, content: PageContent, live: str | None, alone: bool = False) -> str:
     """The file of a page.
 
     live   address of the app, ending with a slash; None: there is none to lead to
@@ -67,7 +67,7 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
     head = "\n".join(
         (
             '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script, style))}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script, style))}">',
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',
@@ -77,36 +77,36 @@ def document(name: str, content: Content, live: str | None, alone: bool = False)
             f"<style>{style}</style>",
         )
     )
-    data = "" if content.data is None else f'<script type="application/json" id="data">{packed(content.data)}</script>\n'
+    data = "" if content.data is None else f'<script type="application/json" id="data">{pack_json(content.data)}</script>\n'
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_alone(name) if alone else _top(name, live)}\n'
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_build_plain_header(name) if alone else _build_header(name, live)}\n'
         f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
-        f'{FOOT if alone else _onward(name) + _foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
+        f'{FOOT if alone else _link_next_page(name) + _build_footer(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
     )
 
 
-def policy(script: str, style: str, connect: str = "none") -> str:
+def build_policy(script: str, style: str, connect: str = "none") -> str:
     """What a browser may load: this one script and the modules that it unpacks, this one style, the font.
 
     connect  self: the script may also speak to the page's own server; none: nothing is fetched
     """
     return (
-        f"default-src 'none'; script-src {digest(script)} blob:; style-src {digest(style)}; font-src 'self' data:; img-src data:; "
+        f"default-src 'none'; script-src {hash_for_policy(script)} blob:; style-src {hash_for_policy(style)}; font-src 'self' data:; img-src data:; "
         f"connect-src '{connect}'; base-uri 'none'; form-action 'none'"
     )
 
 
-def packed(data: Mapping[str, Any]) -> str:
+def pack_json(data: Mapping[str, Any]) -> str:
     """JSON that can stand in a page: no text in it is ever read as markup."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def digest(text: str) -> str:
+def hash_for_policy(text: str) -> str:
     """A script or style as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _top(name: str, live: str | None) -> str:
+def _build_header(name: str, live: str | None) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{escape(title)}</a>'
         for page, title in PAGES.items()
@@ -119,11 +119,11 @@ def _top(name: str, live: str | None) -> str:
     return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'
 
 
-def _alone(name: str) -> str:
+def _build_plain_header(name: str) -> str:
     return f'<header class="top"><span class="brand">specviz</span><nav aria-label="This page"><span>{escape(PAGES[name])}</span></nav></header>'
 
 
-def _onward(name: str) -> str:
+def _link_next_page(name: str) -> str:
     """The end of a page that the app has too: the one that follows here, and why; nothing after the last."""
     if name not in OF_THE_APP or name == SHARED[-1].path:
         return ""
@@ -131,5 +131,5 @@ def _onward(name: str) -> str:
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
 
 
-def _foot(name: str) -> str:
+def _build_footer(name: str) -> str:
     return f'<footer>{PLAIN}<p class="framed"><a href="{name}.html" data-carry target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'

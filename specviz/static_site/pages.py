@@ -19,15 +19,15 @@ from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
-from specviz.static_site.document import PAGES, SHARED, Content
+from specviz.static_site.document import PAGES, SHARED, PageContent
 from specviz.trace import Trace
 from specviz.web.drafting_methods import method_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
-from specviz.web.one_round.payload import stage_payload
-from specviz.web.one_round.words import stops
-from specviz.web.one_token.payload import token_payload
+from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.words import list_tour_stops
+from specviz.web.one_token.payload import build_token_payload
 from specviz.web.questions import questions as asked
 from specviz.web.serving_limits import setup_figures as setups_words
 from specviz.web.speed import plan_figures as plan_words
@@ -41,56 +41,56 @@ FIRST = {"distribution": "1", "row": "tree-wide"}  # what Drafting methods shows
 NOTICES = '<div id="notices" class="notices" role="status"></div>'
 
 
-def contents(live: str | None) -> dict[str, Content]:
+def build_contents(live: str | None) -> dict[str, PageContent]:
     """Name of a page -> what stands on it. live: address of the app, None where there is none."""
     return {
-        "one_round": one_round(),
-        "one_token": one_token(),
-        "whole_text": whole_text(live),
-        "questions": questions(),
-        "drafting_methods": drafting_methods(),
-        "evidence": evidence(),
-        "glossary": glossary(),
-        "sources": sources(),
+        "one_round": build_one_round(),
+        "one_token": build_one_token(),
+        "whole_text": build_whole_text(live),
+        "questions": build_questions(),
+        "drafting_methods": build_drafting_methods(),
+        "evidence": build_evidence(),
+        "glossary": build_glossary(),
+        "sources": build_sources(),
     }
 
 
 @cache
-def opening() -> Trace:
+def load_opening() -> Trace:
     return read_file(TRACES / "opening.json", Trace.from_json)
 
 
-def one_round(trace: Trace | None = None, shown: int = 0) -> Content:
+def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
-    trace = trace or opening()
+    trace = trace or load_opening()
     data = {
-        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
+        "payload": build_round_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": list_tour_stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."
     body = f'<h1 class="unseen">One round</h1>\n{NOTICES}\n<div id="one_round" class="component"></div>'
-    return Content(about, body, "one_round", _data("one_round", data=data, own=_query(trace.settings)))
+    return PageContent(about, body, "one_round", _build_data("one_round", data=data, own=_build_query(trace.settings)))
 
 
-def one_token() -> Content:
-    data = {"payload": token_payload(opening()), "asked": 0}
+def build_one_token() -> PageContent:
+    data = {"payload": build_token_payload(load_opening()), "asked": 0}
     about = "Two distributions to drag: why the output of speculative decoding follows the target model exactly."
     body = '<h1 class="unseen">Why it is exact</h1>\n<div id="one_token" class="component"></div>'
-    return Content(about, body, "one_token", _data("one_token", data=data))
+    return PageContent(about, body, "one_token", _build_data("one_token", data=data))
 
 
-def whole_text(live: str | None) -> Content:
+def build_whole_text(live: str | None) -> PageContent:
     found = []
     for one in read_file(TRACES / "passage.json", passage.load_passages).values():
-        measured = text_words.measured(one)
+        measured = text_words.describe_measurement(one)
         found.append(
             {
                 "temperature": one.settings.temperature,
-                "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
+                "own": {"temperature": f"{one.settings.temperature:g}"} | _build_query(one.settings.to_record()),
                 "from": f"Recorded, {measured}",
-                "conclusion": [text_words.conclusion(one), text_words.texts_sentence(one)],
-                "lanes": text_payload.lanes_payload(one, app=live),
-                "forks": text_payload.forks_payload(one),
+                "conclusion": [text_words.describe_tokens(one), text_words.compare_texts(one)],
+                "lanes": text_payload.build_lanes_payload(one, app=live),
+                "forks": text_payload.build_forks_payload(one),
             }
         )
     links = "".join(
@@ -103,60 +103,60 @@ def whole_text(live: str | None) -> Content:
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )
     about = "The same text from target-only sampling and from speculative decoding, replayed token by token."
-    return Content(about, body, "whole_text", _data("whole_text", passages=found))
+    return PageContent(about, body, "whole_text", _build_data("whole_text", passages=found))
 
 
-def drafting_methods() -> Content:
+def build_drafting_methods() -> PageContent:
     known = read_file(TRACES / "methods.json", methods.load_comparisons)
     links = "".join(
-        f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
+        f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_name_distribution(one))}</a>'
         for choice, one in known.items()
     )
-    verdicts = "\n".join(_verdict(choice, one) for choice, one in known.items())
+    verdicts = "\n".join(_build_verdict(choice, one) for choice, one in known.items())
     body = (
         "<h1>Drafting methods</h1>\n<p>Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never "
         f'correctness.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n{NOTICES}\n{verdicts}\n'
         '<div id="chart" class="component"></div>\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>\n'
-        + "\n".join(_comparison(choice, one) for choice, one in known.items())
+        + "\n".join(_build_comparison(choice, one) for choice, one in known.items())
     )
     comparisons = {
-        choice: {"overview": build_overview(one), "rows": {row.key: _method(row) for row in one.rows}}
+        choice: {"overview": build_overview(one), "rows": {row.key: _build_method(row) for row in one.rows}}
         for choice, one in known.items()
     }
     about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
-    return Content(
+    return PageContent(
         about,
         body,
         "drafting_methods",
-        _data(
+        _build_data(
             "drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=load_component("drafting_methods/chart")["css"]
         ),
     )
 
 
-def questions() -> Content:
-    data = {"payload": asked.payload(asked.shipped(), _in_this_edition, SHARED)}
+def build_questions() -> PageContent:
+    data = {"payload": asked.build_questions_payload(asked.load_recorded_runs(), _link_within_edition, SHARED)}
     about = "Eight situations from recorded runs of speculative decoding: answer before you look."
     body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
-    return Content(about, body, "questions", _data("questions", data=data))
+    return PageContent(about, body, "questions", _build_data("questions", data=data))
 
 
-def _in_this_edition(page: asked.Page) -> asked.Page:
-    return page if page.name in PAGES else asked.Page("evidence", {}, PAGES["evidence"])
+def _link_within_edition(page: asked.PageLink) -> asked.PageLink:
+    return page if page.name in PAGES else asked.PageLink("evidence", {}, PAGES["evidence"])
 
 
-def _distribution(one: MethodComparison) -> str:
+def _name_distribution(one: MethodComparison) -> str:
     return f"temperature {one.settings.temperature:g}" + (f", top-p {one.settings.top_p:g}" if one.settings.top_p else "")
 
 
-def _verdict(choice: str, one: MethodComparison) -> str:
+def _build_verdict(choice: str, one: MethodComparison) -> str:
     """What the chart of one distribution shows."""
     plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
     few = methods_words.describe_sample_size(one, plans_).replace("*", "")
-    return f'<div class="said{_off(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(one))}</p><p class="from">{escape(few)}</p></div>'
+    return f'<div class="said{_hide_unless_first(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(one))}</p><p class="from">{escape(few)}</p></div>'
 
 
-def _comparison(choice: str, one: MethodComparison) -> str:
+def _build_comparison(choice: str, one: MethodComparison) -> str:
     """What stands behind the chart of one distribution."""
     first = "".join(
         f"<p>{escape(words(found.first))}</p>"
@@ -166,19 +166,19 @@ def _comparison(choice: str, one: MethodComparison) -> str:
         )
         if (found := one.row(key)) is not None and found.first is not None
     )
-    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_machine(one.machine)}"
+    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_describe_machine(one.machine)}"
     return (
-        f'<section class="{_off(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
-        f"<details><summary>The numbers behind the chart</summary>{table(methods_words.build_detail_rows(one), 'methods')}"
+        f'<section class="{_hide_unless_first(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
+        f"<details><summary>The numbers behind the chart</summary>{build_table(methods_words.build_detail_rows(one), 'methods')}"
         f'<p class="from">{escape(methods_words.describe_positions(one))}</p></details></section>'
     )
 
 
-def _off(choice: str) -> str:
+def _hide_unless_first(choice: str) -> str:
     return "" if choice == FIRST["distribution"] else " off"
 
 
-def _method(row: MethodRow) -> dict[str, Any]:
+def _build_method(row: MethodRow) -> dict[str, Any]:
     return {
         "name": row.entry.name,
         "about": row.reason or f"{row.entry.description} The last round with a rejection, if there was one. Rule: {row.rule}.",
@@ -186,7 +186,7 @@ def _method(row: MethodRow) -> dict[str, Any]:
     }
 
 
-def evidence() -> Content:
+def build_evidence() -> PageContent:
     cells = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
     served = read_file(TRACES / "setups.json", records.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
@@ -203,24 +203,24 @@ def evidence() -> Content:
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
         f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{rule_matrix.build_matrix_html(cells)}\n"
         f"<p class=said>{escape(rule_matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
-        f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
-        f"{table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",
-        f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.build_rows(predicted))}\n"
+        f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_describe_machine(served.machine))}</p>\n"
+        f"{build_table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",
+        f"<h2>Can the speed be known before it is run?</h2>\n{build_table(plan_words.build_rows(predicted))}\n"
         f"<p class=said>{escape(plan_words.describe_tokens(predicted))}</p>",
-        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{table(study_words.build_score_rows(kinds))}",
-        f"<h2>The published speed-ups, and their formula</h2>\n{table(plan_words.build_published_rows())}",
+        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{build_table(study_words.build_score_rows(kinds))}",
+        f"<h2>The published speed-ups, and their formula</h2>\n{build_table(plan_words.build_published_rows())}",
     )
     about = "Recorded evidence that speculative decoding is exact, what it does not cover, and what it gains."
-    return Content(about, "\n".join(parts))
+    return PageContent(about, "\n".join(parts))
 
 
-def glossary() -> Content:
+def build_glossary() -> PageContent:
     rows = sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
     words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(means)}</dd>" for term, means in rows)
-    return Content("The words of speculative decoding, each in a sentence or two.", f"<h1>Glossary</h1>\n<dl>{words}</dl>")
+    return PageContent("The words of speculative decoding, each in a sentence or two.", f"<h1>Glossary</h1>\n<dl>{words}</dl>")
 
 
-def sources() -> Content:
+def build_sources() -> PageContent:
     papers = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
     rows = "".join(
         f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
@@ -228,43 +228,43 @@ def sources() -> Content:
         for one in papers
     )
     said = "The runs on these pages were recorded with the shipped pair of models, which was trained on public-domain books."
-    return Content("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
+    return PageContent("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
 
 
-def table(rows: Sequence[Mapping[str, Any]], kind: str = "") -> str:
+def build_table(rows: Sequence[Mapping[str, Any]], kind: str = "") -> str:
     """Rows as a table that scrolls by itself where a page is narrow. kind: its class, for the style sheet."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows[0])
-    columns = [_column([row[name] for row in rows]) for name in rows[0]]
+    columns = [_format_column([row[name] for row in rows]) for name in rows[0]]
     lines = []
     for first, *others in zip(*columns, strict=True):
         lines.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
     return f'<div class="table {kind}"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _column(values: Sequence[Any]) -> list[str]:
+def _format_column(values: Sequence[Any]) -> list[str]:
     """The cells of a column: its numbers with two decimals, unless all of them are whole."""
     numbers = [value for value in values if isinstance(value, float)]
     places = 0 if all(number.is_integer() for number in numbers) else 2
-    return [_cell(value, places) for value in values]
+    return [_format_cell(value, places) for value in values]
 
 
-def _cell(value: Any, places: int) -> str:
+def _format_cell(value: Any, places: int) -> str:
     if value is None or value == "" or value == []:
         return "–"
     if isinstance(value, float):
         return f"{value:.{places}f}" if value == 0.0 or abs(value) >= 0.5 * 10**-places else f"{value:.1g}"
-    return " · ".join(_cell(one, 2) for one in value) if isinstance(value, list) else escape(str(value))
+    return " · ".join(_format_cell(one, 2) for one in value) if isinstance(value, list) else escape(str(value))
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _describe_machine(machine: Mapping[str, Any]) -> str:
     return f"Measured on {machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores."
 
 
-def _query(record: Mapping[str, Any]) -> dict[str, str]:
+def _build_query(record: Mapping[str, Any]) -> dict[str, str]:
     """Parameters of a link that asks for just the run that was recorded."""
     settings = Settings.from_record(record)
     return settings.to_query() | {"prompt": settings.prompt}
 
 
-def _data(name: str, **more: Any) -> dict[str, Any]:
+def _build_data(name: str, **more: Any) -> dict[str, Any]:
     return {"css": load_component(name)["css"], "settings": KEYS} | more

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from specviz.figures.components import load_component
 from specviz.figures.narration import HEADLINE, OPENING
-from specviz.web.one_round.payload import stage_payload
-from specviz.web.one_round.words import stops
+from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.words import list_tour_stops
 from tests import traces
 from tests.browser.chromium import CHROMIUM, FLAGS
 
@@ -43,7 +43,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
     full = {
         "headline": HEADLINE,
         "opening": OPENING,
-        "tour": stops("token"),
+        "tour": list_tour_stops("token"),
         "mode": "recorded",
         "busy": None,
         "notices": [],
@@ -93,7 +93,7 @@ def main(folder: str, only: str = "") -> None:
 
 def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
-    story, odd = stage_payload(traces.story()), stage_payload(traces.unusual())
+    story, odd = build_round_payload(traces.story()), build_round_payload(traces.unusual())
     found = [
         (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]
@@ -103,7 +103,7 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
         ("odd", odd, (0, motion_index(odd, "tally"))),
     ]
     for name in ("same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "edited"):
-        payload = stage_payload(getattr(traces, name)())
+        payload = build_round_payload(getattr(traces, name)())
         found.append((name, payload, (0, motion_index(payload, "uniform" if name == "edited" else "tally"))))
     return found
 

@@ -50,7 +50,7 @@ def eyes(browser, request):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("edition") / "site"
-    build.build(folder)
+    build.write_site(folder)
     return folder
 
 

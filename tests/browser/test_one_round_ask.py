@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.figures.narration import format_probability
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.payload import build_round_payload
 from tests import traces
 from tests.browser.component_pages import motion_index, page_html, sentence
 
-PAYLOAD = stage_payload(traces.story())
+PAYLOAD = build_round_payload(traces.story())
 CHIPS = PAYLOAD["rounds"][0]["chips"]
 MOTIONS = PAYLOAD["rounds"][0]["motions"]
 

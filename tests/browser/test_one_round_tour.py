@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.web.one_round.payload import stage_payload
-from specviz.web.one_round.words import TOUR, stops
-from specviz.web.questions.questions import shipped
+from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.words import TOUR, list_tour_stops
+from specviz.web.questions.questions import load_recorded_runs
 from tests import traces
 from tests.browser.chromium import resize
 from tests.browser.component_pages import page_html, sentence
 
-PAYLOAD = stage_payload(shipped().opening)
+PAYLOAD = build_round_payload(load_recorded_runs().opening)
 ADDRESS = "http://tour.test/?seed=7"
 TITLE = ".tourStop.now h3"
 SPOKEN_OF = (".chips", ".scene", ".sentence", ".transport .buttons")
@@ -32,7 +32,7 @@ def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
 
 
 def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
-    page = toured(tour=stops("block"))
+    page = toured(tour=list_tour_stops("block"))
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 
@@ -85,11 +85,11 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
 
 
 def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
-    page = toured(ADDRESS, payload=stage_payload(traces.is_edited()))
+    page = toured(ADDRESS, payload=build_round_payload(traces.is_edited()))
     page.get_by_role("button", name="Take the tour").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 3}})", stage_payload(traces.story()))
+    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 3}})", build_round_payload(traces.story()))
     expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
 
 
@@ -151,7 +151,7 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
 
 
 def test_a_run_without_a_rejection_offers_no_tour(toured):
-    page = toured(payload=stage_payload(traces.same_distributions()))
+    page = toured(payload=build_round_payload(traces.same_distributions()))
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 

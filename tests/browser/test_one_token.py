@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specviz.trace import Trace
-from specviz.web.one_token.payload import GRID, PRESETS, positions
+from specviz.web.one_token.payload import GRID, PRESETS, list_positions
 from tests.browser.chromium import at_rest, resize
 from tests.browser.component_pages import ROOT, SIZES
 from tests.browser.one_token_pages import page_html
@@ -266,7 +266,7 @@ def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
 
 def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
     page = open_token({"from": "1.3"})
-    (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
+    (recorded,) = (one for one in list_positions(RECORDED) if one["id"] == "1.3")
     beta = RECORDED.rounds[0].distributions[2].beta  # the whole vocabulary's; lumping the rest would say more
     assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
     expect(page.locator(".status")).to_contain_text(f"the draft model suggested {recorded['draft']}")

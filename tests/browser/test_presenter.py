@@ -7,22 +7,22 @@ from playwright.sync_api import expect
 
 from specviz.figures.pages import PAGES
 from specviz.web.drafting_methods.tree import build_tree
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.payload import build_round_payload
 from specviz.web.one_round.words import NOTES
-from specviz.web.one_token.payload import token_payload
+from specviz.web.one_token.payload import build_token_payload
 from specviz.web.one_token.state import read_state
-from specviz.web.questions.questions import payload, shipped
-from specviz.web.whole_text.payload import lanes_payload
-from specviz.web.whole_text.state import recorded
+from specviz.web.questions.questions import build_questions_payload, load_recorded_runs
+from specviz.web.whole_text.payload import build_lanes_payload
+from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import TWO_FRAMES, at_rest, resize
 from tests.browser.component_pages import component_page, page_html
 from tests.browser.test_accessibility import found as axe_finds
 from tests.browser.test_app import PATIENT
 
-RECORDED = shipped()
-STAGE = stage_payload(RECORDED.opening)
+RECORDED = load_recorded_runs()
+STAGE = build_round_payload(RECORDED.opening)
 TREES = {key: build_tree(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
-LANES = lanes_payload(recorded()["temperature 0.8"])
+LANES = build_lanes_payload(load_recorded_passages()["temperature 0.8"])
 ADDRESS = "http://present.test/?seed=7"
 SMALLEST = """() => {
   const found = [];
@@ -52,8 +52,10 @@ def shown(name: str) -> str:
     if name == "whole_text":
         return component_page("whole_text", {"payload": LANES})
     if name == "questions":
-        return component_page("questions", {"payload": payload(RECORDED), "question": None, "ending": "", "notices": []})
-    given = token_payload(RECORDED.opening)
+        return component_page(
+            "questions", {"payload": build_questions_payload(RECORDED), "question": None, "ending": "", "notices": []}
+        )
+    given = build_token_payload(RECORDED.opening)
     return component_page("one_token", {"payload": given, "state": read_state({}, [])[0], "notices": []})
 
 
@@ -116,7 +118,7 @@ def test_a_round_of_a_drafting_method_fits_the_projector_at_every_step(present, 
 
 def test_each_question_and_each_explanation_fits_the_projector(present):
     page = present("questions")
-    for one in payload(RECORDED)["questions"]:
+    for one in build_questions_payload(RECORDED)["questions"]:
         for key in range(len(one["options"]) + 1):
             if key:
                 page.keyboard.press(str(key))
@@ -202,7 +204,7 @@ def test_notes_that_were_closed_stay_closed_until_they_are_asked_for(present):
 def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
     page = present("questions")
     notes = notes_of(page)
-    right = next(one for one in payload(RECORDED)["questions"][0]["options"] if one["right"])
+    right = next(one for one in build_questions_payload(RECORDED)["questions"][0]["options"] if one["right"])
     expect(notes.locator(".ask")).to_contain_text(right["text"])
     expect(page.locator(".explained:visible")).to_have_count(0)
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import expect
 
-from specviz.web.questions.questions import payload, shipped
+from specviz.web.questions.questions import build_questions_payload, load_recorded_runs
 from tests.browser.component_pages import COLORS, SIZES, component_page
 
-PAYLOAD = payload(shipped())
+PAYLOAD = build_questions_payload(load_recorded_runs())
 ADDRESS = "http://questions.test/questions"
 
 

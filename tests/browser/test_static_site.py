@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from specviz.static_site.build import build
+from specviz.static_site.build import write_site
 from specviz.static_site.document import PAGES
 
 LIVE = "https://live.example.org/sv/"
@@ -33,7 +33,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def folder(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("files") / "deep" / "site"
     out.parent.mkdir()
-    build(out, LIVE)
+    write_site(out, LIVE)
     return out
 
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from specviz.web.whole_text.state import recorded
+from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import resize
 from tests.browser.test_app import NASTY, PATIENT, harmless, query
 
@@ -112,7 +112,7 @@ def test_a_laptops_first_screen_says_why_fewer_passes_are_a_smaller_speed_up_abo
     assert values[0] / values[1] == pytest.approx(values[2], abs=0.02)
     for what in (page.locator(".sum").nth(2), page.locator("ul.legend"), page.locator(SECOND).first, page.locator(FIRST).first):
         expect(what).to_be_in_viewport(ratio=1.0)
-    passes = f"{len(recorded()['temperature 0.8'].speculative.clock)} target passes"
+    passes = f"{len(load_recorded_passages()['temperature 0.8'].speculative.clock)} target passes"
     expect(page.locator(".lane.speculative .clock")).to_contain_text(f"{passes} · 128 tokens")
     expect(page.locator(".clicks")).to_contain_text("its round opens in a new tab")
     page.get_by_label("moment of both clocks").fill("100")

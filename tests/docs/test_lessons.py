@@ -24,11 +24,11 @@ from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
 from specviz.web.one_round.payload import read_cursor
 from specviz.web.one_token.state import read_state
-from specviz.web.questions.questions import questions, shipped
+from specviz.web.questions.questions import list_questions, load_recorded_runs
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LESSONS = sorted(DOCS.glob("how-to/lesson-*.md"))
-RECORDED = shipped()
+RECORDED = load_recorded_runs()
 
 
 def app_links(text: str) -> list[tuple[str, dict[str, str]]]:
@@ -49,7 +49,7 @@ def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
         if page == "one_token":
             assert read_state(query, [])[1] == []
         if page == "questions":
-            assert 1 <= int(query["question"]) <= len(questions(RECORDED))
+            assert 1 <= int(query["question"]) <= len(list_questions(RECORDED))
         assert query.get("mistake", HIDDEN) in (HIDDEN, *MISTAKES)
         assert query.get("row", "draft") in DRAFTING_METHODS
 

@@ -50,7 +50,7 @@ RARE = {  # what recorded pages do not show, and visitors can make
         (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
     ),
     "few greedy texts": lambda: near_tie_figures.plot_margins(replace(SEEN, pairings=SEEN.pairings[:2])),
-    "kinds of words of two sets of texts": lambda: text_figures.kinds(
+    "kinds of words of two sets of texts": lambda: text_figures.plot_kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
     "no running pair": lambda: surface_figures.plot_surface(1, surface_figures.Spot(1.0, 0.0), None),

@@ -21,7 +21,7 @@ from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.verification.token import TokenRule
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.payload import build_round_payload
 from tests.encoder_decoders import GERMAN, KINDS
 from tests.pairs import TEXT
 
@@ -101,7 +101,7 @@ def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_
     assert set(trace.encoder_ids) <= set(trace.pieces)
     assert Trace.from_json(trace.to_json()) == trace
     assert replace(trace, encoder_ids=(4, 1)) != trace
-    shown = stage_payload(trace)
+    shown = build_round_payload(trace)
     assert shown["prompt"] == "the old bear\n" and shown["rounds"][0]["text"] == "", "the stage sets them apart too"
 
 

@@ -19,7 +19,7 @@ from specviz.speed.records.divergence_profile import (
 )
 from specviz.speed.records.word_kinds import FUNCTION, INSIDE, NAME, OTHER, PUNCTUATION, START, classify_tokens
 from specviz.verification.draft_tree import empty_tree
-from specviz.web.whole_text.figures import kinds_conclusion
+from specviz.web.whole_text.figures import describe_kinds
 
 
 def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> ScoredText:
@@ -101,12 +101,12 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
 
 def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
     far = reading(*[0.9, 0.88] * 10, *[0.3, 0.32] * 10, sorts=(START,) * 20 + (NAME,) * 20)
-    assert f"The models differ most at “{NAME}”: a draft token is rejected with probability 0.69 (" in kinds_conclusion(
+    assert f"The models differ most at “{NAME}”: a draft token is rejected with probability 0.69 (" in describe_kinds(
         compute_divergence_profile((far,))
     )
     near = reading(*[0.2, 0.9] * 10, *[0.3, 0.8] * 10, sorts=(START,) * 20 + (NAME,) * 20)
-    assert "No kind of word stands out" in kinds_conclusion(compute_divergence_profile((near,)))
-    assert "too few words" in kinds_conclusion(compute_divergence_profile((reading(0.2, 0.3),)))
+    assert "No kind of word stands out" in describe_kinds(compute_divergence_profile((near,)))
+    assert "too few words" in describe_kinds(compute_divergence_profile((reading(0.2, 0.3),)))
 
 
 def test_a_scored_text_comes_back_from_its_record_and_a_damaged_one_is_refused():

@@ -56,7 +56,7 @@ def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
     trace = record_run(pair, SETTINGS, bars=0)
     assert one.speculative.trace == trace
     token = one.speculative.tokens[10]
-    query = dict(parse_qsl(payload.round_link(SETTINGS, token.round).removeprefix("./?")))
+    query = dict(parse_qsl(payload.link_round(SETTINGS, token.round).removeprefix("./?")))
     found, said = Settings.from_query(query)
     assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "motion": 0}
 
@@ -68,7 +68,7 @@ def test_the_first_lane_is_the_target_alone(one):
 
 def test_at_temperature_0_both_lanes_write_one_text(pair):
     cold = passage.write_passage(pair, replace(SETTINGS, temperature=0.0), runs=1)
-    assert cold.same_text and "token for token" in words.texts_sentence(cold)
+    assert cold.same_text and "token for token" in words.compare_texts(cold)
     assert set(cold.read.beta) <= {0.0, 1.0}
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
 
 
 def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
-    drawn = payload.lanes_payload(one)
+    drawn = payload.build_lanes_payload(one)
     for row, lane in zip(drawn["lanes"], (one.target, one.speculative), strict=True):
         assert [token["is"] for token in row["tokens"]] == [token.origin for token in lane.tokens]
         assert [token["at"] for token in row["tokens"]] == [token.at for token in lane.tokens]
@@ -160,7 +160,7 @@ def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
 
 def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
-    trace, links = record_run(pair, SETTINGS), [row["href"] for row in payload.lanes_payload(one)["lanes"][1]["tokens"]]
+    trace, links = record_run(pair, SETTINGS), [row["href"] for row in payload.build_lanes_payload(one)["lanes"][1]["tokens"]]
     seen = set()
     for token, link in zip(one.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
@@ -187,26 +187,26 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(one):
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0), rates=(4 / 3,))
     found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
-    tokens, time_, fast = words.sums(found)
+    tokens, time_, fast = words.explain_speed(found)
     assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
     assert tokens["said"].startswith("4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.")
     assert time_["said"].startswith(
         "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one and takes 1.00 s."
     )
     assert fast["said"] == "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores."
-    slow = words.sums(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
+    slow = words.explain_speed(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
     assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
 
 
 def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
-    assert {part["value"] for part in words.sums(passage.build_passage(pair, SETTINGS, []))} == {"…"}
+    assert {part["value"] for part in words.explain_speed(passage.build_passage(pair, SETTINGS, []))} == {"…"}
 
 
 def test_the_legend_counts_in_plurals(one):
     """Two accepted, one replacement, one bonus token; none without a draft."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0))
-    legend = payload.lanes_payload(replace(one, speculative=drafted))["legend"]
+    legend = payload.build_lanes_payload(replace(one, speculative=drafted))["legend"]
     assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
 
 
@@ -215,7 +215,7 @@ def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(o
     trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
                     pieces={**one.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
     lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
-    tokens = payload.lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
+    tokens = payload.build_lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
     assert [token["makes"] for token in tokens] == ["", "", "é"]
     assert tokens[2]["since"] == 1, "the outline begins at the first of the two"
     assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
@@ -225,13 +225,13 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     events = [event for event in passage.stream_rounds(pair, SETTINGS)][:10]
     half = passage.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
-    drawn = payload.lanes_payload(half, done=False)
+    drawn = payload.build_lanes_payload(half, done=False)
     assert drawn["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
-    assert half.read is None and payload.forks_payload(half) is None
+    assert half.read is None and payload.build_forks_payload(half) is None
 
 
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
-    counts, said = one.speculative.counts, words.conclusion(one)
+    counts, said = one.speculative.counts, words.describe_tokens(one)
     drawn = SETTINGS.max_new_tokens - counts.get("accepted", 0)
     suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     rejected = counts.get("residual", 0)
@@ -242,45 +242,49 @@ def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(on
 
 
 def test_a_text_that_ends_early_is_said_with_its_reason(one):
-    assert words.ended(one) == ""
+    assert words.describe_short_texts(one) == ""
     end = {**one.target.trace.pieces, 9: b"<|endoftext|>".hex()}
     short = replace(
         one.target, trace=replace(one.target.trace, rounds=(round_of(kind="bonus", token=9),), pieces=end), clock=(0.1,)
     )
-    said = words.ended(replace(one, target=short))
+    said = words.describe_short_texts(replace(one, target=short))
     assert (
         said
         == f"The text of target-only sampling ends after 1 of {SETTINGS.max_new_tokens} tokens, with <|endoftext|>, which ends a text."
     )
-    assert words.ended(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
+    assert words.describe_short_texts(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
     cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
-    assert "context was full" in words.ended(replace(one, target=cut))
+    assert "context was full" in words.describe_short_texts(replace(one, target=cut))
 
 
 def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(one):
     slow = replace(one, target=replace(one.target, rates=(10.0, 10.0)), speculative=replace(one.speculative, rates=(8.0, 9.0)))
-    assert "does not pay" in words.speed(slow) and "0.85 times" in words.speed(slow) and "0.80 to 0.90" in words.speed(slow)
+    assert (
+        "does not pay" in words.describe_speed(slow)
+        and "0.85 times" in words.describe_speed(slow)
+        and "0.80 to 0.90" in words.describe_speed(slow)
+    )
     calm = replace(one, machine={"load": 0.1, "cores": 2}, target=replace(one.target, rates=(50.0, 50.0)),
                    speculative=replace(one.speculative, rates=(60.0, 61.0)))  # fmt: skip
-    assert words.cautions(calm) == []
-    assert "busy" in words.cautions(replace(calm, machine={"load": 3.0, "cores": 2}))[0]
-    assert "factor of 2.0" in words.cautions(replace(calm, speculative=replace(calm.speculative, rates=(60.0, 120.0))))[0]
+    assert words.list_cautions(calm) == []
+    assert "busy" in words.list_cautions(replace(calm, machine={"load": 3.0, "cores": 2}))[0]
+    assert "factor of 2.0" in words.list_cautions(replace(calm, speculative=replace(calm.speculative, rates=(60.0, 120.0))))[0]
     assert any(
         "no faster than people read" in said
-        for said in words.cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
+        for said in words.list_cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
     )
 
 
 def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
-    plain, forks = figures.along(one.read).data
+    plain, forks = figures.plot_along_text(one.read).data
     assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
         one.read.forks
     )
     assert list(forks.y) == [one.read.apart[place] for place in sorted(one.read.forks)]
-    curves = figures.curves_of(one.read, {"temperature 1": (one.read,) * 2})
-    drawn = figures.lorenz(curves, "dark")
+    curves = figures.list_curves(one.read, {"temperature 1": (one.read,) * 2})
+    drawn = figures.plot_lorenz(curves, "dark")
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
-    assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.lorenz_conclusion(curves)
-    dots = figures.kinds(curves[1][1], curves[0][1])
+    assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.describe_lorenz(curves)
+    dots = figures.plot_kinds(curves[1][1], curves[0][1])
     assert len(dots.data) == 2 and dots.layout.xaxis.title.text == "mean rejection probability"
     assert list(dots.data[0].x) == sorted(row.apart.value for row in curves[1][1].kinds)

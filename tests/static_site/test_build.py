@@ -22,8 +22,8 @@ from specviz.figures.pages import next_page
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
-from specviz.static_site.build import build, files, live_address
-from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, Content, document, packed, policy
+from specviz.static_site.build import build_files, read_live_address, write_site
+from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, PageContent, build_document, build_policy, pack_json
 from tests.fresh import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
@@ -32,7 +32,7 @@ NAMES = [f"{name}.html" for name in PAGES]
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, bytes]:
-    return files()
+    return build_files()
 
 
 class Links(HTMLParser):
@@ -95,14 +95,14 @@ def test_a_page_allows_its_own_script_and_style_and_nothing_else(found, name):
         re.search(r'<script type="module">(.*?)</script>', text, re.S)[1],
     )
     (allowed,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
-    assert html.unescape(allowed) == policy(script, style)
+    assert html.unescape(allowed) == build_policy(script, style)
     assert "unsafe" not in allowed and "default-src &#x27;none&#x27;" in allowed
     assert len(re.findall(r"<script\b", text)) == (2 if 'id="data"' in text else 1)
 
 
 def test_text_of_a_record_never_ends_the_element_that_holds_it():
     hostile = {"text": "</script><script>alert(1)</script><!-- \u2028"}
-    assert "<" not in packed(hostile) and json.loads(packed(hostile)) == hostile
+    assert "<" not in pack_json(hostile) and json.loads(pack_json(hostile)) == hostile
 
 
 def test_every_term_and_every_paper_is_there(found):
@@ -116,7 +116,7 @@ def test_every_term_and_every_paper_is_there(found):
 
 def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(found):
     assert all(b'class="live"' not in found[name] for name in NAMES)
-    live = files("https://example.org/sv/")
+    live = build_files("https://example.org/sv/")
     for name in PAGES:
         (address,) = re.findall(r'class="live" href="([^"]*)"', live[f"{name}.html"].decode())
         assert address == f"https://example.org/sv/{OF_THE_APP.get(name, '')}"
@@ -132,7 +132,7 @@ def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_
     ),
 )
 def test_the_address_of_the_app_ends_with_a_slash(text, address):
-    assert live_address(text) == address
+    assert read_live_address(text) == address
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,13 @@ def test_the_address_of_the_app_ends_with_a_slash(text, address):
 )  # fmt: skip
 def test_another_kind_of_address_is_refused(text):
     with pytest.raises(SettingsError, match="live must be an http:// or https:// address"):
-        live_address(text)
+        read_live_address(text)
 
 
 def test_a_name_in_an_address_is_text_in_the_page():
-    page = document("sources", Content("about", "<p>body</p>"), live_address('https://example.org/"><script>alert(1)</script>/'))
+    page = build_document(
+        "sources", PageContent("about", "<p>body</p>"), read_live_address('https://example.org/"><script>alert(1)</script>/')
+    )
     assert "<script>alert" not in page
 
 
@@ -192,13 +194,13 @@ def test_a_site_is_written_without_models_and_without_the_app():
 def test_an_export_is_no_earlier_site(tmp_path):
     (tmp_path / MANIFEST).write_text(json.dumps({"schema": "specviz-evidence-3", "files": []}))
     with pytest.raises(SettingsError, match="holds an earlier site"):
-        build(tmp_path)
+        write_site(tmp_path)
 
 
 def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, found, monkeypatch):
     """The disk is full at the third file."""
     out, written = tmp_path / "out", []
-    build(out)
+    write_site(out)
     real = building.write.__globals__["flushed"]
 
     def full(path, pieces):
@@ -209,6 +211,6 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
 
     monkeypatch.setitem(building.write.__globals__, "flushed", full)
     with pytest.raises(SettingsError, match="No space left"):
-        build(out, "https://example.org")
+        write_site(out, "https://example.org")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == found
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -89,7 +89,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     app = opened("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
     assert not app.exception and shown(app)["mode"] == "live" and state.shown.settings.pair == pair, state.notices
-    files = round_export.round_offer(state.shown.trace, 0).build().files()
+    files = round_export.build_offer(state.shown.trace, 0).build().files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
     app = opened("exactness", pair, prompt="Once upon a time", max_new_tokens="2")

@@ -24,14 +24,14 @@ from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files.reading import parse
 from specviz.export.manifest import facts
 from specviz.figures.pages import PAGES
-from specviz.figures.token_bars import Panel, panels
+from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.exactness.export import build_exactness_package
-from specviz.web.one_round.export import one_round
-from specviz.web.one_token.export import RECORDED_FILES, TOKEN_FILES, one_token, title, token_package
-from specviz.web.one_token.payload import PRESETS, token_payload
-from specviz.web.one_token.state import shown
+from specviz.web.one_round.export import build_round_package
+from specviz.web.one_token.export import RECORDED_FILES, TOKEN_FILES, build_shown_package, build_token_package, describe_origin
+from specviz.web.one_token.payload import PRESETS, build_token_payload
+from specviz.web.one_token.state import read_reported_state
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def rows(content: bytes) -> list[dict[str, str]]:
 
 def test_a_title_with_markup_is_text_on_the_screen():
     bars = dict(zip(("p", "q"), ((0.6, 0.1), (0.2, 0.3)), strict=True))
-    figure = panels((Panel("first $draft token$ <b>", ("“a”", "猫"), bars),))
+    figure = plot_panels((BarPanel("first $draft token$ <b>", ("“a”", "猫"), bars),))
     assert "&lt;b&gt;" in figure.layout.annotations[0].text
 
 
@@ -102,7 +102,7 @@ def test_one_file_is_what_it_is_in_the_zip(whole):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
-    made = one_round(TRACE, 0, {"at": "1.1"}, TRACE.models)
+    made = build_round_package(TRACE, 0, {"at": "1.1"}, TRACE.models)
     found = made.files()
     assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
     first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
@@ -118,7 +118,7 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
 @pytest.mark.usefixtures("no_pictures")
 def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_sample():
     edited = replace(TRACE, settings=TRACE.settings | {"uniforms": ["2=0.1"]})
-    made = one_round(edited, 0, {}, {})
+    made = build_round_package(edited, 0, {}, {})
     manifest = json.loads(made.files()["manifest.json"])
     assert (
         made.stem == "one-round-chosen-random-numbers"
@@ -134,7 +134,7 @@ def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_samp
 @pytest.mark.parametrize("preset", ["usual", "disjoint", "equal"])
 def test_accepted_and_replaced_add_up_to_p_in_what_is_exported(preset):
     state = {"preset": preset, "from": None, "p": None, "q": None}
-    made = token_package(TRACE, None, state)
+    made = build_shown_package(TRACE, None, state)
     assert made.names == TOKEN_FILES
     found = rows(made.file("token.csv"))
     assert [float(row["accepted"]) + float(row["replaced"]) for row in found] == pytest.approx(
@@ -145,10 +145,10 @@ def test_accepted_and_replaced_add_up_to_p_in_what_is_exported(preset):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_recorded_position_leaves_with_its_recorded_numbers():
-    place = token_payload(TRACE)["positions"][2]
+    place = build_token_payload(TRACE)["positions"][2]
     state = {"preset": "usual", "from": place["id"], "p": None, "q": None}
-    made = token_package(TRACE, place, state)
-    assert made.names == RECORDED_FILES and place["id"] in title(place, state)
+    made = build_shown_package(TRACE, place, state)
+    assert made.names == RECORDED_FILES and place["id"] in describe_origin(place, state)
     assert [float(row["p"]) for row in rows(made.file("token.csv"))] == [slot["p"] for slot in place["slots"]]
     assert json.loads(made.files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
 
@@ -157,7 +157,7 @@ def test_the_account_of_a_distribution_is_the_rules():
     found = accounted([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
     assert found["accepted"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
     assert np.allclose(found["replaced"], [0.25, 0.25, 0.0], atol=1e-15)
-    assert one_token("x", list("abc"), found, (), {"versions": {"specviz": "0"}}).names == RECORDED_FILES
+    assert build_token_package("x", list("abc"), found, (), {"versions": {"specviz": "0"}}).names == RECORDED_FILES
 
 
 @pytest.mark.parametrize(
@@ -167,15 +167,15 @@ def test_the_account_of_a_distribution_is_the_rules():
 )  # fmt: skip
 def test_what_a_browser_says_of_its_bars_is_not_trusted(said):
     state = {"preset": "sure", "from": None, "p": None, "q": None}
-    assert shown(said, state, ["1.1"]) == state
+    assert read_reported_state(said, state, ["1.1"]) == state
 
 
 def test_what_a_browser_says_of_its_bars_is_what_is_exported():
     state = {"preset": "usual", "from": None, "p": None, "q": None}
     said = {"preset": "usual", "from": "1.1", "p": None, "q": None, "asked": 1}
-    assert shown(said, state, ["1.1"])["from"] == "1.1"
+    assert read_reported_state(said, state, ["1.1"])["from"] == "1.1"
     bars = {"preset": "usual", "from": None, "p": [0.2] * 5, "q": [0.1, 0.3, 0.2, 0.2, 0.2]}
-    assert shown(bars, state, [])["q"] == [0.1, 0.3, 0.2, 0.2, 0.2]
+    assert read_reported_state(bars, state, [])["q"] == [0.1, 0.3, 0.2, 0.2, 0.2]
 
 
 def test_every_page_that_finds_something_offers_an_export_and_draws_no_figure_for_it_unasked():

@@ -117,7 +117,7 @@ def run_link(link: str, rounds: int) -> TraceContent:
     from specviz.threads import limit_threads
     from specviz.web.jobs import cache
     from specviz.web.jobs.server_queue import threads_per_job
-    from specviz.web.one_round.payload import stage_payload
+    from specviz.web.one_round.payload import build_round_payload
     from specviz.web.one_round.state import AHEAD
 
     limit_threads(threads_per_job())
@@ -126,7 +126,7 @@ def run_link(link: str, rounds: int) -> TraceContent:
     trace = record_run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
         trace = record_run(pair, settings, count, trace.rounds)
-    return TraceContent.of(stage_payload(trace))
+    return TraceContent.of(build_round_payload(trace))
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from html import escape
 
 from specviz.figures.components import link_modules, read_styles
-from specviz.static_site.document import ICON, digest, policy
+from specviz.static_site.document import ICON, build_policy, hash_for_policy
 
 
 @lru_cache(maxsize=1)
@@ -16,7 +16,7 @@ def script() -> str:
 
 def script_digest() -> str:
     """For the policy of the server's headers, which holds for this page too."""
-    return digest(script())
+    return hash_for_policy(script())
 
 
 FONT = "../app/static/inter-latin.woff2"  # the app's; read after the page is drawn, in the system's own until then
@@ -32,7 +32,7 @@ def page() -> str:
     head = "\n".join(
         (
             '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script(), style, connect="self"))}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script(), style, connect="self"))}">',
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',

@@ -12,34 +12,36 @@ from specviz.export.manifest import EDITED, conditions, decode_command, facts
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
 from specviz.figures.narration import build_steps, find_replaced, list_checked, name_ordinal
-from specviz.figures.token_bars import Panel
+from specviz.figures.token_bars import BarPanel
 from specviz.glyphs import name, piece
 from specviz.settings import Settings
-from specviz.static_site.document import document
-from specviz.static_site.pages import one_round as recorded
+from specviz.static_site.document import build_document
+from specviz.static_site.pages import build_one_round as recorded
 from specviz.trace import Round, Trace
 from specviz.web.jobs import cache, warmup
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.payload import build_round_payload
 
 
-def round_offer(trace: Trace | None, shown: int) -> ExportOffer:
+def build_offer(trace: Trace | None, shown: int) -> ExportOffer:
     """Of One round: the whole run, and the bars of the round in sight."""
     if trace is None or not trace.rounds:
         return ExportOffer("one-round")
     shown = min(shown, len(trace.rounds) - 1)
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
-    package = one_round(trace, shown, link, trace.models, STEPPED)
+    package = build_round_package(trace, shown, link, trace.models, STEPPED)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.is_edited else "")
-    return ExportOffer(package.stem, package.names, lambda: one_round(trace, shown, link, identify_models(trace), STEPPED), said)
+    return ExportOffer(
+        package.stem, package.names, lambda: build_round_package(trace, shown, link, identify_models(trace), STEPPED), said
+    )
 
 
-def stepped(trace: Trace, shown: int) -> bytes:
+def build_step_page(trace: Trace, shown: int) -> bytes:
     """The run as one HTML file that steps without a network, from round ``shown`` on."""
-    return document("one_round", recorded(trace, shown), None, alone=True).encode()
+    return build_document("one_round", recorded(trace, shown), None, alone=True).encode()
 
 
-STEPPED = {"one-round.html": stepped}
+STEPPED = {"one-round.html": build_step_page}
 
 
 def identify_models(trace: Trace) -> dict[str, Any]:
@@ -68,7 +70,7 @@ DECISIONS = (
 DISTRIBUTIONS = ("round", "after", "token", "text", "p", "q", "overlap", "residual")
 
 
-def one_round(
+def build_round_package(
     trace: Trace,
     shown: int,
     link: Mapping[str, str],
@@ -83,7 +85,7 @@ def one_round(
     """
     settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
     told = " ".join(motion.sentence for motion in build_steps(trace, round_) if motion.kind in TOLD)
-    drawn = tuple(_panels(trace, round_))
+    drawn = tuple(_build_panels(trace, round_))
     record = json.loads(trace.to_json())
     del record["timing"]  # the same run gives the same bytes
     found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
@@ -92,29 +94,29 @@ def one_round(
         title=f"One round: round {shown + 1}",
         data={"trace.json": record},
         tables={
-            "decisions.csv": lambda: (DECISIONS, _decisions(trace)),
-            "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
+            "decisions.csv": lambda: (DECISIONS, _decision_rows(trace)),
+            "distributions.csv": lambda: (DISTRIBUTIONS, _distribution_rows(trace)),
         },
-        pictures={f"round-{shown + 1}": Picture(partial(token_bars.panels, drawn), slides=False)} if drawn else {},
+        pictures={f"round-{shown + 1}": Picture(partial(token_bars.plot_panels, drawn), slides=False)} if drawn else {},
         captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {conditions(settings, models)}",),
         facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
-        others=_shown(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
+        others=_list_slides(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
 
 
-def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
+def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
     """Name -> what draws it: every motion of the round as a slide in three formats, and all of them as an animation."""
 
     def slide(motion: int, kind: str) -> bytes:
         from specviz.export import matplotlib_adapter
         from specviz.web.one_round import slides  # imported only when a figure is asked for
 
-        return matplotlib_adapter.save_figure(slides.slide(stage_payload(trace), shown, motion), kind, slides.SCREEN)
+        return matplotlib_adapter.save_figure(slides.draw_slide(build_round_payload(trace), shown, motion), kind, slides.SCREEN)
 
     def animation() -> bytes:
         from specviz.web.one_round import slides
 
-        return slides.animation(stage_payload(trace), shown)
+        return slides.build_animation(build_round_payload(trace), shown)
 
     made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
     for motion in range(len(build_steps(trace, trace.rounds[shown]))):
@@ -123,30 +125,30 @@ def _shown(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
     return made
 
 
-def _text(trace: Trace, token: int | None) -> str:
+def _quote_token(trace: Trace, token: int | None) -> str:
     return "" if token is None else quote_text(name(piece(trace.pieces, token), token))
 
 
-def _decisions(trace: Trace) -> Iterator[list[Any]]:
+def _decision_rows(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for node, one in enumerate(round_.proposals):
-            yield [number, "draft", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
-                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
+            yield [number, "draft", node + 1, one.parent + 1, one.token, _quote_token(trace, one.token), one.q, one.p, one.u, one.threshold,
+                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _quote_token(trace, one.stand_in),
                    one.u_stand_in]  # fmt: skip
         end = round_.ending
-        yield [number, end.kind, None, None, end.token, _text(trace, end.token), None, None, end.u, *[None] * 5]
+        yield [number, end.kind, None, None, end.token, _quote_token(trace, end.token), None, None, end.u, *[None] * 5]
 
 
-def _distributions(trace: Trace) -> Iterator[list[Any]]:
+def _distribution_rows(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for after, probs in enumerate(round_.distributions):
             columns = [getattr(probs, key) or [None] * len(probs.tokens) for key in DISTRIBUTIONS[4:]]
             for token, *row in zip(probs.tokens, *columns, strict=True):
-                yield [number, after, token, _text(trace, token), *row]
+                yield [number, after, token, _quote_token(trace, token), *row]
             yield [number, after, None, "all other tokens", *map(probs.rest.get, DISTRIBUTIONS[4:])]
 
 
-def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
+def _build_panels(trace: Trace, round_: Round) -> Iterator[BarPanel]:
     """The distributions that the rule used, largest tokens first; the title says how much is not drawn."""
     rejected, last = find_replaced(round_), len(round_.proposals)
     for node in (*list_checked(round_), *([last] if round_.ending.kind == "bonus" else [])):
@@ -160,13 +162,13 @@ def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
         places = [place for place, token in enumerate(probs.tokens) if token in tokens]
         keys = ["p", *(["q"] if probs.q else []), *(["residual"] if node == rejected and probs.residual else [])]
         bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
-        labels = tuple(_label(trace, probs.tokens[place], draft_token, drawn, node == rejected) for place in places)
+        labels = tuple(_label_token(trace, probs.tokens[place], draft_token, drawn, node == rejected) for place in places)
         rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
         where = f"{name_ordinal(node)} draft token" if node < last else "after the last draft token"
-        yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
+        yield BarPanel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
 
 
-def _label(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
+def _label_token(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
     word = name(piece(trace.pieces, token), token)
     if token == draft_token:
         return f"{word} (draft token, {'rejected ✗' if rejected else 'accepted ✓'})"

@@ -27,7 +27,7 @@ BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a 
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
-def stage_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
+def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
     """Everything the stage shows of a run: rounds, each with its motions, chips and distributions.
 
     more  whether a further round can follow; None: unless the text ended or has its length
@@ -37,17 +37,17 @@ def stage_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> 
     rounds: list[dict[str, Any]] = []
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_round(trace, index, before, edits) | {"times": _times(round_, load > BUSY)})
+        rounds.append(_build_round(trace, index, before, edits) | {"times": _describe_times(round_, load > BUSY)})
         before += [piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
-        "pair": _pair_name(trace.settings.get("pair", "unnamed")),
-        "status": _status(trace),
+        "pair": _name_pair(trace.settings.get("pair", "unnamed")),
+        "status": _describe_settings(trace),
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
-        "edits": _edit_sentences(edits, rounds),
+        "edits": _describe_edits(edits, rounds),
         "rounds": rounds,
         "notes": NOTES,
-        "more": open_ended(trace) if more is None else more,
+        "more": can_continue(trace) if more is None else more,
     }
 
 
@@ -64,7 +64,7 @@ def write_cursor(round_: int, motion: int) -> str:
     return f"{round_ + 1}.{motion + 1}"
 
 
-def open_ended(trace: Trace) -> bool:
+def can_continue(trace: Trace) -> bool:
     """Whether the run could go on."""
     if not trace.rounds:
         return True
@@ -72,7 +72,7 @@ def open_ended(trace: Trace) -> bool:
     return trace.rounds[-1].ending.kind in ("residual", "bonus") and not full
 
 
-def _status(trace: Trace) -> list[str]:
+def _describe_settings(trace: Trace) -> list[str]:
     settings, models = trace.settings, trace.models
     where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
     parts = [f"temperature {settings.get('temperature', 1):g}"]
@@ -80,7 +80,7 @@ def _status(trace: Trace) -> list[str]:
     return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
 
 
-def _pair_name(pair: str) -> str:
+def _name_pair(pair: str) -> str:
     """A pair of folders or hub names by their last parts: a page is no place for paths."""
     if (places := parse_pair_name(pair)) is None:
         return f"{pair} models"
@@ -88,7 +88,7 @@ def _pair_name(pair: str) -> str:
     return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
 
 
-def _edit_sentences(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
+def _describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
     """Each random number that somebody chose, by the token that it decided; by its place where no round has come to it."""
     what = {"accept": "u", "residual": "the draw", "bonus": "the draw", "draft": "the draft’s draw"}
     tokens = {}
@@ -106,39 +106,39 @@ def _edit_sentences(edits: dict[tuple[int, str], float], rounds: list[dict[str, 
     return said
 
 
-def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
+def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
     round_, told = trace.rounds[index], build_steps(trace, trace.rounds[index])
     start = round_.prefix_length - len(trace.prompt_ids)
     when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
-    chips = [_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
+    chips = [_build_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
     tokens = [decision.token for decision in round_.proposals]
     if round_.ending.kind == "bonus" and round_.ending.token is not None:
         tokens.append(round_.ending.token)  # follows the last draft token, as a replacement does not
-    drawn = [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
-    drawn = drawn or [bare_distribution(trace, decision) for decision in round_.proposals]
+    drawn = [build_distribution(trace, round_, i) for i in range(len(round_.distributions))]
+    drawn = drawn or [build_unrecorded_distribution(trace, decision) for decision in round_.proposals]
     return {
         "text": whole(b"".join(raw for raw in before if not is_special(raw))),
         "chips": chips,
-        "ending": _ending(trace, round_, start, told, edits),
+        "ending": _build_ending(trace, round_, start, told, edits),
         "braces": braces(unfinished(b"".join(before)), [piece(trace.pieces, token) for token in tokens]),
         "motions": [
             {
                 "kind": m.kind,
                 "node": m.node,
-                "probs": _distribution_of(m.kind, m.node, round_),
+                "probs": _find_distribution(m.kind, m.node, round_),
                 "sentence": m.sentence,
                 "label": m.label,
             }
             for m in told
         ],
         "distributions": drawn,
-        "tallest": _tallest(drawn),
+        "tallest": _find_tallest_bar(drawn),
         "pass": len(round_.proposals),
-        "tally": _tally(trace, index),
+        "tally": _count_tokens(trace, index),
     }
 
 
-def _times(round_: Round, busy: bool) -> list[str]:
+def _describe_times(round_: Round, busy: bool) -> list[str]:
     """What drafting and the target pass took, in words; nothing where no clock ran."""
     many = len(round_.proposals)
     names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
@@ -147,39 +147,39 @@ def _times(round_: Round, busy: bool) -> list[str]:
     return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
 
 
-def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
-    decision, position = round_.proposals[node], start + _depth(round_.proposals, node)
+def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
+    decision, position = round_.proposals[node], start + _compute_depth(round_.proposals, node)
     raw = piece(trace.pieces, decision.token)
     last = max((at for (kind, _), at in when.items() if kind in ("uniform", "pass")), default=0)
     chip = {
         "glyphs": glyphs(raw, decision.token),
         "name": name(raw, decision.token),
-        "q": _short(decision.q),
-        "p": _short(decision.p),
+        "q": _round_digits(decision.q),
+        "p": _round_digits(decision.p),
         "u": decision.u,
         "threshold": decision.threshold,
-        "ratio": None if decision.threshold is None else _ratio(decision),
+        "ratio": None if decision.threshold is None else _build_ratio(decision),
         "appears": when[("draft", node)],
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
-        "fate": _fate(round_, node),
+        "fate": _classify_draft_token(round_, node),
         "position": position,
         "edited": (position, "accept") in edits and node in list_checked(round_),
     }
-    return chip | _what_if(trace, decision, chip["name"])
+    return chip | _describe_alternatives(trace, decision, chip["name"])
 
 
-def _ratio(decision: Decision) -> dict[str, str]:
+def _build_ratio(decision: Decision) -> dict[str, str]:
     p, q, rate = format_quotient(decision.p, decision.q, decision.threshold)
     return {"p": p, "q": q, "rate": rate}
 
 
-def _fate(round_: Round, node: int) -> str:
+def _classify_draft_token(round_: Round, node: int) -> str:
     if node not in list_checked(round_):
         return "unchecked" if round_.proposals[node].accepted is None else "behind"
     return "accepted" if round_.proposals[node].accepted else "rejected"
 
 
-def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
+def _describe_alternatives(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
     """What happens on either side of the threshold when a person moves u; None where no u can bring it about."""
     if decision.threshold is None:
         return {"ifAccepted": None, "ifRejected": None, "standIn": None}
@@ -198,7 +198,7 @@ def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
     }
 
 
-def _ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
+def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
     """The chip of the token that the rule added; None where it added none."""
     end = round_.ending
     if end.token is None:
@@ -216,14 +216,14 @@ def _ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) ->
     }
 
 
-def _depth(proposals: tuple[Decision, ...], node: int) -> int:
+def _compute_depth(proposals: tuple[Decision, ...], node: int) -> int:
     depth = 0
     while (node := proposals[node].parent) >= 0:
         depth += 1
     return depth
 
 
-def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
+def _find_distribution(kind: str, node: int | None, round_: Round) -> int | None:
     """Which distribution a motion looks at; the pass shows the first, the tally the last one that was shown."""
     if node is not None:
         return node
@@ -235,28 +235,30 @@ def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
     return rejected if rejected is not None else max(list_checked(round_), default=None)
 
 
-def _tally(trace: Trace, index: int) -> dict[str, Any]:
+def _count_tokens(trace: Trace, index: int) -> dict[str, Any]:
     count = len(trace.rounds[index].committed)
     total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
     so_far = f"{total} token{'s' if total != 1 else ''} from {index + 1} target pass{'es' if index else ''} so far"
     return {"line": f"{count} token{'' if count == 1 else 's'} from 1 target pass", "total": so_far if index else ""}
 
 
-def drawn_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
+def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
     """The recorded distribution with this number in its round, as bars for a wide and for a narrow page."""
     probs, last = round_.distributions[index], index == len(round_.proposals)
     drawn = round_.ending.token if last or index == find_replaced(round_) else None
     drafted = None if last else round_.proposals[index].token
     must = {token for token in (drafted, drawn) if token in probs.tokens}
-    views = {size: _view(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
+    views = {size: _build_bars(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
     left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
     place = "the token after the draft" if index else "the next token"
     if drafted is not None:
         place = f"{name_ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
-    return {"place": place, "beta": _short(probs.beta), "left": _short(left), "views": views}
+    return {"place": place, "beta": _round_digits(probs.beta), "left": _round_digits(left), "views": views}
 
 
-def _view(trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None) -> list[dict]:
+def _build_bars(
+    trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None
+) -> list[dict]:
     """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
     free = [token for token in probs.tokens if token not in must][: max(0, count - len(must))]
     shown = [token for token in probs.tokens if token in must or token in free]
@@ -265,34 +267,34 @@ def _view(trace: Trace, probs: Distribution, count: int, must: set[int], drafted
     for token in shown:
         i, raw = probs.tokens.index(token), piece(trace.pieces, token)
         numbers = {key: None if (row := getattr(probs, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
-        numbers = {key: _short(value) for key, value in numbers.items()}
+        numbers = {key: _round_digits(value) for key, value in numbers.items()}
         marks = {"drafted": token == drafted, "drawn": token == drawn}
-        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _share(numbers, left)})
+        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _compute_draw_probability(numbers, left)})
     hidden = [i for i, token in enumerate(probs.tokens) if token not in shown]
     rest = {key: total + sum(getattr(probs, key)[i] for i in hidden) for key, total in probs.rest.items()}
-    numbers = {key: _short(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
-    return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _share(numbers, left)}]
+    numbers = {key: _round_digits(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
+    return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _compute_draw_probability(numbers, left)}]
 
 
-def _share(numbers: dict[str, float | None], left: float | None) -> float | None:
+def _compute_draw_probability(numbers: dict[str, float | None], left: float | None) -> float | None:
     """Height of a bar in the distribution that the last draw comes from: of the residual, or, with no draft, of p itself."""
     if numbers["residual"] is None:
         return numbers["p"]
-    return None if left is None else _short(numbers["residual"] / left)
+    return None if left is None else _round_digits(numbers["residual"] / left)
 
 
-def _tallest(distributions: list[dict[str, Any]]) -> float:
+def _find_tallest_bar(distributions: list[dict[str, Any]]) -> float:
     """The highest bar of a round, the scale of all its pictures; not below 0.05."""
     bars = [bar for one in distributions for bar in one["views"]["wide"]]
     return max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])
 
 
-def _short(x: float | None) -> float | None:
+def _round_digits(x: float | None) -> float | None:
     """Five significant digits of what is drawn, or written with fewer: a hundredth of a pixel, and less than half the bytes."""
     return None if x is None else float(f"{x:.5g}")
 
 
-def bare_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
+def build_unrecorded_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
     """What is known of a distribution that was not recorded: the draft token's own two bars."""
     raw = piece(trace.pieces, decision.token)
     bar = {"glyphs": glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}

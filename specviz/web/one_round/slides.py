@@ -49,21 +49,21 @@ RULER = {2: _Box(LEFT + 9.2 + GAP, FOOT, RIGHT - LEFT - 9.2 - GAP, TALL), 3: _Bo
 RESULT = _Box(LEFT + 5.5 + 2.35 + 2 * GAP, FOOT, RIGHT - LEFT - 5.5 - 2.35 - 2 * GAP, TALL)
 
 
-def slide(payload: Mapping[str, Any], round_: int, motion: int) -> Figure:
+def draw_slide(payload: Mapping[str, Any], round_: int, motion: int) -> Figure:
     """One motion of a round.
 
-    payload  of ``stage_payload``; round_, motion  from 0. Raises IndexError where there is no such motion
+    payload  of ``build_round_payload``; round_, motion  from 0. Raises IndexError where there is no such motion
     """
     shown = payload["rounds"][round_]
     with use_print_settings():
         return _Slide(payload, round_, shown, shown["motions"][motion], motion).figure
 
 
-def animation(payload: Mapping[str, Any], round_: int) -> bytes:
+def build_animation(payload: Mapping[str, Any], round_: int) -> bytes:
     """A whole round as an animated GIF of 960 x 540 pixels that goes round for ever, a frame for each motion."""
     frames = []
     for motion in range(len(payload["rounds"][round_]["motions"])):
-        drawn = slide(payload, round_, motion)
+        drawn = draw_slide(payload, round_, motion)
         with use_print_settings():
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
@@ -127,7 +127,7 @@ class _Slide:
         if ending and ending["appears"] <= self.at:
             found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
-        named = [(make_printable(_word(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
+        named = [(make_printable(_join_glyphs(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
         return [(words, look, fate, self.wide(words, TEXT - 3) + 0.32) for words, look, fate in named]
 
     def chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
@@ -143,7 +143,7 @@ class _Slide:
     def panels(self) -> None:
         kind, index = self.motion["kind"], self.motion["probs"]
         probs = None if index is None else self.round["distributions"][index]
-        bars = _largest(probs["views"]["wide"]) if probs else []
+        bars = _select_largest(probs["views"]["wide"]) if probs else []
         chip = self.round["chips"][self.motion["node"]] if self.motion["node"] is not None else None
         tested = chip is not None and chip["threshold"] is not None and kind in ("look", "uniform", "lift", "residual", "draw")
         many = 3 if kind in ("lift", "residual", "draw") else 2 if tested else 1
@@ -168,7 +168,7 @@ class _Slide:
             self.write(
                 box.x + names - 0.12,
                 y,
-                make_printable(_word(bar), 14),
+                make_printable(_join_glyphs(bar), 14),
                 SMALL,
                 ha="right",
                 weight="bold" if bar["drafted"] else "normal",
@@ -229,7 +229,12 @@ class _Slide:
         for row, bar in enumerate(bars):
             y, here = box.y + box.h - 0.95 - step * (row + 0.5), bar["drawn"] and chosen
             self.write(
-                box.x + names - 0.12, y, make_printable(_word(bar), 11), SMALL, ha="right", weight="bold" if here else "normal"
+                box.x + names - 0.12,
+                y,
+                make_printable(_join_glyphs(bar), 11),
+                SMALL,
+                ha="right",
+                weight="bold" if here else "normal",
             )
             length = room * bar["end"] / most
             self.bar(box.x + names, y, length, step * 0.6, shade.light, 1.0 if here or not chosen else 0.45)
@@ -300,10 +305,10 @@ class _Slide:
         )
 
 
-def _word(one: Mapping[str, Any]) -> str:
+def _join_glyphs(one: Mapping[str, Any]) -> str:
     return "all others" if one["glyphs"] is None else "".join(glyph["t"] for glyph in one["glyphs"])
 
 
-def _largest(bars: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _select_largest(bars: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """At most ROWS bars, and the rest."""
     return [*bars[:-1][:ROWS], bars[-1]]

@@ -20,7 +20,7 @@ from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.common.pairs import describe_missing_folder, resolve_pair
-from specviz.web.one_round.payload import read_cursor, stage_payload, write_cursor
+from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 
 AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text
@@ -76,7 +76,7 @@ class OneRoundState(PageState):
         super().__init__(None, queue)
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
-        payload = stage_payload(recording) if recording else NOTHING
+        payload = build_round_payload(recording) if recording else NOTHING
         self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "motion": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
@@ -227,7 +227,7 @@ class OneRoundState(PageState):
                 self._before_edit = before
             self.said, self.request, self.moved = request.said, None, not request.from_link
             self.shown = self._settled(
-                ShownRun(settings, trace, payload or stage_payload(trace), "live", request.cursor), request.uniform
+                ShownRun(settings, trace, payload or build_round_payload(trace), "live", request.cursor), request.uniform
             )
             self.version += 1
 
@@ -265,14 +265,14 @@ class OneRoundState(PageState):
         """What a link that only chooses random numbers in the recorded run shares with it: the rounds before the first of them."""
         if self.recording is None or replace(settings, uniforms={}) != Settings.from_record(self.recording.settings):
             return ()
-        return rounds_before(self.recording.rounds, *settings.uniforms)
+        return count_rounds_before(self.recording.rounds, *settings.uniforms)
 
     def _settled(self, shown: ShownRun, uniform: tuple[int, str] | None = None) -> ShownRun:
         """At a motion that exists, that of the chosen random number where one was chosen; says so where a place is not there."""
         rounds = shown.payload["rounds"]
         if not rounds:
             return shown
-        wanted = (uniform_cursor(rounds, *uniform) if uniform else None) or shown.cursor
+        wanted = (find_uniform(rounds, *uniform) if uniform else None) or shown.cursor
         round_ = min(wanted["round"], len(rounds) - 1)
         last = len(rounds[round_]["motions"]) - 1
         cursor = {"round": round_, "motion": min(wanted["motion"], last) if round_ == wanted["round"] else last}
@@ -294,7 +294,7 @@ class OneRoundState(PageState):
                 "random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run"
             )
         settings = self.shown.settings.with_uniform(position, purpose, u)
-        earlier = rounds_before(self.shown.trace.rounds, (position, purpose))
+        earlier = count_rounds_before(self.shown.trace.rounds, (position, purpose))
         self.request = RunRequest(settings, len(earlier) + AHEAD, earlier, at, (position, purpose))
 
     def _undo(self, at: dict[str, int]) -> None:
@@ -304,12 +304,12 @@ class OneRoundState(PageState):
             self.shown, self._before_edit = self._settled(replace(self._before_edit, cursor=at)), None
             self.said = []
             return
-        earlier = rounds_before(self.shown.trace.rounds, *self.shown.settings.uniforms)
+        earlier = count_rounds_before(self.shown.trace.rounds, *self.shown.settings.uniforms)
         settings = replace(self.shown.settings, uniforms={})
         self.request = RunRequest(settings, max(AHEAD, len(earlier) + 1), earlier, at)
 
 
-def rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -> tuple[Round, ...]:
+def count_rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -> tuple[Round, ...]:
     """The rounds that depend on none of these random numbers, each (position, purpose); positions count generated tokens from 0."""
     end = 0
     for index, round_ in enumerate(rounds):
@@ -320,7 +320,7 @@ def rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -> tupl
     return rounds
 
 
-def uniform_cursor(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
+def find_uniform(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
     """Where the stage shows what a random number does."""
     kind = {"accept": "uniform", "residual": "draw", "bonus": "bonus", "draft": "draft"}[purpose]
     for r, round_ in enumerate(rounds):

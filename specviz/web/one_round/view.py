@@ -16,34 +16,34 @@ from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
 from specviz.web.one_round.payload import read_cursor
 from specviz.web.one_round.state import OneRoundState
-from specviz.web.one_round.words import stops
+from specviz.web.one_round.words import list_tour_stops
 
 _component = Component("one_round")
 
 
-def page() -> None:
-    state = session.open_state("one_round", opened)
-    fold(state)
-    state.begin(work.answer)
+def show_page() -> None:
+    state = session.open_state("one_round", open_state)
+    show_fold(state)
+    state.begin(work.answer_request)
     session.wait_briefly(state)
     if state.shown.trace is None:
         for sentence in state.notices:
             st.text(sentence)
-    stage(state)
+    show_round(state)
     page_head.show_head_row("one_round")
     at = read_cursor(st.query_params.get("at"))
-    export_fold.show_export_fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
+    export_fold.show_export_fold("one_round", lambda: export.build_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
     session.sync_address(state)
     session.show_progress("one_round", bar=False)
 
 
-def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
+def open_state(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
     state = OneRoundState(cache.load_recording())
     state.open_link(query, load_options().own_pairs)
     return state
 
 
-def stage(state: OneRoundState) -> None:
+def show_round(state: OneRoundState) -> None:
     """Draw the run and take what a person asks of the server: {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or
     {"kind": "uniform", "position", "purpose", "u"}, each with "at", the cursor at that moment.
 
@@ -54,16 +54,16 @@ def stage(state: OneRoundState) -> None:
         "payload": state.shown.payload,
         "headline": HEADLINE,
         "opening": OPENING,
-        "tour": stops(state.shown.settings.rule),
+        "tour": list_tour_stops(state.shown.settings.rule),
         "cursor": state.shown.cursor,
         "mode": state.shown.mode,
         "busy": state.waiting,
         "notices": state.notices,
     }
-    _component.draw("one_round-component", data, ask=_hear)
+    _component.draw("one_round-component", data, ask=_take_event)
 
 
-def _hear(event: Any) -> None:
+def _take_event(event: Any) -> None:
     """Take an event of the stage before the page runs, so that one run draws the page with its result."""
     state: OneRoundState | None = st.session_state.get("one_round")
     if state is not None:
@@ -71,21 +71,21 @@ def _hear(event: Any) -> None:
         state.hear(event)
 
 
-def fold(state: OneRoundState) -> None:
+def show_fold(state: OneRoundState) -> None:
     """A field that changed runs the pair; one that cannot be used says so and leaves what is shown."""
     if state.seen is None:
         settings = state.request.settings if state.request else state.shown.settings
         state.seen = state.start = as_fields(state.offer.settings if state.offer else settings)
     with st.container(key="fold"), st.popover("Your own text", width="content"):
         top = st.container(key="problems")
-        state.take(fields(state), from_fields)
+        state.take(show_fields(state), from_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)
         st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 
-def fields(state: OneRoundState) -> dict[str, Any]:
+def show_fields(state: OneRoundState) -> dict[str, Any]:
     form = Form("fold", state.turn, state.start)
     form.prompt(st, height=96)
     form.sampling()

@@ -8,17 +8,17 @@ from specviz.errors import CancelledError, SpecvizError, is_out_of_memory
 from specviz.jobs.queue import MEMORY_FULL, Ticket
 from specviz.web.hosting import metrics
 from specviz.web.jobs import cache, model_loading, server_workers
-from specviz.web.one_round.payload import open_ended
+from specviz.web.one_round.payload import can_continue
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
 CHUNK = 3  # rounds between two ticks
 
 
-def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> None:
+def answer_request(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> None:
     """Work a request off. Whatever goes wrong becomes a sentence, and what is shown stays; what a link asks for goes on without the bad value."""
     while request is not None:
         try:
-            request = run(state, ticket, request)
+            request = run_request(state, ticket, request)
         except CancelledError:
             raise
         except SpecvizError as error:
@@ -29,10 +29,10 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
             request = state.fail(MEMORY_FULL if is_out_of_memory(error) else said, None, request)
 
 
-def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
+def run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
-    from specviz.web.one_round.worker import played  # torch comes with it
+    from specviz.web.one_round.worker import run_rounds  # torch comes with it
 
     while True:
         if len(earlier) > len(request.earlier):
@@ -41,9 +41,9 @@ def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
             ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
         asked = settings, min(request.rounds, len(earlier) + CHUNK), earlier
         trace, payload = server_workers.run_in_worker(
-            played, pair, settings, asked, lambda *_: ticket.tick(), "rounds", urgent=True
+            run_rounds, pair, settings, asked, lambda *_: ticket.tick(), "rounds", urgent=True
         )
-        if not (open_ended(trace) and len(earlier) < len(trace.rounds) < request.rounds):
+        if not (can_continue(trace) and len(earlier) < len(trace.rounds) < request.rounds):
             break
         earlier = trace.rounds
     metrics.ROUNDS.labels(state.page).inc(max(0, len(trace.rounds) - len(request.earlier)))

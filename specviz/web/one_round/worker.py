@@ -10,17 +10,17 @@ from specviz.decoding.run import record_run
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.payload import build_round_payload
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 
-def played(
+def run_rounds(
     pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], on_progress: ProgressCallback
 ) -> tuple[Trace, dict[str, Any]]:
     """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
     if not earlier:
         record_run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
     trace = record_run(pair, settings, rounds, earlier)
-    return trace, stage_payload(trace, load=os.getloadavg()[0] / (os.cpu_count() or 1))
+    return trace, build_round_payload(trace, load=os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -9,7 +9,7 @@ from typing import Any
 from specviz.export.manifest import facts
 from specviz.export.package import PRINTS, ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
-from specviz.figures.token_bars import Panel
+from specviz.figures.token_bars import BarPanel
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import identify_models, wait_for_libraries
@@ -21,14 +21,14 @@ TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}
 RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
 
 
-def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> ExportOffer:
+def build_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> ExportOffer:
     """Of Why it is exact: the distributions as they stand on the page."""
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
     names = RECORDED_FILES if place is not None and not state["p"] else TOKEN_FILES
-    return ExportOffer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
+    return ExportOffer("one-token", names, lambda: build_shown_package(trace, place, state), describe_origin(place, state))
 
 
-def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
+def describe_origin(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
     """Where the distributions come from, in a sentence."""
     origin = (
         f"draft token {place['id']} of a run, after “{place['before']}”"
@@ -38,7 +38,7 @@ def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
     return f"Distributions dragged from: {origin}." if state["p"] else f"Distributions: {origin}."
 
 
-def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
+def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
     """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
     wait_for_libraries()
     from specviz.evidence.enumeration.four_rules import accounted, four_rules
@@ -55,7 +55,7 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
         query |= {key: write_distribution(tuple(round(GRID * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
-    labels = [_word(slot, number) for number, slot in enumerate(slots)]
+    labels = [_name_token(slot, number) for number, slot in enumerate(slots)]
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identify_models(run) if run else {}
@@ -64,10 +64,10 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
     )
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}
-    return one_token(title(place, state), labels, columns, rules, said)
+    return build_token_package(describe_origin(place, state), labels, columns, rules, said)
 
 
-def _word(slot: Mapping[str, Any] | None, number: int) -> str:
+def _name_token(slot: Mapping[str, Any] | None, number: int) -> str:
     if slot is None:
         return WORDS[number]
     return "all other tokens" if slot["glyphs"] is None else "".join(glyph["t"] for glyph in slot["glyphs"])
@@ -77,7 +77,7 @@ TOKEN = ("token", "p", "q", "overlap", "residual", "accepted", "replaced")
 RULES = ("rule", "first_draft_token_accepted", "both_accepted", "largest_error")
 
 
-def one_token(
+def build_token_package(
     title: str,
     labels: Sequence[str],
     columns: Mapping[str, Sequence[float]],
@@ -92,8 +92,8 @@ def one_token(
     """
     beta = sum(columns["overlap"])
     bars, out = ({key: tuple(columns[key]) for key in keys} for keys in (("p", "q"), ("accepted", "replaced")))
-    both = (Panel(f"Both distributions; overlap {beta:.4g}", tuple(labels), bars),)
-    stacks = (Panel("What comes out: accepted + replaced, against p", tuple(labels), out, True, tuple(columns["p"])),)
+    both = (BarPanel(f"Both distributions; overlap {beta:.4g}", tuple(labels), bars),)
+    stacks = (BarPanel("What comes out: accepted + replaced, against p", tuple(labels), out, True, tuple(columns["p"])),)
     error = max(abs(a + b - p) for a, b, p in zip(*out.values(), columns["p"], strict=True))
     caption = (
         f"{title} A draft token is accepted with probability {beta:.6g}, the overlap of the two distributions; accepted and replaced add up to p for "
@@ -113,8 +113,8 @@ def one_token(
         data={"token.json": record},
         tables={"token.csv": lambda: (TOKEN, rows)} | ({"rules.csv": lambda: (RULES, rules)} if rules else {}),
         pictures={
-            "distributions": Picture(partial(token_bars.panels, both)),
-            "out": Picture(partial(token_bars.panels, stacks)),
+            "distributions": Picture(partial(token_bars.plot_panels, both)),
+            "out": Picture(partial(token_bars.plot_panels, stacks)),
         },
         captions=(caption,),
         facts=manifest,

@@ -31,7 +31,7 @@ class Preset:
     about: str
 
 
-def shared_out(parts: tuple[float, ...]) -> tuple[int, ...]:
+def round_to_grid(parts: tuple[float, ...]) -> tuple[int, ...]:
     """The nearest whole ten-thousandths that sum to GRID: largest remainders first, the first of equals."""
     exact = [GRID * part / sum(parts) for part in parts]
     whole_ = [int(x + 1e-9) for x in exact]
@@ -41,9 +41,9 @@ def shared_out(parts: tuple[float, ...]) -> tuple[int, ...]:
     return tuple(whole_)
 
 
-def cooled(probs: tuple[int, ...], temperature: float) -> tuple[int, ...]:
+def apply_temperature(probs: tuple[int, ...], temperature: float) -> tuple[int, ...]:
     """The same logits at another temperature: every probability to the power 1 / temperature, rescaled."""
-    return shared_out(tuple((x / GRID) ** (1.0 / temperature) for x in probs))
+    return round_to_grid(tuple((x / GRID) ** (1.0 / temperature) for x in probs))
 
 
 PRESETS = {
@@ -80,7 +80,7 @@ PRESETS = {
     "temperatures": Preset(
         "Other temperature",
         USUAL,
-        cooled(USUAL, 0.5),
+        apply_temperature(USUAL, 0.5),
         "Draft and target are the same model, but the draft runs at temperature 0.5: its tokens are likely ones, and still not all accepted.",
     ),
 }
@@ -156,19 +156,19 @@ RULE_NAMES = {
 }
 
 
-def token_payload(trace: Trace | None, shared: bool = True) -> dict[str, Any]:
+def build_token_payload(trace: Trace | None, shared: bool = True) -> dict[str, Any]:
     """Everything the page draws from: presets, positions of a text, words.
 
     trace   the run whose positions are offered; None: none
     shared  whether an address can name its positions: only those of the recorded run
     """
     presets = [
-        {"id": key, "title": one.title, "p": _probs(one.p), "q": _probs(one.q), "about": one.about}
+        {"id": key, "title": one.title, "p": _scale_to_one(one.p), "q": _scale_to_one(one.q), "about": one.about}
         for key, one in PRESETS.items()
     ]
     return {
         "presets": presets,
-        "positions": positions(trace),
+        "positions": list_positions(trace),
         "shared": shared,
         "words": list(WORDS),
         "texts": TEXTS,
@@ -176,7 +176,7 @@ def token_payload(trace: Trace | None, shared: bool = True) -> dict[str, Any]:
     }
 
 
-def positions(trace: Trace | None) -> list[dict[str, Any]]:
+def list_positions(trace: Trace | None) -> list[dict[str, Any]]:
     """Every draft token of a run whose distributions were recorded: id ROUND.TOKEN (both from 1), the text before it, and its bars."""
     found: list[dict[str, Any]] = []
     before = "" if trace is None else trace.settings.get("prompt", "")
@@ -184,12 +184,12 @@ def positions(trace: Trace | None) -> list[dict[str, Any]]:
     for index, round_ in enumerate(trace.rounds if trace else ()):
         for draft_token in range(min(len(round_.proposals), len(round_.distributions))):
             if round_.distributions[draft_token].q is not None and round_.proposals[draft_token].parent == draft_token - 1:
-                found.append(_position(trace, round_, index, draft_token, before, raw))
+                found.append(_build_position(trace, round_, index, draft_token, before, raw))
         raw += b"".join(piece(trace.pieces, token) for token in round_.committed)
     return found
 
 
-def _position(trace: Trace, round_: Round, index: int, draft_token: int, prompt: str, raw: bytes) -> dict[str, Any]:
+def _build_position(trace: Trace, round_: Round, index: int, draft_token: int, prompt: str, raw: bytes) -> dict[str, Any]:
     pieces = [raw, *(piece(trace.pieces, one.token) for one in round_.proposals[:draft_token])]
     text = prompt + whole(b"".join(part for part in pieces if not is_special(part)))
     text = " ".join(text.split())
@@ -198,11 +198,11 @@ def _position(trace: Trace, round_: Round, index: int, draft_token: int, prompt:
         "id": f"{index + 1}.{draft_token + 1}",
         "before": f"…{text[-TAIL:]}" if len(text) > TAIL else text,
         "draft": name(piece(trace.pieces, token), token),
-        "slots": _slots(trace, round_.distributions[draft_token], token),
+        "slots": _build_slots(trace, round_.distributions[draft_token], token),
     }
 
 
-def _slots(trace: Trace, probs: Distribution, drafted: int) -> list[dict[str, Any]]:
+def _build_slots(trace: Trace, probs: Distribution, drafted: int) -> list[dict[str, Any]]:
     """Bars with the overlap and residual that were recorded, largest first, the draft token always among them; the rest last."""
     must = [drafted] if drafted in probs.tokens else []
     free = [token for token in probs.tokens if token not in must][: SHOWN - len(must)]
@@ -217,5 +217,5 @@ def _slots(trace: Trace, probs: Distribution, drafted: int) -> list[dict[str, An
     return [*bars, {"glyphs": None} | rest]
 
 
-def _probs(whole_: tuple[int, ...]) -> list[float]:
+def _scale_to_one(whole_: tuple[int, ...]) -> list[float]:
     return [n / GRID for n in whole_]

@@ -9,7 +9,7 @@ from typing import Any
 from specviz.web.one_token.payload import FEWEST, FIRST, GRID, MOST, PRESETS
 
 
-def shown(said: Any, state: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def read_reported_state(said: Any, state: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """What the browser says of its bars, where that can be: nothing in it is trusted. Else ``state``."""
     if not isinstance(said, Mapping):
         return dict(state)
@@ -35,15 +35,19 @@ def read_state(query: Mapping[str, str], known: Collection[str]) -> tuple[dict[s
     said: list[str] = []
     preset = query.get("preset", FIRST)
     if preset not in PRESETS:
-        said.append(f"The link's preset was left out: {_cut(preset)} is not one of {', '.join(PRESETS)}.")
+        said.append(f"The link's preset was left out: {_shorten_value(preset)} is not one of {', '.join(PRESETS)}.")
         preset = FIRST
     place = query.get("from")
     if place is not None and place not in known:
-        there = f"the recorded run has draft tokens {min(known)} to {max(known, key=_order)}" if known else "no run was recorded"
-        said.append(f"The link's position was left out: there is no draft token {_cut(place)} ({there}).")
+        there = (
+            f"the recorded run has draft tokens {min(known)} to {max(known, key=_read_position)}"
+            if known
+            else "no run was recorded"
+        )
+        said.append(f"The link's position was left out: there is no draft token {_shorten_value(place)} ({there}).")
         place = None
     distributions = {key: _read_distribution(key, query[key], said) for key in ("p", "q") if key in query}
-    p, q = _matched(distributions.get("p"), distributions.get("q"), PRESETS[preset] if place is None else None, said)
+    p, q = _match_lengths(distributions.get("p"), distributions.get("q"), PRESETS[preset] if place is None else None, said)
     return {"preset": preset, "from": place, "p": p, "q": q}, said
 
 
@@ -69,31 +73,31 @@ def _read_distribution(key: str, text: str, said: list[str]) -> tuple[int, ...] 
     try:
         return read_distribution(text)
     except ValueError as error:
-        said.append(f"The link's {key} was left out: {_cut(text)}; {error}.")
+        said.append(f"The link's {key} was left out: {_shorten_value(text)}; {error}.")
         return None
 
 
-def _matched(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
+def _match_lengths(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
     """Both distributions of one length, as floats; what a link leaves out comes from the preset, widened with zeros."""
     if p is None and q is None:
         return None, None
     if preset is None and (p is None or q is None):  # a recorded distribution has no whole ten-thousandths to fill up with
         said.append("The link's bars were left out: bars that were dragged from a recorded text need both p and q.")
         return None, None
-    p, q = p or _widened(preset.p, len(q)), q or _widened(preset.q, len(p or ()))
+    p, q = p or _pad_with_zeros(preset.p, len(q)), q or _pad_with_zeros(preset.q, len(p or ()))
     if len(p) != len(q):
         said.append(f"The link's bars were left out: p has {len(p)} numbers and q has {len(q)}.")
         return None, None
     return [n / GRID for n in p], [n / GRID for n in q]
 
 
-def _widened(probs: tuple[int, ...], size: int) -> tuple[int, ...]:
+def _pad_with_zeros(probs: tuple[int, ...], size: int) -> tuple[int, ...]:
     return probs + (0,) * (size - len(probs))
 
 
-def _order(place: str) -> tuple[int, ...]:
+def _read_position(place: str) -> tuple[int, ...]:
     return tuple(map(int, place.split(".")))
 
 
-def _cut(text: str) -> str:
+def _shorten_value(text: str) -> str:
     return repr(text if len(text) <= LONG else text[: LONG - 1] + "…")

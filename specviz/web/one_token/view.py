@@ -14,20 +14,24 @@ from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import cache
 from specviz.web.one_token import export
-from specviz.web.one_token.payload import token_payload
-from specviz.web.one_token.state import read_state, shown
+from specviz.web.one_token.payload import build_token_payload
+from specviz.web.one_token.state import read_reported_state, read_state
 
 ASKED = "one_token-asked"
 _component = Component("one_token")
 
 
-def page() -> None:
+def show_page() -> None:
     """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
     the number of the question that its answer belongs to."""
     pair_left_out = session.sync_pair_with_address("one_token")
     run, recorded = st.session_state.get("one_round"), cache.load_recording()
     trace = recorded if run is None or run.shown.trace is None else run.shown.trace
-    payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
+    payload, query, question = (
+        build_token_payload(trace, trace is recorded),
+        st.query_params.to_dict(),
+        st.session_state.get(ASKED, 0),
+    )
     known = [one["id"] for one in payload["positions"]]
     start, left_out = read_state(query, known)
     data = {
@@ -37,18 +41,18 @@ def page() -> None:
         "asked": question,
     }
     said = _component.draw("one_token", data, shown=None)["shown"]
-    state = shown(said, start, known)
+    state = read_reported_state(said, start, known)
     if trace is not None and (other := describe_recorded_pair(Settings.from_record(trace.settings).pair, session.get_pair())):
         show_notes([f"{other} Open One round to run it."], "one_token-notes-from")
     page_head.show_head_row("one_token")
     export_fold.show_export_fold(
         "one_token",
-        lambda: export.token_offer(trace, payload, state),
-        on_open=ask,
+        lambda: export.build_offer(trace, payload, state),
+        on_open=ask_for_bars,
         known=question == (said.get("asked", 0) if isinstance(said, Mapping) else 0),
     )
 
 
-def ask() -> None:
+def ask_for_bars() -> None:
     """The fold was opened: the page is to say what stands on it."""
     st.session_state[ASKED] = st.session_state.get(ASKED, 0) + 1

@@ -20,7 +20,7 @@ ROLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Bar:
     """One bar. parts: (role, value) one after the other, value >= 0; said: what is written beside it; mark: where a mark stands;
     interval: from where to where the value may lie."""
 
@@ -39,16 +39,16 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BarGroup:
     """A name and its bars. now: whether it is the row that is meant."""
 
     name: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Bar, ...]
     now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class BarPicture:
     """Bars on one scale that begins at 0.
 
     title     what is drawn, with the unit; key  (role, words) of what needs telling apart; mark  what the marks mean, empty without marks
@@ -57,7 +57,7 @@ class Picture:
     """
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[BarGroup, ...]
     key: tuple[tuple[str, str], ...] = ()
     mark: str = ""
     line: tuple[float, str] | None = None
@@ -90,33 +90,35 @@ class Picture:
         }  # fmt: skip
 
 
-def amounts(title: str, values: Mapping[str, tuple[float, str]], now: str = "", line: tuple[float, str] | None = None) -> Picture:
+def draw_amounts(
+    title: str, values: Mapping[str, tuple[float, str]], now: str = "", line: tuple[float, str] | None = None
+) -> BarPicture:
     """One gray bar for each name; the one named ``now`` is strong. values: name -> (value, how it is written)."""
     rows = (
-        Row(name, (Lane((("strong" if name == now else "plain", value),), said),), name == now)
+        BarGroup(name, (Bar((("strong" if name == now else "plain", value),), said),), name == now)
         for name, (value, said) in values.items()
     )
-    return Picture(title, tuple(rows), line=line)
+    return BarPicture(title, tuple(rows), line=line)
 
 
-def estimates(
+def draw_estimates(
     title: str, values: Mapping[str, Estimate], interval: str, now: str = "", line: tuple[float, str] | None = None
-) -> Picture:
+) -> BarPicture:
     """The same of measured numbers, each with its interval. interval: what it is, in words."""
     rows = tuple(
-        Row(
+        BarGroup(
             name,
-            (Lane((("strong" if name == now else "plain", one.value),), f"{one.value:.2f}", interval=(one.low, one.high)),),
+            (Bar((("strong" if name == now else "plain", one.value),), f"{one.value:.2f}", interval=(one.low, one.high)),),
             name == now,
         )
         for name, one in values.items()
     )
-    return Picture(title, rows, line=line, interval=interval)
+    return BarPicture(title, rows, line=line, interval=interval)
 
 
-def over(
-    title: str, names: Sequence[str], lanes: Sequence[Sequence[Lane]], key: Sequence[tuple[str, str]], mark: str = ""
-) -> Picture:
+def draw_over_tokens(
+    title: str, names: Sequence[str], lanes: Sequence[Sequence[Bar]], key: Sequence[tuple[str, str]], mark: str = ""
+) -> BarPicture:
     """Bars of several kinds over the same tokens."""
-    rows = tuple(Row(name, tuple(row)) for name, row in zip(names, lanes, strict=True))
-    return Picture(title, rows, tuple(key), mark)
+    rows = tuple(BarGroup(name, tuple(row)) for name, row in zip(names, lanes, strict=True))
+    return BarPicture(title, rows, tuple(key), mark)

@@ -24,8 +24,8 @@ from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRo
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Decision, Trace
 from specviz.web.drafting_methods.method_figures import name_first_token
-from specviz.web.one_token.payload import positions
-from specviz.web.questions.figures import Lane, Picture, amounts, estimates, over
+from specviz.web.one_token.payload import list_positions
+from specviz.web.questions.figures import Bar, BarPicture, draw_amounts, draw_estimates, draw_over_tokens
 
 HEADLINE = "What would you expect?"
 LEDE = (
@@ -44,12 +44,12 @@ class Option:
 
     text: str
     why: str
-    picture: Picture
+    picture: BarPicture
     right: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageLink:
     """A page by its name, the parameters of its address, and the words of the link."""
 
     name: str
@@ -71,8 +71,8 @@ class Question:
     situation: str
     asks: str
     options: tuple[Option, ...]
-    page: Page
-    picture: Picture | None = None
+    page: PageLink
+    picture: BarPicture | None = None
     term: str = ""
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRuns:
     """The recorded runs that the questions are about. methods: those at temperature 1."""
 
     opening: Trace
@@ -90,10 +90,10 @@ class Recorded:
     setups: SetupComparison
 
 
-def shipped() -> Recorded:
+def load_recorded_runs() -> RecordedRuns:
     """The runs that come with the project. Raises TraceError where one is missing or damaged."""
     traces = ASSETS / "traces"
-    return Recorded(
+    return RecordedRuns(
         read_file(traces / "opening.json", Trace.from_json),
         read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
@@ -101,8 +101,8 @@ def shipped() -> Recorded:
     )
 
 
-def payload(
-    recorded: Recorded, linked: Callable[[Page], Page] = lambda page: page, among: tuple[pages.Page, ...] = pages.ALL
+def build_questions_payload(
+    recorded: RecordedRuns, linked: Callable[[PageLink], PageLink] = lambda page: page, among: tuple[pages.Page, ...] = pages.ALL
 ) -> dict[str, Any]:
     """All that the component needs, as JSON. linked: where a page is found, if not in the app; among: the pages that are read in this order."""
     after = pages.next_page("questions", among)
@@ -124,30 +124,30 @@ def payload(
                 ],
                 "page": asdict(linked(one.page)),
             }
-            for one in questions(recorded)
+            for one in list_questions(recorded)
         ],
     }
 
 
-def questions(recorded: Recorded) -> tuple[Question, ...]:
+def list_questions(recorded: RecordedRuns) -> tuple[Question, ...]:
     """In the order of the page."""
     opening, drafting = recorded.opening, recorded.methods
     return (
-        faster_draft(drafting),
-        adversary(drafting),
-        refused_mass(opening),
-        redraw_from_p(opening),
-        tree(drafting),
-        samples(),
-        when_not(recorded.batches),
-        quantized(recorded.setups),
+        ask_faster_draft(drafting),
+        ask_adversary(drafting),
+        ask_rejected_mass(opening),
+        ask_redraw_from_p(opening),
+        ask_tree(drafting),
+        ask_samples(),
+        ask_when_not_faster(recorded.batches),
+        ask_quantized(recorded.setups),
     )
 
 
-def faster_draft(one: MethodComparison) -> Question:
+def ask_faster_draft(one: MethodComparison) -> Question:
     """Tokens per pass against the cost of drafting."""
-    small, same, alone = _row(one, "draft"), _row(one, "oracle"), _row(one, "target")
-    per_pass = amounts(
+    small, same, alone = _find_row(one, "draft"), _find_row(one, "oracle"), _find_row(one, "target")
+    per_pass = draw_amounts(
         "tokens per round",
         {
             name: (row.per_pass, f"{row.per_pass:.2f}")
@@ -155,7 +155,7 @@ def faster_draft(one: MethodComparison) -> Question:
         },
     )
     a, b = "A: a small model", "B: the target itself"
-    rounds = estimates(
+    rounds = draw_estimates(
         f"milliseconds per round ({_under(one)})",  # its tokens times the time per token
         {name: row.ms.times(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
         describe_interval(one.runs),
@@ -164,7 +164,7 @@ def faster_draft(one: MethodComparison) -> Question:
     most, length = one.settings.gamma + 1, one.settings.max_new_tokens
     whole = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
     cut = f" ({most}, but the last round of a text is cut short)" if whole and length % most else ""
-    measured = f"{_ms(small)} per token with A, {_ms(same)} with B"
+    measured = f"{_format_ms(small)} per token with A, {_format_ms(same)} with B"
     return Question(
         "faster",
         f"Two decoders write the same kind of text at temperature {one.settings.temperature:g}, with up to {one.settings.gamma} draft tokens a "
@@ -174,31 +174,31 @@ def faster_draft(one: MethodComparison) -> Question:
             Option(
                 "B, because it gets more tokens out of each round.",
                 f"It gets more: {same.per_pass:.2f} tokens a round{cut}, and A {small.per_pass:.2f}. But each of B’s draft tokens costs a whole step of the target, "
-                f"so its rounds take much longer, and nothing is saved: {measured}, {_ms(alone)} without a draft.",
+                f"so its rounds take much longer, and nothing is saved: {measured}, {_format_ms(alone)} without a draft.",
                 rounds,
             ),
             Option(
                 "Neither: the target decides in both.",
                 "The target decides what is written, not how long it takes. A round takes the time of the draft’s steps and of one target pass: "
                 f"{measured}.",
-                _times(one, {a: small, b: same}, a),
+                _draw_times(one, {a: small, b: same}, a),
             ),
             Option(
                 "A, because its draft tokens cost much less.",
-                f"A gets fewer tokens out of a round ({small.per_pass:.2f}, not {same.per_pass:.2f}), but its draft steps are cheap: {measured}, {_ms(alone)} without a draft. Speed is the tokens of a "
+                f"A gets fewer tokens out of a round ({small.per_pass:.2f}, not {same.per_pass:.2f}), but its draft steps are cheap: {measured}, {_format_ms(alone)} without a draft. Speed is the tokens of a "
                 "round over the time of the round, and drafting is part of that time.",
-                _times(one, {"no draft": alone, a: small, b: same}, a),
+                _draw_times(one, {"no draft": alone, a: small, b: same}, a),
                 right=True,
             ),
         ),
-        Page("drafting_methods", {"row": "draft"}, "Compare the drafting methods"),
+        PageLink("drafting_methods", {"row": "draft"}, "Compare the drafting methods"),
         per_pass,
     )
 
 
-def adversary(one: MethodComparison) -> Question:
+def ask_adversary(one: MethodComparison) -> Question:
     """A bad draft costs speed, never correctness."""
-    bad, alone = _row(one, "adversarial"), _row(one, "target")
+    bad, alone = _find_row(one, "adversarial"), _find_row(one, "target")
     first, plain = bad.first, alone.first
     hardly = ", hardly more than its replacement" if bad.per_pass < 1.05 else ""
     return Question(
@@ -215,9 +215,9 @@ def adversary(one: MethodComparison) -> Question:
             ),
             Option(
                 "It follows the same distribution, and takes longer.",
-                f"Whatever the draft suggests, the rule gives the target’s distribution. The adversary only costs time: {_ms(bad)} per token, "
-                f"{_ms(alone)} without any draft. A round gives {bad.per_pass:.2f} tokens{hardly}.",
-                _times(one, {"no draft": alone, "adversary": bad}, "adversary"),
+                f"Whatever the draft suggests, the rule gives the target’s distribution. The adversary only costs time: {_format_ms(bad)} per token, "
+                f"{_format_ms(alone)} without any draft. A round gives {bad.per_pass:.2f} tokens{hardly}.",
+                _draw_times(one, {"no draft": alone, "adversary": bad}, "adversary"),
                 right=True,
             ),
             Option(
@@ -227,13 +227,13 @@ def adversary(one: MethodComparison) -> Question:
                 _two_samples(plain, first),
             ),
         ),
-        Page("drafting_methods", {"row": "adversarial"}, "See the adversary among the drafting methods"),
+        PageLink("drafting_methods", {"row": "adversarial"}, "See the adversary among the drafting methods"),
     )
 
 
-def refused_mass(trace: Trace) -> Question:
+def ask_rejected_mass(trace: Trace) -> Question:
     """The replacement is drawn from the residual distribution."""
-    place, names, slots = _rejection(trace)
+    place, names, slots = _find_rejection(trace)
     beta = sum(slot["overlap"] for slot in slots)
     top = max(range(len(slots) - 1), key=lambda i: slots[i]["p"])
     most = [slot["overlap"] + (1.0 - beta) * (i == top) for i, slot in enumerate(slots)]
@@ -273,14 +273,14 @@ def refused_mass(trace: Trace) -> Question:
                 _made(names, slots, [(1.0 - beta) * slot["q"] for slot in slots], "wrong", "replaced by another draw from q"),
             ),
         ),
-        Page("one_token", {"from": place["id"]}, "Drag these bars yourself"),
+        PageLink("one_token", {"from": place["id"]}, "Drag these bars yourself"),
         _both(names, slots),
     )
 
 
-def redraw_from_p(trace: Trace) -> Question:
+def ask_redraw_from_p(trace: Trace) -> Question:
     """Redrawing from p gives what was accepted already a second time."""
-    place, names, slots = _rejection(trace)
+    place, names, slots = _find_rejection(trace)
     beta = sum(slot["overlap"] for slot in slots)
     written = [slot["overlap"] + (1.0 - beta) * slot["p"] for slot in slots]
     over_ = max(range(len(slots) - 1), key=lambda i: written[i] - slots[i]["p"])
@@ -316,15 +316,15 @@ def redraw_from_p(trace: Trace) -> Question:
                 right=True,
             ),
         ),
-        Page("mistakes", {}, "Break it: this mistake and others, running"),
+        PageLink("mistakes", {}, "Break it: this mistake and others, running"),
         _both(names, slots),
     )
 
 
-def tree(one: MethodComparison) -> Question:
+def ask_tree(one: MethodComparison) -> Question:
     """A tree raises tokens per pass and the cost of a pass."""
-    chain, wide = _row(one, "eagle"), _row(one, "eagle-wide")
-    times = _times(one, {"chain": chain, "tree": wide}, "tree")
+    chain, wide = _find_row(one, "eagle"), _find_row(one, "eagle-wide")
+    times = _draw_times(one, {"chain": chain, "tree": wide}, "tree")
     tokens = f"{wide.per_pass:.2f} tokens per target pass instead of {chain.per_pass:.2f}"
     larger = f"{wide.nodes:.1f} draft tokens in each pass instead of {chain.nodes:.1f}"
     return Question(
@@ -341,9 +341,9 @@ def tree(one: MethodComparison) -> Question:
             ),
             Option(
                 "More tokens out of each target pass, for a larger pass.",
-                f"It gives {tokens}, with {larger}. Whether that pays depends on what a larger pass costs. Measured here: {_ms(wide)} per token, "
-                f"{_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
-                amounts(
+                f"It gives {tokens}, with {larger}. Whether that pays depends on what a larger pass costs. Measured here: {_format_ms(wide)} per token, "
+                f"{_format_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
+                draw_amounts(
                     "tokens per target pass",
                     {"chain": (chain.per_pass, f"{chain.per_pass:.2f}"), "tree": (wide.per_pass, f"{wide.per_pass:.2f}")},
                     "tree",
@@ -352,27 +352,27 @@ def tree(one: MethodComparison) -> Question:
             ),
             Option(
                 "Speed: the more tokens per pass, the faster.",
-                f"Only where a larger pass costs no more. The tree gives {tokens}, but with {larger}. Measured here: {_ms(wide)} per token, "
-                f"{_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
+                f"Only where a larger pass costs no more. The tree gives {tokens}, but with {larger}. Measured here: {_format_ms(wide)} per token, "
+                f"{_format_ms(chain)} with the chain.{_apart(wide.ms, chain.ms)}",
                 times,
             ),
         ),
-        Page("drafting_methods", {"row": "eagle-wide"}, "Walk through such a tree"),
+        PageLink("drafting_methods", {"row": "eagle-wide"}, "Walk through such a tree"),
         term="In a draft tree the draft suggests several tokens for the same place, and goes on after each of them; one target pass checks them all.",
     )
 
 
-def samples() -> Question:
+def ask_samples() -> Question:
     """How many samples a distance needs; the formula of statistics/power.py."""
     from specviz.statistics.power import detectable_tv, draws_needed  # scipy, which a page of another run can do without
 
     need = draws_needed(OFF, CELLS - 1)
-    enough = _two_digits(need)
+    enough = _round_to_two_digits(need)
     few, some, many = enough // 100, enough // 10, 100 * enough
     seen = {n: detectable_tv(CELLS - 1, n) for n in (few, some, enough, many)}
 
-    def picture(now: int) -> Picture:
-        return amounts(
+    def picture(now: int) -> BarPicture:
+        return draw_amounts(
             f"smallest total variation that is detected {100 * POWER:.0f} times in 100",
             {f"{n:,} samples": (tv, format_probability(tv)) for n, tv in seen.items()},
             f"{now:,} samples",
@@ -412,21 +412,21 @@ def samples() -> Question:
                 picture(many),
             ),
         ),
-        Page("exactness", {}, "Choose a distance and see what it needs"),
+        PageLink("exactness", {}, "Choose a distance and see what it needs"),
         term="Total variation is the distance between two distributions: half the sum of the absolute differences of their probabilities, 0 if they are "
         "equal and 1 if they have nothing in common.",
     )
 
 
-def when_not(batches: BatchSpeeds) -> Question:
+def ask_when_not_faster(batches: BatchSpeeds) -> Question:
     """Many texts at once use the idle arithmetic themselves."""
     key = f"{batches.settings.pair} {batches.settings.temperature:g}"
     best = {rows: batches.best(key, rows) for rows in batches.rows}
-    names = {rows: f"{_many(rows, 'text')}, {_many(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
+    names = {rows: f"{_count_things(rows, 'text')}, {_count_things(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
     one, last = batches.rows[0], batches.rows[-1]
 
-    def picture(rows: Sequence[int], now: int) -> Picture:
-        return estimates(
+    def picture(rows: Sequence[int], now: int) -> BarPicture:
+        return draw_estimates(
             f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round",
             {names[n]: best[n][1] for n in rows},
             INTERVAL,
@@ -441,7 +441,7 @@ def when_not(batches: BatchSpeeds) -> Question:
     )
     return Question(
         "when-not",
-        f"A server writes 1 to {last} texts at once (temperature {batches.settings.temperature:g}{_machine(batches.machine)}). For each number of "
+        f"A server writes 1 to {last} texts at once (temperature {batches.settings.temperature:g}{_describe_machine(batches.machine)}). For each number of "
         "texts it is measured with the number of draft tokens that is fastest there.",
         "When should it not speculate?",
         (
@@ -458,12 +458,12 @@ def when_not(batches: BatchSpeeds) -> Question:
                 picture((one, last), last),
             ),
         ),
-        Page("speed", {}, "Plan for a number of texts"),
+        PageLink("speed", {}, "Plan for a number of texts"),
         term="A server can write several texts at once: one target pass reads the weights once, and computes the next token of every text.",
     )
 
 
-def quantized(one: SetupComparison) -> Question:
+def ask_quantized(one: SetupComparison) -> Question:
     """Exactness is relative to the target as it is served."""
     row = next(row for row in one.rows if row.key == "int8")
     wrong = next(row for row in one.rows if row.key == "int8-pass")
@@ -486,57 +486,59 @@ def quantized(one: SetupComparison) -> Question:
                 "That of the weights before rounding: the rule repairs it.",
                 f"The rule only knows the p that it is given. Quantization moves that p by a total variation of {moved} on average, and the output moves "
                 "with it.",
-                amounts("how far the output’s distribution is, mean total variation", from_either, "from the quantized target"),
+                draw_amounts(
+                    "how far the output’s distribution is, mean total variation", from_either, "from the quantized target"
+                ),
             ),
             Option(
                 "Neither: a quantized target cannot be decoded exactly.",
                 f"It can: draft tokens move the quantized target’s distribution by {own} at most, which is the rounding of sums. It goes wrong if all tokens "
                 f"of a pass are rounded as a whole: then draft tokens change how the others are rounded, and the distribution moves by "
                 f"{format_probability(wrong.own.mean)} on average.",
-                amounts(title, {name: moves[name] for name in (kept, whole)}, kept),
+                draw_amounts(title, {name: moves[name] for name in (kept, whole)}, kept),
             ),
             Option(
                 "That of the quantized target.",
                 f"Exactness is relative to the target as it is served. Draft tokens move its distribution by a total variation of {own} at most, which is "
                 f"the rounding of sums. Quantization itself moved it by {moved}.",
-                amounts(title, moves, kept),
+                draw_amounts(title, moves, kept),
                 right=True,
             ),
         ),
-        Page("serving_limits", {}, "Compare ways of serving a target"),
+        PageLink("serving_limits", {}, "Compare ways of serving a target"),
         term="Quantization rounds the numbers of a model to fewer bits: with 8 bits instead of 32 there are only 256 different values, and a quarter as much "
         "to read from memory.",
     )
 
 
-def _row(one: MethodComparison, key: str) -> MethodRow:
+def _find_row(one: MethodComparison, key: str) -> MethodRow:
     found = one.row(key)
     if found is None or found.ms is None or found.first is None:
         raise ValueError(f"the record of drafting methods has no numbers for {key!r}")
     return found
 
 
-def _ms(row: MethodRow) -> str:
+def _format_ms(row: MethodRow) -> str:
     return f"{row.ms.value:.2f} ms"
 
 
-def _times(one: MethodComparison, rows: Mapping[str, MethodRow], now: str) -> Picture:
+def _draw_times(one: MethodComparison, rows: Mapping[str, MethodRow], now: str) -> BarPicture:
     """Milliseconds per token, with what they were measured under."""
     title = f"milliseconds per token, lower is faster ({_under(one)})"
-    return estimates(title, {name: row.ms for name, row in rows.items()}, describe_interval(one.runs), now)
+    return draw_estimates(title, {name: row.ms for name, row in rows.items()}, describe_interval(one.runs), now)
 
 
 def _under(one: MethodComparison) -> str:
-    return f"temperature {one.settings.temperature:g}{_machine(one.machine)}"
+    return f"temperature {one.settings.temperature:g}{_describe_machine(one.machine)}"
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _describe_machine(machine: Mapping[str, Any]) -> str:
     """Such as ", AMD EPYC, 2 threads"; empty for a record that does not say."""
     name, threads = machine.get("processor"), machine.get("threads")
-    return f", {name}, {_many(threads, 'thread')}" if name and threads else ""
+    return f", {name}, {_count_things(threads, 'thread')}" if name and threads else ""
 
 
-def _many(n: int, thing: str) -> str:
+def _count_things(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
@@ -559,20 +561,20 @@ def _apart(one: Estimate, other: Estimate) -> str:
     return " The intervals of the two times overlap, so neither is shown to be faster." if overlap else ""
 
 
-def _rejection(trace: Trace) -> tuple[dict[str, Any], list[str], list[dict[str, Any]]]:
+def _find_rejection(trace: Trace) -> tuple[dict[str, Any], list[str], list[dict[str, Any]]]:
     """The rejected draft token of a run at which even the mildest wrong replacement is easiest to see: its position, the names of its bars, and
     the bars, the rest of the vocabulary last."""
-    places = [place for place in positions(trace) if _decision(trace, place).accepted is False]
+    places = [place for place in list_positions(trace) if _find_decision(trace, place).accepted is False]
     if not places:
         raise ValueError("the recorded run has no rejected draft token")
     place = max(places, key=lambda one: _mildest(one["slots"]))
-    names = ["all others" if slot["glyphs"] is None else f"“{_word(slot['glyphs'])}”" for slot in place["slots"]]
+    names = ["all others" if slot["glyphs"] is None else f"“{_join_glyphs(slot['glyphs'])}”" for slot in place["slots"]]
     cut, _, words = place["before"].partition(" ")
     before = f"…{words}" if cut.startswith("…") and words else place["before"]  # without half a word
     return place | {"before": before}, names, place["slots"]
 
 
-def _decision(trace: Trace, place: dict[str, Any]) -> Decision:
+def _find_decision(trace: Trace, place: dict[str, Any]) -> Decision:
     round_, token = (int(part) - 1 for part in place["id"].split("."))
     return trace.rounds[round_].proposals[token]
 
@@ -590,27 +592,27 @@ def _mildest(slots: list[dict[str, Any]]) -> float:
     return min(max(abs(slot["overlap"] + more - slot["p"]) for slot, more in zip(slots, added, strict=True)) for added in ways)
 
 
-def _word(glyphs: list[Glyph]) -> str:
+def _join_glyphs(glyphs: list[Glyph]) -> str:
     """A token in quotes; its first space is not shown, as in every sentence."""
     text = "".join(glyph["t"] for glyph in glyphs)
     return text.removeprefix("·") or text
 
 
-def _both(names: list[str], slots: list[dict[str, Any]]) -> Picture:
+def _both(names: list[str], slots: list[dict[str, Any]]) -> BarPicture:
     lanes = [
-        [Lane((("p", slot["p"]),), format_probability(slot["p"])), Lane((("q", slot["q"]),), format_probability(slot["q"]))]
+        [Bar((("p", slot["p"]),), format_probability(slot["p"])), Bar((("q", slot["q"]),), format_probability(slot["q"]))]
         for slot in slots
     ]
-    return over("probability of the next token", names, lanes, (("p", "target p"), ("q", "draft q")))
+    return draw_over_tokens("probability of the next token", names, lanes, (("p", "target p"), ("q", "draft q")))
 
 
-def _made(names: list[str], slots: list[dict[str, Any]], added: list[float], role: str, words: str) -> Picture:
+def _made(names: list[str], slots: list[dict[str, Any]], added: list[float], role: str, words: str) -> BarPicture:
     """What is accepted, what replaces a rejected token on top of it, and marks where p ends."""
     lanes = [
-        [Lane((("accepted", slot["overlap"]), (role, more)), format_probability(slot["overlap"] + more), slot["p"])]
+        [Bar((("accepted", slot["overlap"]), (role, more)), format_probability(slot["overlap"] + more), slot["p"])]
         for slot, more in zip(slots, added, strict=True)
     ]
-    return over(
+    return draw_over_tokens(
         "how often each token is written", names, lanes, (("accepted", "accepted draft tokens"), (role, words)), "the target’s p"
     )
 
@@ -629,24 +631,24 @@ def _without(slots: list[dict[str, Any]]) -> list[float]:
     ]
 
 
-def _sampled(title: str, first: FirstToken) -> Picture:
+def _sampled(title: str, first: FirstToken) -> BarPicture:
     names, exact, found = zip(*_shares(first), strict=True)
     lanes = [
-        [Lane((("p", p),), format_probability(p)), Lane((("plain", share),), format_probability(share))]
+        [Bar((("p", p),), format_probability(p)), Bar((("plain", share),), format_probability(share))]
         for p, share in zip(exact, found, strict=True)
     ]
-    return over(title, names, lanes, SHARES)
+    return draw_over_tokens(title, names, lanes, SHARES)
 
 
-def _two_samples(one: FirstToken, other: FirstToken) -> Picture:
+def _two_samples(one: FirstToken, other: FirstToken) -> BarPicture:
     names, exact, plain = zip(*_shares(one), strict=True)
     drafted = [share for _, _, share in _shares(other)]
     lanes = [
-        [Lane((("plain", x),), format_probability(x), p), Lane((("strong", y),), format_probability(y), p)]
+        [Bar((("plain", x),), format_probability(x), p), Bar((("strong", y),), format_probability(y), p)]
         for p, x, y in zip(exact, plain, drafted, strict=True)
     ]
     key = (("plain", "samples without a draft"), ("strong", "samples with the adversary"))
-    return over(
+    return draw_over_tokens(
         f"first token: {one.n:,} samples without a draft, and {other.n:,} with the adversary",
         names,
         lanes,
@@ -661,7 +663,7 @@ def _shares(first: FirstToken) -> list[tuple[str, float, float]]:
     return [*shown, ("all others", sum(first.probs[SHOWN:]), sum(first.shares[SHOWN:]))]
 
 
-def _two_digits(n: int) -> int:
+def _round_to_two_digits(n: int) -> int:
     """Rounded to two digits: 33,826 is 34,000."""
     scale = 10 ** max(0, len(str(n)) - 2)
     return round(n / scale) * scale

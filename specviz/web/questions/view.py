@@ -13,16 +13,16 @@ from specviz.web.common.component import Component
 from specviz.web.common.elements import show_notes
 from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
-from specviz.web.questions.questions import payload, shipped
+from specviz.web.questions.questions import build_questions_payload, load_recorded_runs
 
 _component = Component("questions")
 
 
-def page() -> None:
+def show_page() -> None:
     """One question at a time. The address says which; the answers stay in the browser."""
     pair_left_out, query = session.sync_pair_with_address("questions"), st.query_params.to_dict()
     try:
-        found = given()
+        found = load_payload()
     except TraceError as error:
         show_notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
         return
@@ -33,6 +33,6 @@ def page() -> None:
 
 
 @lru_cache(maxsize=1)
-def given() -> dict[str, Any]:
+def load_payload() -> dict[str, Any]:
     """The same for every visitor. Raises TraceError where a record is missing or damaged."""
-    return payload(shipped())
+    return build_questions_payload(load_recorded_runs())

@@ -14,25 +14,25 @@ from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LANES, Passage, dump_passages
 from specviz.web.whole_text import figures, words
-from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
+from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys
 
 
-def offer(state: WholeTextState) -> ExportOffer:
+def build_offer(state: WholeTextState) -> ExportOffer:
     """The export; empty until a passage is complete."""
     one = None if state.partial_result else state.shown
     if one is None:
         return ExportOffer("whole-text")
     said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
-    return ExportOffer.of(passage_package(one, recorded=not state.own), said)
+    return ExportOffer.of(build_shown_package(one, recorded=not state.own), said)
 
 
-def passage_package(one: Passage, recorded: bool) -> Package:
+def build_shown_package(one: Passage, recorded: bool) -> Package:
     said = facts(
         one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [decode_command(one.settings, one.models)],
         n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
-        warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
+        warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.describe_speed(one),
     )  # fmt: skip
-    return whole_text(one, surveys(one.settings.pair), recorded_spread(one.settings), said)
+    return build_passage_package(one, load_surveys(one.settings.pair), load_recorded_profile(one.settings), said)
 
 
 TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
@@ -51,7 +51,7 @@ KINDS = (
 )
 
 
-def whole_text(
+def build_passage_package(
     one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
 ) -> Package:
     """What the page shows.
@@ -61,56 +61,72 @@ def whole_text(
     manifest  settings, models, versions, permalink and commands
     """
     where = conditions(one.settings, one.models)
-    curves = figures.curves_of(one.read, surveys)
+    curves = figures.list_curves(one.read, surveys)
     own = curves[0][1]
     pictures = {
-        "along": Picture(partial(figures.along, one.read), "Where the two models differ"),
-        "lorenz": Picture(partial(figures.lorenz, curves), "At a few tokens, or everywhere?"),
-        "kinds": Picture(partial(figures.kinds, recorded or own, own if recorded else None), "At which words?"),
+        "along": Picture(partial(figures.plot_along_text, one.read), "Where the two models differ"),
+        "lorenz": Picture(partial(figures.plot_lorenz, curves), "At a few tokens, or everywhere?"),
+        "kinds": Picture(partial(figures.plot_kinds, recorded or own, own if recorded else None), "At which words?"),
     }
     captions = (
-        f"{words.conclusion(one)} {words.speed(one)} {quote_text(one.settings.prompt)}. {where}",
-        f"{figures.along_conclusion(one.read)} {where}",
-        f"{figures.lorenz_conclusion(curves)} {where}",
-        f"{figures.kinds_conclusion(recorded or own)} {where}",
+        f"{words.describe_tokens(one)} {words.describe_speed(one)} {quote_text(one.settings.prompt)}. {where}",
+        f"{figures.describe_along_text(one.read)} {where}",
+        f"{figures.describe_lorenz(curves)} {where}",
+        f"{figures.describe_kinds(recorded or own)} {where}",
     )
     tables = {
-        "tokens.csv": lambda: (TOKENS, _tokens(one)),
-        "places.csv": lambda: (PLACES, _places(one)),
-        "lorenz.csv": lambda: (SHARES, _shares(curves)),
-        "kinds.csv": lambda: (KINDS, _kinds(recorded or own)),
+        "tokens.csv": lambda: (TOKENS, _token_rows(one)),
+        "places.csv": lambda: (PLACES, _position_rows(one)),
+        "lorenz.csv": lambda: (SHARES, _share_rows(curves)),
+        "kinds.csv": lambda: (KINDS, _kind_rows(recorded or own)),
     }
     data = {"passage.json": json.loads(dump_passages({"this text": one}))}
     return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
 
 
-def _tokens(one: Passage) -> Iterator[list[Any]]:
+def _token_rows(one: Passage) -> Iterator[list[Any]]:
     for key in LANES:
         lane = getattr(one, key)
         for place, token in enumerate(lane.tokens):
-            yield [key, place + 1, token.token, _text(lane.trace.pieces, token.token), token.origin, token.round + 1, token.at]
+            yield [
+                key,
+                place + 1,
+                token.token,
+                _quote_token(lane.trace.pieces, token.token),
+                token.origin,
+                token.round + 1,
+                token.at,
+            ]
 
 
-def _places(one: Passage) -> Iterator[list[Any]]:
+def _position_rows(one: Passage) -> Iterator[list[Any]]:
     read = one.read
     for place, token in enumerate(read.tokens):
-        yield [place + 1, token, _text(read.pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
+        yield [
+            place + 1,
+            token,
+            _quote_token(read.pieces, token),
+            read.kinds[place],
+            read.p[place],
+            read.q[place],
+            read.beta[place],
+        ]
 
 
-def _shares(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
+def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
     for name, one in curves:
         for top, share in zip(TOP_SHARES, one.tops, strict=True):
-            yield [name, one.count, top, *_numbers(share)]
+            yield [name, one.count, top, *_format_share(share)]
 
 
-def _kinds(one: DivergenceProfile) -> Iterator[list[Any]]:
+def _kind_rows(one: DivergenceProfile) -> Iterator[list[Any]]:
     for row in one.kinds:
-        yield [row.name, row.count, row.tokens, *_numbers(row.apart), *_numbers(row.divergence)]
+        yield [row.name, row.count, row.tokens, *_format_share(row.apart), *_format_share(row.divergence)]
 
 
-def _numbers(share: Estimate) -> list[Any]:
+def _format_share(share: Estimate) -> list[Any]:
     return [share.value, *(["", ""] if share.n < 2 else [share.low, share.high])]
 
 
-def _text(pieces: Mapping[int, str], token: int) -> str:
+def _quote_token(pieces: Mapping[int, str], token: int) -> str:
     return quote_text("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))

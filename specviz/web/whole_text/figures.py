@@ -24,10 +24,10 @@ AROUND = 4  # tokens before one that its label shows
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
-def along(read: ScoredText, kind: str = "light") -> go.Figure:
+def plot_along_text(read: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
     forks, apart = set(read.forks), read.apart
-    labels = [_label(read, place) for place in range(len(read.beta))]
+    labels = [_label_position(read, place) for place in range(len(read.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
         (False, "all tokens", {"color": FADED[kind]}),
@@ -46,7 +46,7 @@ def along(read: ScoredText, kind: str = "light") -> go.Figure:
     return figure
 
 
-def _label(read: ScoredText, place: int) -> str:
+def _label_position(read: ScoredText, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
     shown = [
@@ -55,7 +55,7 @@ def _label(read: ScoredText, place: int) -> str:
     return escape_label("".join(shown[:-1])) + f"<b>{escape_label(shown[-1])}</b>"
 
 
-def along_conclusion(read: ScoredText) -> str:
+def describe_along_text(read: ScoredText) -> str:
     """How often draft tokens are rejected on average, and where most often."""
     apart = read.apart
     if not apart.any():
@@ -70,7 +70,7 @@ def along_conclusion(read: ScoredText) -> str:
     )
 
 
-def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light") -> go.Figure:
+def plot_lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light") -> go.Figure:
     """The Lorenz curve of each text or set of texts, the first as a solid line with marks at the top shares, and the even spread."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip", showlegend=False,
@@ -105,7 +105,7 @@ def _ink(kind: str) -> str:
     return "#1a1f26" if kind == "light" else "#e8ecf1"
 
 
-def lorenz_conclusion(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
+def describe_lorenz(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
     """What the top 1% and 10% of the tokens hold in the first curve, and the top 10% in each other."""
     one = curves[0][1]
     if not one.total:
@@ -113,15 +113,15 @@ def lorenz_conclusion(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
     few, many = one.tops[0], one.tops[-1]
     said = (
         "Divergence is the sum of the rejection probabilities. "
-        f"The 10% of tokens where the models differ most hold {many.value:.0%} of all divergence{_interval(many)}, "
+        f"The 10% of tokens where the models differ most hold {many.value:.0%} of all divergence{_describe_interval(many)}, "
         f"the top 1% {few.value:.0%}. Spread evenly, they would hold 10% and 1%. "
     )
     for name, other in curves[1:]:
-        said += f"In {name} ({other.count:,} tokens), the top 10% hold {other.tops[-1].value:.0%}{_interval(other.tops[-1])}. "
-    return said + _half(one)
+        said += f"In {name} ({other.count:,} tokens), the top 10% hold {other.tops[-1].value:.0%}{_describe_interval(other.tops[-1])}. "
+    return said + _count_half(one)
 
 
-def _half(one: DivergenceProfile) -> str:
+def _count_half(one: DivergenceProfile) -> str:
     """How few tokens hold half of the divergence, and at how many there is none."""
     few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= 0.5)
     same = 1.0 - next(x for x, y in zip(one.x, one.y, strict=True) if y >= 1.0 - 1e-9)
@@ -129,21 +129,21 @@ def _half(one: DivergenceProfile) -> str:
     return said + (f" At {same:.0%} of them both models have the same distribution." if same >= 0.05 else "")
 
 
-def _interval(share: Estimate) -> str:
+def _describe_interval(share: Estimate) -> str:
     if share.n < 2:
         return ""
     return f" ({share.low:.0%} to {share.high:.0%})"
 
 
-def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
+def plot_kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
     """Mean rejection probability of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
     order = sorted(one.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
-    _dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
+    _add_dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
     if own is not None:
         mine = [row for row in own.kinds if row.name in places and row.count >= FEW]
-        _dots(figure, mine, places, "circle-open", GRAY[kind], "this text", -0.26)
+        _add_dots(figure, mine, places, "circle-open", GRAY[kind], "this text", -0.26)
     ticks = [f"{row.name} ({row.count})" for row in order]
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
@@ -153,7 +153,7 @@ def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: st
     return figure
 
 
-def _dots(
+def _add_dots(
     figure: go.Figure, rows: Sequence[WordKind], places: Mapping[str, int], symbol: str, color: str, name: str, lower: float
 ) -> None:
     values = [row.apart.value for row in rows]
@@ -166,7 +166,7 @@ def _dots(
                        hovertemplate="%{customdata}<br>rejected with probability %{x:.3f}<extra></extra>")  # fmt: skip
 
 
-def kinds_conclusion(one: DivergenceProfile) -> str:
+def describe_kinds(one: DivergenceProfile) -> str:
     """At which kind of word the models differ most and least, where the intervals do not overlap."""
     rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.apart.value)
     if len(rows) < 2:
@@ -190,30 +190,30 @@ def _mean(row: WordKind) -> str:
     return f"{format_probability(row.apart.value)} ({format_probability(row.apart.low)} to {format_probability(row.apart.high)})"
 
 
-def kinds_table(one: DivergenceProfile) -> list[dict[str, object]]:
+def build_kind_rows(one: DivergenceProfile) -> list[dict[str, object]]:
     """Each kind with its counts, means and intervals."""
     rows = []
     for row in one.kinds:
         rows.append({"kind": row.name, "what it is": DESCRIPTIONS[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
-                     "mean rejection probability": _numbers(row.apart), "share of divergence": _numbers(row.divergence)})  # fmt: skip
+                     "mean rejection probability": _format_share(row.apart), "share of divergence": _format_share(row.divergence)})  # fmt: skip
     return rows
 
 
-def tops_table(curves: Sequence[tuple[str, DivergenceProfile]]) -> list[dict[str, object]]:
+def build_share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> list[dict[str, object]]:
     """The top shares of every curve."""
     return [
         {"texts": name, "tokens": one.count}
-        | {f"top {top:.0%}": _numbers(share) for top, share in zip(TOP_SHARES, one.tops, strict=True)}
+        | {f"top {top:.0%}": _format_share(share) for top, share in zip(TOP_SHARES, one.tops, strict=True)}
         for name, one in curves
     ]
 
 
-def _numbers(share: Estimate) -> str:
+def _format_share(share: Estimate) -> str:
     said = f"{share.value:.3f}"
     return said if share.n < 2 else f"{said} ({share.low:.3f} to {share.high:.3f})"
 
 
-def curves_of(own: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
+def list_curves(own: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
     """This text's spread first, then that of each recorded set of texts. surveys: name of a distribution -> readings."""
     found = [("this text", compute_divergence_profile((own,)))]
     return found + [

@@ -29,7 +29,7 @@ LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 
 
-def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
+def build_lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
     """What the component draws. done: whether nothing more comes. app: address of the app, whose stage opens a round; None: none does.
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
@@ -38,46 +38,48 @@ def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> di
     sums    tokens per target pass, over the time of a round, is the speed: a value and its reasons for each
     end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
     """
-    end = max(_end(one, getattr(one, lane), done) for lane in LANES)
+    end = max(_compute_end(one, getattr(one, lane), done) for lane in LANES)
     return {
         "id": f"{one.settings.to_query()}",
         "done": done,
         "prompt": one.settings.prompt,
-        "lanes": [_lane(one, key, app) for key in LANES],
+        "lanes": [_build_lane(one, key, app) for key in LANES],
         "origins": {key: {"sign": words.SIGNS[key], "name": words.SAID[key]} for key in words.SAID},
-        "legend": _legend(one),
-        "sums": words.sums(one),
-        "hint": _hint(one, app),
+        "legend": _build_legend(one),
+        "sums": words.explain_speed(one),
+        "hint": _describe_clicks(one, app),
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }
 
 
-def _end(one: Passage, lane: Lane, done: bool) -> float:
+def _compute_end(one: Passage, lane: Lane, done: bool) -> float:
     """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
     tokens = len(lane.trace.output_ids)
     return lane.seconds * one.settings.max_new_tokens / tokens if tokens and not done else lane.seconds
 
 
-def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
+def _build_lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(one, key)
     pieces = {**one.target.trace.pieces, **lane.trace.pieces}
     forks = one.read.forks if key == TARGET_ONLY and one.read else {}
-    made = _made(lane)
-    tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
+    made = _find_joint_characters(lane)
+    tokens = [
+        _build_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)
+    ]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == SPECULATIVE and app is not None:
         links = [
-            round_link(one.settings, n, app, motion)
+            link_round(one.settings, n, app, motion)
             for n, round_ in enumerate(lane.trace.rounds)
-            for motion in _shown_at(lane.trace, round_)
+            for motion in _find_deciding_steps(lane.trace, round_)
         ]
         tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
     return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
 
 
-def _shown_at(trace: Trace, round_: Round) -> list[int]:
+def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
     """Of each token that a round committed the motion of One round that decides it: its check, for a replacement that of the rejected
     draft token; the draw of a bonus token."""
     told = {(one.kind, one.node): n for n, one in enumerate(build_steps(trace, round_))}
@@ -88,17 +90,17 @@ def _shown_at(trace: Trace, round_: Round) -> list[int]:
     return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
 
 
-def _legend(one: Passage) -> list[dict[str, Any]]:
+def _build_legend(one: Passage) -> list[dict[str, Any]]:
     """Each origin with its sign, and how many tokens of the second text have it; those of target-only sampling last."""
     counts = one.speculative.counts | {WRITTEN: one.speculative.counts.get(WRITTEN, 0)}
     return [
-        {"is": key, "sign": words.SIGNS[key], "said": words.count_of(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
+        {"is": key, "sign": words.SIGNS[key], "said": words.count_things(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
         for key in words.SAID
         if key in counts
     ]
 
 
-def _hint(one: Passage, app: str | None) -> str:
+def _describe_clicks(one: Passage, app: str | None) -> str:
     """What a click on a token does, and what the clocks count."""
     parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
     parts += (
@@ -109,7 +111,7 @@ def _hint(one: Passage, app: str | None) -> str:
     return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
 
 
-def _token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
+def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
     """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
     raw = piece(pieces, one.token)
     lead = raw.startswith(b" ") and bool(raw.strip())
@@ -119,7 +121,7 @@ def _token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
             "name": name(raw, one.token)}  # fmt: skip
 
 
-def _made(lane: Lane) -> dict[int, dict[str, Any]]:
+def _find_joint_characters(lane: Lane) -> dict[int, dict[str, Any]]:
     """Last token of each run of tokens that are no whole character alone -> what they make together, and the first of them."""
     trace = lane.trace
     tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
@@ -127,12 +129,12 @@ def _made(lane: Lane) -> dict[int, dict[str, Any]]:
     return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
-def round_link(settings: Settings, round_: int, app: str = HERE, motion: int = 0) -> str:
+def link_round(settings: Settings, round_: int, app: str = HERE, motion: int = 0) -> str:
     """Address of the page One round, relative to this page's unless the app is elsewhere, at a motion of a round (both from 0) of this run."""
     return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, motion)})
 
 
-def forks_payload(one: Passage) -> dict[str, Any] | None:
+def build_forks_payload(one: Passage) -> dict[str, Any] | None:
     """The places where the models differ most, with both distributions; None where nothing was read."""
     read = one.read
     if read is None or not read.forks:
@@ -140,11 +142,11 @@ def forks_payload(one: Passage) -> dict[str, Any] | None:
     given = [piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
     before = b"".join(raw for raw in given if not is_special(raw))
     raws = [piece(read.pieces, token) for token in read.tokens]
-    rows = [_fork(read, place) | {"before": _tail(whole(before + b"".join(raws[:place])))} for place in read.deepest]
+    rows = [_build_fork(read, place) | {"before": _cut_to_end(whole(before + b"".join(raws[:place])))} for place in read.deepest]
     return {"id": f"{one.settings.to_query()}", "forks": rows}
 
 
-def _fork(read: ScoredText, place: int) -> dict[str, Any]:
+def _build_fork(read: ScoredText, place: int) -> dict[str, Any]:
     probs, raw = read.forks[place], piece(read.pieces, read.tokens[place])
     bars = [
         {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
@@ -157,17 +159,17 @@ def _fork(read: ScoredText, place: int) -> dict[str, Any]:
         "rejected": 1.0 - read.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
-        "sentence": words.fork_sentence(read, place),
+        "sentence": words.describe_fork(read, place),
     }
 
 
-def _tail(text: str, most: int = 44) -> str:
+def _cut_to_end(text: str, most: int = 44) -> str:
     """The last words of a text, in one line."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
 
 
-def tokens_table(one: Passage) -> list[dict[str, object]]:
+def build_token_rows(one: Passage) -> list[dict[str, object]]:
     """Every token of both lanes as a row."""
     rows = []
     for key in LANES:
@@ -179,7 +181,7 @@ def tokens_table(one: Passage) -> list[dict[str, object]]:
     return rows
 
 
-def places_table(one: Passage) -> list[dict[str, object]]:
+def build_position_rows(one: Passage) -> list[dict[str, object]]:
     """Every token of the target's text with what both models gave it."""
     read: ScoredText | None = one.read
     if read is None:

@@ -23,30 +23,30 @@ ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 
 
 @lru_cache(maxsize=1)
-def recorded() -> dict[str, Passage]:
+def load_recorded_passages() -> dict[str, Passage]:
     """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
     return read_file_or(RECORDED, load_passages, {})
 
 
-def surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:
+def load_surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:
     """The recorded texts of this pair, by distribution; none for a pair that was not recorded."""
-    return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
+    return {name: one.survey for name, one in load_recorded_passages().items() if one.survey and one.settings.pair == pair}
 
 
-def recorded_spread(settings: Settings) -> DivergenceProfile | None:
+def load_recorded_profile(settings: Settings) -> DivergenceProfile | None:
     """The recorded texts of this pair under just this distribution, together; None where there are none."""
-    known = surveys(settings.pair)
+    known = load_surveys(settings.pair)
     return next(
         (
             compute_divergence_profile(known[name])
-            for name, one in recorded().items()
-            if name in known and alike(one.settings, settings)
+            for name, one in load_recorded_passages().items()
+            if name in known and have_same_sampling(one.settings, settings)
         ),
         None,
     )
 
 
-def alike(one: Settings, other: Settings) -> bool:
+def have_same_sampling(one: Settings, other: Settings) -> bool:
     """Whether both sample a text in the same way."""
     return all(getattr(one, name) == getattr(other, name) for name in SAMPLING_FIELDS)
 
@@ -73,7 +73,7 @@ class PassageRequest:
         mine = {key: query[key] for key in READ if key in query}
         found, said = linked(mine)
         bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
-        start = opening(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
+        start = build_opening_settings(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
         settings, unknown = resolve_pair(settings, base)
         said += unknown
@@ -83,7 +83,7 @@ class PassageRequest:
         return cls(settings), said
 
 
-def opening(base: Settings) -> Settings:
+def build_opening_settings(base: Settings) -> Settings:
     """Text, pair, sampling and seed of another page's run; the chain of the draft under the token rule."""
     same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "max_new_tokens")}
     return Settings(gamma=FASTEST_GAMMA, max_new_tokens=LENGTH, **same)
@@ -100,6 +100,6 @@ class WholeTextState(MeasurementState):
 
     def recorded(self) -> Passage | None:
         """The recorded passage under the same distribution, else any recorded one."""
-        known = list(recorded().values())
-        same = (one for one in known if alike(one.settings, self.question.settings))
+        known = list(load_recorded_passages().values())
+        same = (one for one in known if have_same_sampling(one.settings, self.question.settings))
         return next(same, known[0] if known else None)

@@ -20,23 +20,23 @@ from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import warmup
 from specviz.web.whole_text import export, figures, payload, words, work
-from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
+from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys
 
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
 _component = Component("whole_text")
 
 
-def page() -> None:
+def show_page() -> None:
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
     show_page_head("whole_text", words.LEDE)
-    request, problems, go = fields(state)
+    request, problems, go = show_fields(state)
     state.choose(request)
     session.show_work_button(
         go,
         state,
         "Write it both ways",
         "whole_text-write",
-        work.write,
+        work.write_passage,
         request,
         type="primary",
         width="stretch",
@@ -44,7 +44,7 @@ def page() -> None:
     )
     show_notes(problems, "whole_text-notes-fields")
     session.sync_address(state)
-    export_fold.show_export_fold("whole_text", lambda: export.offer(state))
+    export_fold.show_export_fold("whole_text", lambda: export.build_offer(state))
     if warmup.wait(0):
         state.wait_for_partial(FIRST_WORDS)
     session.show_progress("whole_text")
@@ -57,16 +57,17 @@ def page() -> None:
         show_notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
         show_notes(
-            [come_from(state, one), *filter(None, [describe_draftable(one.models), words.ended(one)])], "whole_text-notes-from"
+            [describe_origin(state, one), *filter(None, [describe_draftable(one.models), words.describe_short_texts(one)])],
+            "whole_text-notes-from",
         )
-    _component.draw("whole_text-lanes", {"payload": draw_cached(payload.lanes_payload, one, one.read is not None)})
+    _component.draw("whole_text-lanes", {"payload": draw_cached(payload.build_lanes_payload, one, one.read is not None)})
     if one.read is not None:
-        show_notes(words.cautions(one), "whole_text-notes-cautions")
-        show_sentence(f"{words.conclusion(one)}\n\n{words.texts_sentence(one)}", "whole_text-said-lanes", plain=True)
-        parting(one, session.get_theme())
+        show_notes(words.list_cautions(one), "whole_text-notes-cautions")
+        show_sentence(f"{words.describe_tokens(one)}\n\n{words.compare_texts(one)}", "whole_text-said-lanes", plain=True)
+        show_differences(one, session.get_theme())
 
 
-def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
+def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
     request = state.question
     form = Form("whole_text", state.turn, as_fields(request.settings))
@@ -93,9 +94,9 @@ def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     return request, problems, place
 
 
-def come_from(state: WholeTextState, one: Passage) -> str:
+def describe_origin(state: WholeTextState, one: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
-    measured = words.measured(one)
+    measured = words.describe_measurement(one)
     measured = f"{measured[:1].upper()}{measured[1:]}"
     if state.own:
         return f"Your run. {measured}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
@@ -106,55 +107,57 @@ def come_from(state: WholeTextState, one: Passage) -> str:
     return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured}{whose} Press the button to write yours."
 
 
-def parting(one: Passage, kind: str) -> None:
+def show_differences(one: Passage, kind: str) -> None:
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
     read = one.read
     st.container(key="whole_text-second").markdown(
         "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
         "the draft have failed?"
     )
-    show_figure(draw_cached(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
-    if forks := payload.forks_payload(one):
+    show_figure(
+        draw_cached(figures.plot_along_text, read, kind), "whole_text", "along", figures.describe_along_text(read), plain=True
+    )
+    if forks := payload.build_forks_payload(one):
         _component.draw("whole_text-forks", {"payload": forks})
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
-        spread_out(one, kind, fold)
-    curves = draw_cached(spread, read, one.settings.pair)
+        show_spread(one, kind, fold)
+    curves = draw_cached(compute_spread, read, one.settings.pair)
     show_tables(
         "The numbers behind the pictures",
-        ("The target model’s text, read by both", payload.places_table(one)),
-        ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
-        ("Kinds of word", figures.kinds_table(recorded_spread(one.settings) or curves[0][1])),
-        ("Every token of both ways", payload.tokens_table(one)),
+        ("The target model’s text, read by both", payload.build_position_rows(one)),
+        ("How the difference is spread over the tokens, with intervals", figures.build_share_rows(curves)),
+        ("Kinds of word", figures.build_kind_rows(load_recorded_profile(one.settings) or curves[0][1])),
+        ("Every token of both ways", payload.build_token_rows(one)),
     )
 
 
-def spread_out(one: Passage, kind: str, place: Any) -> None:
+def show_spread(one: Passage, kind: str, place: Any) -> None:
     """Over how many tokens the difference is spread, and over which kinds of word: of this text and of the recorded ones."""
     read = one.read
-    curves = draw_cached(spread, read, one.settings.pair)
-    own, many = curves[0][1], recorded_spread(one.settings)
+    curves = draw_cached(compute_spread, read, one.settings.pair)
+    own, many = curves[0][1], load_recorded_profile(one.settings)
     left, right = place.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")
         show_figure(
-            draw_cached(lorenz, read, one.settings.pair, kind),
+            draw_cached(plot_spread, read, one.settings.pair, kind),
             "whole_text",
             "lorenz",
-            figures.lorenz_conclusion(curves),
+            figures.describe_lorenz(curves),
             plain=True,
         )
     with right:
         st.markdown("### At which words?")
-        shown = draw_cached(figures.kinds, many or own, own if many else None, kind)
-        show_figure(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
+        shown = draw_cached(figures.plot_kinds, many or own, own if many else None, kind)
+        show_figure(shown, "whole_text", "kinds", figures.describe_kinds(many or own), plain=True)
 
 
-def lorenz(read: ScoredText, pair: str, kind: str) -> Any:
+def plot_spread(read: ScoredText, pair: str, kind: str) -> Any:
     """How the difference is spread over the tokens, of this text and of the recorded ones."""
-    return figures.lorenz(draw_cached(spread, read, pair), kind)
+    return figures.plot_lorenz(draw_cached(compute_spread, read, pair), kind)
 
 
-def spread(read: Any, pair: str) -> Any:
+def compute_spread(read: Any, pair: str) -> Any:
     """Of this text and of the recorded ones."""
-    return figures.curves_of(read, surveys(pair))
+    return figures.list_curves(read, load_surveys(pair))

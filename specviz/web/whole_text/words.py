@@ -25,12 +25,12 @@ SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
-def count_of(count: int, what: str, several: str = "") -> str:
+def count_things(count: int, what: str, several: str = "") -> str:
     """A number of things; of none of them only the name."""
     return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
-def sums(one: Passage) -> list[dict[str, str]]:
+def explain_speed(one: Passage) -> list[dict[str, str]]:
     """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
     the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
     alone, drafted = one.target, one.speculative
@@ -38,33 +38,37 @@ def sums(one: Passage) -> list[dict[str, str]]:
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
-    tokens = count_of(len(drafted.trace.output_ids), "token")
+    tokens = count_things(len(drafted.trace.output_ids), "token")
     why = (
-        f"{tokens} in {count_of(len(drafted.clock), 'round')}, each with one target pass and up to {count_of(one.settings.gamma, 'draft token')}. Target-only "
+        f"{tokens} in {count_things(len(drafted.clock), 'round')}, each with one target pass and up to {count_things(one.settings.gamma, 'draft token')}. Target-only "
         "sampling takes a pass for each token.",
-        f"A round takes {_short(drafted.per_round)}: the draft model runs {count_of(one.settings.gamma, 'time')}, then the target reads "
-        f"{one.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_short(alone.per_round)}.",
-        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_spread(one)}. {_conditions(one)}.",
+        f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(one.settings.gamma, 'time')}, then the target reads "
+        f"{one.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
+        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(one)}. {_describe_conditions(one)}.",
     )
     return [{"value": f"{value:.2f}", "name": name, "said": said} for value, name, said in zip(values, names, why, strict=True)]
 
 
-def _short(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """A duration with three digits."""
     return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1000 * seconds:#.3g} ms".replace(". ms", " ms")
 
 
-def _conditions(one: Passage) -> str:
+def _describe_conditions(one: Passage) -> str:
     """What the speed depends on besides the models and the kind of machine."""
     settings, machine = one.settings, one.machine
     cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
-    said = [f"One text at temperature {settings.temperature:g}", *cuts, f"{count_of(settings.gamma, 'draft token')} per round"]
+    said = [
+        f"One text at temperature {settings.temperature:g}",
+        *cuts,
+        f"{count_things(settings.gamma, 'draft token')} per round",
+    ]
     return ", ".join(
         [*said, *([f"{machine['threads']} of {machine['cores']} cores"] if "threads" in machine and "cores" in machine else [])]
     )
 
 
-def fork_sentence(read: ScoredText, place: int) -> str:
+def describe_fork(read: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
     probs = read.forks[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
@@ -77,7 +81,7 @@ def fork_sentence(read: ScoredText, place: int) -> str:
     )
 
 
-def conclusion(one: Passage) -> str:
+def describe_tokens(one: Passage) -> str:
     """Where the tokens came from, counted."""
     counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
     accepted = counts.get(ACCEPTED, 0)
@@ -89,14 +93,14 @@ def conclusion(one: Passage) -> str:
     suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
     return (
         f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}, "
-        f"of {suggested} that the draft model suggested{_not_accepted(suggested, accepted, counts.get(REPLACED, 0))}. "
+        f"of {suggested} that the draft model suggested{_describe_not_accepted(suggested, accepted, counts.get(REPLACED, 0))}. "
         f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
         f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
         "Every token, accepted or drawn, follows exactly the target’s distribution."
     )
 
 
-def _not_accepted(suggested: int, accepted: int, rejected: int) -> str:
+def _describe_not_accepted(suggested: int, accepted: int, rejected: int) -> str:
     """What became of the others; empty where there are none."""
     unchecked = suggested - accepted - rejected
     parts = [f"{rejected} {'was' if rejected == 1 else 'were'} rejected"] if rejected else []
@@ -108,7 +112,7 @@ def _not_accepted(suggested: int, accepted: int, rejected: int) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def texts_sentence(one: Passage) -> str:
+def compare_texts(one: Passage) -> str:
     """Why the two texts are the same, or not."""
     if one.same_text:
         return "Both ways wrote the same text, token for token." + (
@@ -120,38 +124,40 @@ def texts_sentence(one: Passage) -> str:
     )
 
 
-def ended(one: Passage) -> str:
+def describe_short_texts(one: Passage) -> str:
     """Where a text is shorter than was asked for, and why; empty where both have their length."""
     asked, counts = one.settings.max_new_tokens, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
     if len(short) == 2 and counts[TARGET_ONLY] == counts[SPECULATIVE]:
-        return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_why(one, TARGET_ONLY)}."
+        return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_explain_end(one, TARGET_ONLY)}."
     whose = {TARGET_ONLY: "The text of target-only sampling", SPECULATIVE: "The text of speculative decoding"}
-    return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
+    return " ".join(
+        f"{whose[key]} ends after {count} of {asked} tokens, {_explain_end(one, key)}." for key, count in short.items()
+    )
 
 
-def _why(one: Passage, key: str) -> str:
+def _explain_end(one: Passage, key: str) -> str:
     trace = getattr(one, key).trace
     last = piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
     return f"with {last.decode()}, which ends a text" if is_special(last) else "because a token ended it or the context was full"
 
 
-def speed(one: Passage) -> str:
+def describe_speed(one: Passage) -> str:
     """The two clocks compared, with their spread."""
     if (gain := one.gain) is None:
         return ""
     verdict = "" if gain.value >= 1.0 else "Drafting does not pay here. "
-    return f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({_spread(one)})."
+    return f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({_describe_spread(one)})."
 
 
-def _spread(one: Passage) -> str:
+def _describe_spread(one: Passage) -> str:
     """Between what the factors of the runs lie."""
     if (gain := one.gain) is None:
         return "First run"
     return f"{gain.low:.2f} to {gain.high:.2f}, {describe_interval(gain.n)}" if one.runs > 1 else "One run"
 
 
-def cautions(one: Passage) -> list[str]:
+def list_cautions(one: Passage) -> list[str]:
     """What the reader of these times must know about the machine."""
     said, machine = [], one.machine
     load, cores = machine.get("load", 0.0), machine.get("cores") or 1
@@ -167,7 +173,7 @@ def cautions(one: Passage) -> list[str]:
     return said
 
 
-def measured(one: Passage) -> str:
+def describe_measurement(one: Passage) -> str:
     """What the times were measured on, and how."""
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip

@@ -12,7 +12,7 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState
 RUNS = 3
 
 
-def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> None:
+def write_passage(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> None:
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)

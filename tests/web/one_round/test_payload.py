@@ -11,7 +11,7 @@ from specviz.figures.components import load_component, read_modules
 from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import braces, glyphs, name, unfinished, whole
-from specviz.web.one_round.payload import read_cursor, stage_payload, write_cursor
+from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 from tests import traces
 
 MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited")
@@ -19,7 +19,7 @@ MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
-    payload = json.loads(json.dumps(stage_payload(getattr(traces, maker)()), allow_nan=False))
+    payload = json.loads(json.dumps(build_round_payload(getattr(traces, maker)()), allow_nan=False))
     assert all(motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"])
     for round_ in payload["rounds"]:
         assert all(motion["probs"] is None or motion["probs"] < len(round_["distributions"]) for motion in round_["motions"])
@@ -27,9 +27,9 @@ def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
 
 def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
     trace = traces.story()
-    for decision, chip in zip(trace.rounds[0].proposals, stage_payload(trace)["rounds"][0]["chips"], strict=True):
+    for decision, chip in zip(trace.rounds[0].proposals, build_round_payload(trace)["rounds"][0]["chips"], strict=True):
         assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
-    assert [chip["fate"] for chip in stage_payload(trace)["rounds"][0]["chips"]] == [
+    assert [chip["fate"] for chip in build_round_payload(trace)["rounds"][0]["chips"]] == [
         "accepted",
         "accepted",
         "rejected",
@@ -40,7 +40,9 @@ def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
     trace = traces.story()
-    for probs, drawn in zip(trace.rounds[0].distributions[:-1], stage_payload(trace)["rounds"][0]["distributions"], strict=False):
+    for probs, drawn in zip(
+        trace.rounds[0].distributions[:-1], build_round_payload(trace)["rounds"][0]["distributions"], strict=False
+    ):
         bars = drawn["views"][size]
         rounded = len(bars) * 5e-6  # each has five significant digits
         for key in ("p", "q"):
@@ -53,25 +55,25 @@ def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
     for index in range(4):
-        bars = stage_payload(traces.story())["rounds"][0]["distributions"][index]["views"][size]
+        bars = build_round_payload(traces.story())["rounds"][0]["distributions"][index]["views"][size]
         assert sum(bar["drafted"] for bar in bars) == 1
         assert sum(bar["drawn"] for bar in bars) == (index == 2)
 
 
 def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
-    probs = stage_payload(traces.same_distributions())["rounds"][0]["distributions"][0]
+    probs = build_round_payload(traces.same_distributions())["rounds"][0]["distributions"][0]
     assert probs["left"] == 0.0 and probs["beta"] == pytest.approx(1.0)
     assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
 
 def test_chips_after_a_rejection_go_gray_with_it():
-    round_ = stage_payload(traces.story())["rounds"][0]
+    round_ = build_round_payload(traces.story())["rounds"][0]
     rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "uniform" and motion["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
 
 
 def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_would_bring():
-    chips = stage_payload(traces.story())["rounds"][0]["chips"]
+    chips = build_round_payload(traces.story())["rounds"][0]["chips"]
     assert "“sat” is accepted" in chips[2]["ifAccepted"]
     assert "“sat” is rejected and “stood” replaces it" in chips[2]["ifRejected"]
     assert chips[0]["ifRejected"] is None  # p above q: no u rejects it
@@ -79,7 +81,7 @@ def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_
 
 
 def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes():
-    payload = stage_payload(traces.story())
+    payload = build_round_payload(traces.story())
     assert [chip["position"] for chip in payload["rounds"][0]["chips"]] == [0, 1, 2, 3]
     assert payload["rounds"][0]["ending"]["position"] == 2
     assert [chip["position"] for chip in payload["rounds"][1]["chips"]] == [3, 4, 5, 6]
@@ -87,30 +89,30 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
 
 
 def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
-    payload = stage_payload(traces.is_edited())
+    payload = build_round_payload(traces.is_edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
     assert payload["edits"] == ["you set u of “sat” to 0.71"]
 
 
 def test_a_busy_machine_is_named_beside_the_times():
-    ((quiet,), (busy,)) = (stage_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY, BUSY + 0.01))
+    ((quiet,), (busy,)) = (build_round_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY, BUSY + 0.01))
     assert busy == f"{quiet} on a busy machine"
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():
-    assert stage_payload(traces.story())["more"]
-    assert not stage_payload(traces.ended())["more"]
-    assert not stage_payload(traces.ended("length"))["more"]
-    assert not stage_payload(traces.story(max_new_tokens=8))["more"]
+    assert build_round_payload(traces.story())["more"]
+    assert not build_round_payload(traces.ended())["more"]
+    assert not build_round_payload(traces.ended("length"))["more"]
+    assert not build_round_payload(traces.story(max_new_tokens=8))["more"]
 
 
 def test_a_pair_of_folders_is_named_without_its_path():
-    assert stage_payload(traces.story())["pair"] == "storybook models"
-    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
+    assert build_round_payload(traces.story())["pair"] == "storybook models"
+    assert build_round_payload(traces.story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
 
 
 def test_the_text_before_a_round_is_what_earlier_rounds_committed():
-    rounds = stage_payload(traces.story())["rounds"]
+    rounds = build_round_payload(traces.story())["rounds"]
     assert [round_["text"] for round_ in rounds] == ["", " river and stood"]
 
 

@@ -13,16 +13,16 @@ from PIL import Image, ImageSequence
 from specviz.export.matplotlib_adapter import save_figure
 from specviz.export.package import Package, Picture
 from specviz.figures.narration import build_steps
-from specviz.figures.token_bars import Panel, panels
+from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.records import ASSETS
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round import slides
-from specviz.web.one_round.export import one_round
-from specviz.web.one_round.payload import stage_payload
+from specviz.web.one_round.export import build_round_package
+from specviz.web.one_round.payload import build_round_payload
 
 TRACE = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
-PAYLOAD = stage_payload(TRACE)
+PAYLOAD = build_round_payload(TRACE)
 MOTIONS = [(round_, motion) for round_, one in enumerate(PAYLOAD["rounds"]) for motion in range(len(one["motions"]))]
 KINDS = {PAYLOAD["rounds"][round_]["motions"][motion]["kind"]: (round_, motion) for round_, motion in MOTIONS}  # the last of each
 
@@ -34,7 +34,7 @@ def texts_of(drawn):
 @pytest.mark.parametrize(("round_", "motion"), MOTIONS)
 def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, motion):
     """No word leaves the slide or lies on another, and the least letters have 24 pixels on a screen of 1920."""
-    drawn = slides.slide(PAYLOAD, round_, motion)
+    drawn = slides.draw_slide(PAYLOAD, round_, motion)
     drawn.draw_without_rendering()
     assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9, rel=1e-3)
     found = texts_of(drawn)
@@ -48,7 +48,7 @@ def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, motion):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slide_says_what_the_stage_says(kind):
     round_, motion = KINDS[kind]
-    said = " ".join(one.get_text() for one in texts_of(slides.slide(PAYLOAD, round_, motion)))
+    said = " ".join(one.get_text() for one in texts_of(slides.draw_slide(PAYLOAD, round_, motion)))
     assert PAYLOAD["rounds"][round_]["motions"][motion]["sentence"] in said
     assert f"{motion + 1} of {len(PAYLOAD['rounds'][round_]['motions'])}" in said
 
@@ -58,7 +58,7 @@ def test_a_long_text_a_long_token_and_markup_stay_within_the_slide_as_text():
     odd["prompt"] = "word " * 200
     odd["rounds"][0]["chips"][0]["glyphs"] = [{"t": "$x_1$<b>" * 20, "k": "text"}]
     odd["rounds"][0]["motions"][0]["sentence"] = "猫 $\\frac{1}{0}$ " * 12
-    drawn = slides.slide(odd, 0, 0)
+    drawn = slides.draw_slide(odd, 0, 0)
     drawn.draw_without_rendering()
     boxes = [one.get_window_extent() for one in texts_of(drawn)]
     assert all(one.x0 >= 0 and one.x1 <= drawn.bbox.x1 for one in boxes)
@@ -67,25 +67,25 @@ def test_a_long_text_a_long_token_and_markup_stay_within_the_slide_as_text():
 
 def test_there_is_no_slide_of_a_motion_that_is_not_there():
     with pytest.raises(IndexError):
-        slides.slide(PAYLOAD, 0, 99)
+        slides.draw_slide(PAYLOAD, 0, 99)
 
 
 def test_the_animation_has_a_frame_for_each_motion_and_stays_on_the_last_one():
-    content = slides.animation(PAYLOAD, 0)
+    content = slides.build_animation(PAYLOAD, 0)
     with Image.open(io.BytesIO(content)) as read:
         times = [frame.info["duration"] for frame in ImageSequence.Iterator(read)]
         assert read.size == (960, 540)
         assert read.info["loop"] == 0
     assert len(times) == len(PAYLOAD["rounds"][0]["motions"])
     assert times[-1] > times[0] > 0
-    assert content == slides.animation(PAYLOAD, 0)
+    assert content == slides.build_animation(PAYLOAD, 0)
 
 
 def test_the_export_offers_each_motion_in_three_formats_and_they_are_what_they_are_called():
-    package = one_round(TRACE, 0, {}, {})
+    package = build_round_package(TRACE, 0, {}, {})
     steps = [name for name in package.names if "-step-" in name]
     assert len(steps) == 3 * len(build_steps(TRACE, TRACE.rounds[0]))
-    assert package.file("round-1-step-02.svg") == save_figure(slides.slide(PAYLOAD, 0, 1), "svg")
+    assert package.file("round-1-step-02.svg") == save_figure(slides.draw_slide(PAYLOAD, 0, 1), "svg")
     assert package.file("round-1-step-02.pdf").startswith(b"%PDF")
     with Image.open(io.BytesIO(package.file("round-1-step-02.png"))) as read:
         assert read.size == (1920, 1080)
@@ -93,7 +93,7 @@ def test_the_export_offers_each_motion_in_three_formats_and_they_are_what_they_a
 
 def test_a_figure_is_a_slide_of_the_same_size():
     bars = dict(zip(("p", "q"), ((0.6, 0.1), (0.2, 0.3)), strict=True))
-    one = Picture(partial(panels, (Panel("first draft token", ("a", "b"), bars),)))
+    one = Picture(partial(plot_panels, (BarPanel("first draft token", ("a", "b"), bars),)))
     package = Package("one", "One", {}, {}, {"bars": one}, (), {})
     with Image.open(io.BytesIO(package.file("bars-slide.png"))) as read:
         assert read.size == (1920, 1080)
@@ -105,15 +105,15 @@ def test_a_round_without_a_draft_has_slides_too():
         TRACE,
         rounds=(replace(first, proposals=(), distributions=(), accepted_path=(), ending=replace(first.ending, kind="bonus")),),
     )
-    payload = stage_payload(alone)
+    payload = build_round_payload(alone)
     for motion in range(len(payload["rounds"][0]["motions"])):
-        slides.slide(payload, 0, motion).draw_without_rendering()
+        slides.draw_slide(payload, 0, motion).draw_without_rendering()
 
 
 def test_the_page_that_steps_offline_holds_all_it_needs():
-    from specviz.web.one_round.export import stepped
+    from specviz.web.one_round.export import build_step_page
 
-    page = stepped(TRACE, 1).decode()
+    page = build_step_page(TRACE, 1).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
     assert "default-src &#x27;none&#x27;" in policy
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)

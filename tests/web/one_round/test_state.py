@@ -12,7 +12,7 @@ from specviz.decoding.run import record_run
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.controls import as_fields, from_fields
-from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, rounds_before
+from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, count_rounds_before
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=64)
 
@@ -261,9 +261,9 @@ def test_runs_of_two_visitors_do_not_meet(recording, pair):
 def test_rounds_before_a_draft_random_number_do_not_depend_on_it(recording):
     first = recording.rounds[0]
     reach = len(first.proposals)
-    assert rounds_before(recording.rounds, (reach - 1, "draft")) == ()
-    assert rounds_before(recording.rounds, (len(first.committed), "accept"))[0] is first
-    assert rounds_before(recording.rounds, (len(first.committed) - 1, "accept")) == ()
+    assert count_rounds_before(recording.rounds, (reach - 1, "draft")) == ()
+    assert count_rounds_before(recording.rounds, (len(first.committed), "accept"))[0] is first
+    assert count_rounds_before(recording.rounds, (len(first.committed) - 1, "accept")) == ()
 
 
 def test_fields_give_settings_back():

@@ -12,7 +12,17 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.figures.components import load_component
 from specviz.trace import Trace
-from specviz.web.one_token.payload import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
+from specviz.web.one_token.payload import (
+    FEWEST,
+    GRID,
+    MOST,
+    PRESETS,
+    TEXTS,
+    WORDS,
+    apply_temperature,
+    build_token_payload,
+    list_positions,
+)
 from specviz.web.one_token.state import read_distribution, read_state, write_distribution
 from tests import traces
 from tests.pages import first_paint
@@ -51,7 +61,7 @@ def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses(
     (component,) = app.get("bidi_component")
     payload = json.loads(component.proto.mixed.json or component.proto.json)["payload"]
     assert payload["shared"] is False
-    assert len(payload["positions"]) == len(positions(traces.story())) > 0
+    assert len(payload["positions"]) == len(list_positions(traces.story())) > 0
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -66,12 +76,12 @@ def test_presets_are_distributions_and_show_what_their_names_say(preset):
 
 
 def test_another_temperature_is_a_power_of_the_distribution():
-    assert cooled((5000, 3000, 2000), 0.5) == (6579, 2368, 1053)  # 25, 9, 4 of 38
-    assert cooled((5000, 3000, 2000), 1.0) == (5000, 3000, 2000)
+    assert apply_temperature((5000, 3000, 2000), 0.5) == (6579, 2368, 1053)  # 25, 9, 4 of 38
+    assert apply_temperature((5000, 3000, 2000), 1.0) == (5000, 3000, 2000)
 
 
 def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_vocabulary():
-    found = positions(RECORDED)
+    found = list_positions(RECORDED)
     assert [one["id"] for one in found][:5] == ["1.1", "1.2", "1.3", "1.4", "2.1"]
     expected = [one for round_ in RECORDED.rounds for one in round_.distributions if one.q is not None]
     for one, distribution in zip(found, expected, strict=True):
@@ -85,12 +95,12 @@ def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_voca
 
 @pytest.mark.parametrize("name", ("story", "unusual", "without_distributions", "nothing_drafted", "sixteen", "ended"))
 def test_any_run_gives_a_payload_that_is_plain_json(name):
-    payload = token_payload(getattr(traces, name)())
+    payload = build_token_payload(getattr(traces, name)())
     assert json.loads(json.dumps(payload)) == payload
 
 
 def test_without_a_run_the_presets_still_stand():
-    payload = token_payload(None)
+    payload = build_token_payload(None)
     assert payload["positions"] == []
     assert len(payload["presets"]) == len(PRESETS)
     state, said = read_state({"from": "1.1"}, [])

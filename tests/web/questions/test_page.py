@@ -12,13 +12,24 @@ from specviz.figures.pages import ALL, PAGES
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
-from specviz.web.one_token.payload import positions
+from specviz.web.one_token.payload import list_positions
 from specviz.web.one_token.state import read_state
-from specviz.web.questions.figures import Lane, Picture, amounts
-from specviz.web.questions.questions import CELLS, OFF, Option, Page, Question, _between, _without, payload, questions, shipped
+from specviz.web.questions.figures import Bar, BarPicture, draw_amounts
+from specviz.web.questions.questions import (
+    CELLS,
+    OFF,
+    Option,
+    PageLink,
+    Question,
+    _between,
+    _without,
+    build_questions_payload,
+    list_questions,
+    load_recorded_runs,
+)
 
-RECORDED = shipped()
-ASKED = {one.key: one for one in questions(RECORDED)}
+RECORDED = load_recorded_runs()
+ASKED = {one.key: one for one in list_questions(RECORDED)}
 
 
 def right(key: str) -> Option:
@@ -29,7 +40,7 @@ def wrong(key: str) -> list[Option]:
     return [option for option in ASKED[key].options if not option.right]
 
 
-def ends(picture: Picture) -> list[tuple[float, float]]:
+def ends(picture: BarPicture) -> list[tuple[float, float]]:
     """Where each bar ends, and where its mark stands."""
     return [(sum(value for _, value in lane.parts), lane.mark) for row in picture.rows for lane in row.lanes]
 
@@ -77,9 +88,9 @@ def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals(
 
 
 def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
-    assert payload(RECORDED)["onward"] == {"name": "exactness", "title": "Is it exact?"}
+    assert build_questions_payload(RECORDED)["onward"] == {"name": "exactness", "title": "Is it exact?"}
     shared = tuple(page for page in ALL if page.path != "exactness")
-    assert payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
+    assert build_questions_payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
 
 
 def test_right_answers_do_not_all_stand_at_the_same_place():
@@ -88,8 +99,8 @@ def test_right_answers_do_not_all_stand_at_the_same_place():
 
 
 def test_the_payload_is_plain_json_whose_links_lead_to_pages():
-    found = json.loads(json.dumps(payload(RECORDED), allow_nan=False))
-    known = [one["id"] for one in positions(RECORDED.opening)]
+    found = json.loads(json.dumps(build_questions_payload(RECORDED), allow_nan=False))
+    known = [one["id"] for one in list_positions(RECORDED.opening)]
     for one in found["questions"]:
         name, query = one["page"]["name"], one["page"]["query"]
         assert name in PAGES
@@ -100,7 +111,7 @@ def test_the_payload_is_plain_json_whose_links_lead_to_pages():
 
 
 def test_links_can_lead_elsewhere():
-    found = payload(RECORDED, lambda page: Page("evidence", {}, "Recorded evidence"))
+    found = build_questions_payload(RECORDED, lambda page: PageLink("evidence", {}, "Recorded evidence"))
     assert {one["page"]["name"] for one in found["questions"]} == {"evidence"}
 
 
@@ -173,9 +184,9 @@ def test_quantization_moves_the_target_and_draft_tokens_do_not():
 
 
 def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refused():
-    picture = amounts("a", {"b": (1.0, "1")})
+    picture = draw_amounts("a", {"b": (1.0, "1")})
     both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
     with pytest.raises(ValueError, match="one right answer"):
-        Question("x", "a", "b?", both, Page("speed", {}, "c"))
+        Question("x", "a", "b?", both, PageLink("speed", {}, "c"))
     with pytest.raises(ValueError, match="'blue'"):
-        Lane((("blue", 0.5),), "0.5")
+        Bar((("blue", 0.5),), "0.5")

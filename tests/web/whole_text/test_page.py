@@ -19,7 +19,14 @@ from specviz.web.jobs import cache
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, words, work
-from specviz.web.whole_text.state import PassageRequest, WholeTextState, opening, recorded, recorded_spread, surveys
+from specviz.web.whole_text.state import (
+    PassageRequest,
+    WholeTextState,
+    build_opening_settings,
+    load_recorded_passages,
+    load_recorded_profile,
+    load_surveys,
+)
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +42,7 @@ def ready(page_pair, monkeypatch):
 
 @pytest.fixture(scope="module")
 def shown() -> Passage:
-    return recorded()["temperature 0.8"]
+    return load_recorded_passages()["temperature 0.8"]
 
 
 def opened_page(query: dict[str, str]) -> dict:
@@ -93,23 +100,23 @@ def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
 
 
 def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
-    assert list(recorded()) == list(DISTRIBUTIONS)
-    for name, one in recorded().items():
+    assert list(load_recorded_passages()) == list(DISTRIBUTIONS)
+    for name, one in load_recorded_passages().items():
         assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
         assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and Settings.from_record(lane.trace.settings) == one.settings
-    assert recorded()["temperature 0"].same_text
-    assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
+    assert load_recorded_passages()["temperature 0"].same_text
+    assert set(load_surveys("storybook")) == set(DISTRIBUTIONS) and load_surveys("a|b") == {}
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
-    assert opening(Settings.from_record(cache.load_recording().settings)) == shown.settings
+    assert build_opening_settings(Settings.from_record(cache.load_recording().settings)) == shown.settings
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
-    state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
+    state = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64)))
     state.submit(lambda state, ticket: None)
     state.wait_for_partial(60.0)
     assert not state.is_busy, "the work ended without showing anything"
@@ -126,24 +133,24 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
 
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    state = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64)))
+    state = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64)))
     before = state.shown
     with pytest.raises(CancelledError):
-        work.write(state, FreeTicket(40), state.question)
+        work.write_passage(state, FreeTicket(40), state.question)
     assert state.shown is before and not state.own and state.now.read is None
     assert 0 < len(state.now.target.trace.output_ids) < 64
     ticket = FreeTicket()
-    work.write(state, ticket, state.question)
+    work.write_passage(state, ticket, state.question)
     assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
-    assert view.come_from(state, state.shown).startswith("Your run. Measured")
+    assert view.describe_origin(state, state.shown).startswith("Your run. Measured")
     state.choose(PassageRequest(replace(state.question.settings, temperature=0.0)))
-    assert not state.own and state.shown == recorded()["temperature 0"]
-    assert "Recorded for" in view.come_from(state, state.shown)
+    assert not state.own and state.shown == load_recorded_passages()["temperature 0"]
+    assert "Recorded for" in view.describe_origin(state, state.shown)
 
 
 def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, monkeypatch):
     monkeypatch.setattr(work, "RUNS", 3)
-    state, first = WholeTextState(PassageRequest(replace(opening(BASE), max_new_tokens=64))), FreeTicket()
+    state, first = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64))), FreeTicket()
 
     def stopped(share=None, doing=None):
         if "run 3" in (doing or ""):
@@ -151,27 +158,31 @@ def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, mon
 
     first.tick = stopped
     with pytest.raises(CancelledError):
-        work.write(state, first, state.question)
+        work.write_passage(state, first, state.question)
     assert state.own and state.shown.read is not None and state.shown.runs == 2 and first.expected > 0.0
-    assert "stopped after 2 of 3 runs" in view.come_from(state, state.shown)
-    state.ticket = Ticket(state.queue, work.write, None)
-    assert "So far: 2 of 3 runs" in view.come_from(state, state.shown)
+    assert "stopped after 2 of 3 runs" in view.describe_origin(state, state.shown)
+    state.ticket = Ticket(state.queue, work.write_passage, None)
+    assert "So far: 2 of 3 runs" in view.describe_origin(state, state.shown)
 
 
 def test_another_question_stops_the_work_for_the_last_one():
-    state = WholeTextState(PassageRequest(opening(BASE)))
-    state.ticket = ticket = Ticket(state.queue, work.write, None)
+    state = WholeTextState(PassageRequest(build_opening_settings(BASE)))
+    state.ticket = ticket = Ticket(state.queue, work.write_passage, None)
     assert not state.choose(state.question) and not ticket.is_discarded
     assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.is_discarded and not state.is_busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     monkeypatch.setattr(web, "RECORDED", tmp_path / "none.json")
-    recorded.cache_clear()
+    load_recorded_passages.cache_clear()
     try:
-        assert recorded() == {} and WholeTextState(PassageRequest(opening(BASE))).shown is None and recorded_spread(BASE) is None
+        assert (
+            load_recorded_passages() == {}
+            and WholeTextState(PassageRequest(build_opening_settings(BASE))).shown is None
+            and load_recorded_profile(BASE) is None
+        )
     finally:
-        recorded.cache_clear()
+        load_recorded_passages.cache_clear()
 
 
 def test_sentences_with_a_token_of_the_text_are_no_markdown():
@@ -179,9 +190,9 @@ def test_sentences_with_a_token_of_the_text_are_no_markdown():
 
 
 def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
-    from specviz.web.whole_text.export import passage_package
+    from specviz.web.whole_text.export import build_shown_package
 
-    package = passage_package(shown, recorded=True)
+    package = build_shown_package(shown, recorded=True)
 
     def table(name: str) -> list[dict]:
         return list(csv.DictReader(io.StringIO(package.file(name).decode("utf-8-sig"))))
@@ -193,9 +204,9 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
         "this text",
         *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
     }
-    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == recorded_spread(shown.settings).count
+    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == load_recorded_profile(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
-    assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
+    assert package.file("kinds.svg").startswith(b"<?xml") and words.describe_speed(shown) in package.captions[0]
     facts = package.facts
     assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
     assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole_text?")
@@ -232,7 +243,7 @@ def test_the_recorded_passages_are_what_the_shipped_pair_writes():
     from specviz.speed.passage import stream_rounds
 
     pair = load_pair("storybook", "cpu")
-    for one in recorded().values():
+    for one in load_recorded_passages().values():
         events = list(stream_rounds(pair, one.settings))
         for lane in LANES:
             rounds = [event.round for event in events if event.lane == lane]
