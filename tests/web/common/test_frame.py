@@ -134,7 +134,7 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
 
 def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
-    queue, reruns, lines = FairQueue(places=1, turn=1e9, short=1e9), [], []
+    queue, reruns, lines = FairQueue(places=1, time_slice=1e9, short=1e9), [], []
     held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(

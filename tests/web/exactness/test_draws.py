@@ -61,7 +61,7 @@ def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
 
 def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
     """They take turns of 20 ms at one machine; each gets the samples that it gets alone."""
-    queue, alone = FairQueue(places=2, turn=0.02), exam(length=1, source="assisted")
+    queue, alone = FairQueue(places=2, time_slice=0.02), exam(length=1, source="assisted")
     work.draw_samples(alone, FreeTicket(), 40)
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:

@@ -244,7 +244,7 @@ def test_equal_models_accept_every_draft_token(app, opening):
 
 
 def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
-    queue = FairQueue(places=1, turn=1e9, short=1e9, overdue=1e9)
+    queue = FairQueue(places=1, time_slice=1e9, short=1e9, overdue=1e9)
     held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], is_brief=True)
     app.session_state["one_round"].queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
@@ -258,7 +258,7 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
 
 
 def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_found(app, monkeypatch):
-    queue, row = FairQueue(places=1, turn=1e9, short=1e9), page_head.show_head_row
+    queue, row = FairQueue(places=1, time_slice=1e9, short=1e9), page_head.show_head_row
     held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], is_brief=True)
     state = app.session_state["one_round"]
     state.queue = queue
