@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from specviz.evidence.results import BEYOND, BINS, CellShares, SeedPValues
 from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS, PERCENT
 
 PITCH = 26  # of rows, in pixels: a mark of the exact distribution ends before the next one begins

@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRID, LEGEND, MEANINGS
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from specviz.figures.charts import escape_label
+from specviz.figures.lazy_plotly import go, make_subplots
 from specviz.figures.theme import GRID, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}

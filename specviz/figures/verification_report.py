@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import glyphs
 from specviz.statistics.total_variation import cell_band

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
-
 from specviz.classroom.records import METHODS
 from specviz.classroom.tally import Calibration, Choice, Votes
 from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.web.classroom.wall import CHOICES, ENOUGH, FINE
 

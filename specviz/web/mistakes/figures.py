@@ -5,13 +5,11 @@ from __future__ import annotations
 from math import log10
 from typing import Any
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
 from specviz.figures.cell_shares import CLEAR
+from specviz.figures.lazy_plotly import go, make_subplots
 from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS
 
 FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
-import plotly.graph_objects as go
-
 from specviz.evidence.results import label_cell
 from specviz.evidence.serving_setups.records import COMPARISONS, GreedyPair, NearTieSummary
 from specviz.figures.charts import escape_label, frame_chart
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
 from specviz.glyphs import piece, whole
 

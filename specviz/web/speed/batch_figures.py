@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from specviz.figures.charts import frame_chart
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan

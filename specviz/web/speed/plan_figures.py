@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
-
 from specviz.figures.charts import frame_chart
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import PlanRow, SpeedPlan

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor
 
-import plotly.graph_objects as go
-
 from specviz.figures.charts import frame_chart
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.study import (

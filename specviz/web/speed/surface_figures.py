@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from specviz.figures.charts import frame_chart
+from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import INK
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, is_worthwhile, wall_clock_factor

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import plotly.graph_objects as go
-
+from specviz.figures.lazy_plotly import go
 from specviz.figures.narration import RAISED
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.theory import expected_tokens, wall_clock_factor

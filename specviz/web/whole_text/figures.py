@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
-
 from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.lazy_plotly import go
 from specviz.figures.narration import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import glyphs, piece
