@@ -11,6 +11,7 @@ it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -23,8 +24,7 @@ from specviz.evidence import decoders
 from specviz.evidence.sampled import SampleEffort, sampled_and_tested
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import describe_run
-from specviz.export import folder as exports
-from specviz.export.report import build_report_package
+from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import LoadedPair, build_pair, load_pair
@@ -125,10 +125,13 @@ class Verification:
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the certificate (report.json, for ``specviz check``), tables and figures to a folder, all of it or nothing.
 
+        Without Plotly and matplotlib (``pip install "specviz[app]"``) it warns, and leaves the figures out.
+
         Raises SettingsError for a folder that holds anything but an earlier export.
         """
         place = Path(folder)
-        exports.write_folder(place, build_report_package(self.record).files())
+        if sentence := write_certificate(place, self.record):
+            warnings.warn(sentence, stacklevel=2)
         return place
 
 

@@ -95,8 +95,8 @@ def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
     from specviz.audit.target import add_server_records
     from specviz.evidence.sample_files.reading import read
-    from specviz.export.folder import check_writable, write_folder
-    from specviz.export.report import build_report_package
+    from specviz.export.folder import check_writable
+    from specviz.export.report import write_certificate
 
     settings = read_audit_settings(options)
     folder = options.out or Path(name_folder(options.url))
@@ -123,7 +123,8 @@ def run(options: argparse.Namespace) -> int:
         against_request=arms[1].request if len(arms) > 1 else None,
     )
     report = add_server_records(report, records)
-    write_folder(folder / "certificate", build_report_package(report).files())
+    if sentence := write_certificate(folder / "certificate", report):
+        log_line(sentence)
     print_record(report, options, verdict.format_verdict)
     log_line(f"samples, who answered, and the certificate: {folder}")
     return CODES[report["verdict"]]

@@ -24,7 +24,7 @@ from specviz.cli.common.options import (
     refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
-from specviz.cli.common.progress import Progress
+from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EvidenceError, SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings, check_whole
@@ -114,10 +114,10 @@ def run(options: argparse.Namespace) -> int:
         check_methods(settings)
         record, saved = sampled_and_tested(load_models(settings), settings, options)
     if options.out:
-        from specviz.export.folder import write_folder
-        from specviz.export.report import build_report_package
+        from specviz.export.report import write_certificate
 
-        write_folder(options.out, build_report_package(record).files())
+        if sentence := write_certificate(options.out, record):
+            log_line(sentence)
     if saved is not None:
         saved.forget()
     print_record(record, options, format_report)

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
@@ -23,6 +24,7 @@ from specviz.speed.estimate import Estimate
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf", "-slide.svg", "-slide.png", "-slide.pdf")  # of every figure
 SCREEN = 1920.01  # pixels of a slide's width; what is beyond whole ones is cut
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # how a formula begins, in full width too
+NO_FIGURES = 'The figures were left out because Plotly or matplotlib is missing: pip install "specviz[app]" adds them.'
 CAPTIONS, PAGE = "caption.txt", "figures.html"
 Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows; None is an empty field
 
@@ -110,13 +112,25 @@ class Package:
         return matplotlib_adapter.save_figure(drawn, kind, dpi)
 
     def files(self) -> dict[str, bytes]:
-        """Every file by name, the manifest and the zip of all others last."""
-        once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
+        """Every file by name, the manifest and the zip of all others last. Without figures where ``can_draw`` is False."""
+        pictures = self.pictures if can_draw() else {}
+        once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in pictures.items()})
         paper = cache(Picture.draw_for_print)  # each form is drawn once, whatever the number of its files
-        found = {name: once.file(name, paper) for name in self.names}
+        found = {name: once.file(name, paper) for name in once.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = dump_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {f"{self.stem}.zip": zip_files(found, self.stem)}
+
+
+@cache
+def can_draw() -> bool:
+    """Whether Plotly and matplotlib are installed, which draw figures."""
+    try:
+        import_module("plotly.graph_objects")
+        import_module("matplotlib")
+    except ImportError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

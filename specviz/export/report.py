@@ -7,13 +7,15 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.published import MISTAKES
+from specviz.export.folder import write_folder
 from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
-from specviz.export.package import Package, Picture, quote_text
+from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text
 from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import format_options
 from specviz.settings import Settings, update_names
@@ -46,6 +48,17 @@ def build_report_package(record: Mapping[str, Any]) -> Package:
         captions=tuple(_build_caption(record, one) for one in answers),
         facts=_build_facts(record),
     )
+
+
+def write_certificate(folder: Path, record: Mapping[str, Any]) -> str:
+    """Write report.json, which ``specviz check`` reads, tables and figures to a folder, all of it or nothing.
+
+    Returns a sentence if the figures had to be left out, else "".
+
+    Raises SettingsError for a folder that holds anything but an earlier export, and where the disk is full or not writable.
+    """
+    write_folder(folder, build_report_package(record).files())
+    return "" if can_draw() else NO_FIGURES
 
 
 def _cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
