@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import merge_objects
-from specviz.audit.profiles.base import ServerProfile
+from specviz.audit.profiles.base import PROFILES, ServerProfile
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.profiles.sglang import SglangProfile
@@ -180,3 +181,34 @@ def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
 def test_a_manner_out_of_range_is_refused(fields, name):
     with pytest.raises(SettingsError, match=f"^{name} must be"):
         SamplingRequest(**{"prompt": "x", "max_tokens": 4} | fields)
+
+
+PLUGIN = """
+from specviz.audit.profiles.base import ServerProfile, register_server_profile
+
+@register_server_profile("tiny")
+class TinyProfile(ServerProfile):
+    name = "tiny server"
+
+    @classmethod
+    def recognize(cls, facts):
+        return facts.version if facts.version.get("version") == "0.32.0" else None
+"""
+
+
+def test_a_profile_of_another_package_is_one_file_and_one_entry_point(tmp_path, monkeypatch):
+    """It is tried before the project's own, so a server that looks like vLLM can be told apart."""
+    (tmp_path / "tiny_profile.py").write_text(PLUGIN)
+    metadata = tmp_path / "tiny-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[specviz.server_profiles]\ntiny = tiny_profile\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with serving(dialect="vllm") as server:
+            endpoint = Endpoint(server.url)
+            assert recognize_server(endpoint).name == "tiny server 0.32.0"
+            endpoint.close()
+    finally:
+        PROFILES._entries.pop("tiny", None)
+        sys.modules.pop("tiny_profile", None)
