@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from specviz.decoding.run import record_run
+from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence import decoders
-from specviz.evidence.sampled import SampleEffort, sampled_and_tested
-from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import describe_run
+from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+from specviz.evidence.session import SamplingPlan, Session
 from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
@@ -97,7 +96,7 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """``consistent``, ``rejected`` or ``too few samples``."""
+        """``consistent``, ``rejected``, ``too few samples``, or ``nothing tested`` where no draft token was proposed."""
         return self.record["verdict"]
 
     @property
@@ -114,6 +113,12 @@ class Verification:
     def samples(self) -> int:
         """Number of samples."""
         return self.record["n"]
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """What the samples exercised: draft tokens proposed, accepted and rejected, residual and bonus tokens, cache rollbacks."""
+        exercised = self.record.get("exercised")
+        return None if exercised is None else Coverage.from_record(exercised)
 
     def __str__(self) -> str:
         return self.record["sentence"]
@@ -288,10 +293,10 @@ class Pair:
         prompt: str = "",
         settings: Settings | None = None,
         *,
-        samples: int = SampleEffort().samples,
-        min_tv: float = SampleEffort().tv,
+        samples: int = SamplingPlan().samples,
+        min_tv: float = SamplingPlan().tv,
         mode: Literal["both", "shared-distributions", "engine"] = "both",
-        seconds: float = SampleEffort().seconds,
+        seconds: float = SamplingPlan().seconds,
         decoder: str = "speculative",
         on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
@@ -316,19 +321,17 @@ class Pair:
             raise SettingsError("mode", mode, "both, shared-distributions or engine")
         settings = self._build_settings(prompt, settings, options, VERIFIED)
         check_whole("max-new-tokens", settings.max_new_tokens, 1, 4)
-        name = decoders.known(decoder)
-        settings = decoders.under(name, settings)
-        stages = 2 * len(decoders.modes(name, mode, settings))
+        name = resolve_name(decoder)
+        made = build_decoder(name, self._pair, with_bug(name, settings))
+        session = Session(made, SamplingPlan(mode, samples, min_tv, seconds))
         begun: list[str] = []
 
-        def told(doing: str) -> ProgressCallback:
+        def begin_stage(doing: str) -> ProgressCallback:
             begun.append(doing)
-            before = len(begun) - 1
+            before, stages = len(begun) - 1, 2 * len(session.modes)
             return lambda share, _="": on_progress(min(1.0, (before + share) / stages), doing)
 
-        saved = SavedSamples.open(None, describe_run(name, self._pair, settings, samples, seconds))
-        effort = SampleEffort(mode, samples, min_tv, seconds)
-        return Verification(sampled_and_tested(self._pair, settings, name, effort, saved, told))
+        return Verification(session.run(begin_stage))
 
     @preserve_thread_count()
     def plan(

@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.__main__ import main
 from specviz.evidence import tests
-from specviz.evidence.certificate.check import ALTERED, check
+from specviz.evidence.certificate.check import ALTERED, check_certificate
 from specviz.statistics.finding import Finding
 
 Record = dict[str, Any]
@@ -62,7 +62,7 @@ def remembered_permutations() -> Iterator[None]:
 
 def states(record: Record) -> dict[str, str]:
     """By field: what a check says of it."""
-    return {line.field: line.state for line in check(record)}
+    return {line.field: line.state for line in check_certificate(record)}
 
 
 def altered(record: Record) -> list[str]:

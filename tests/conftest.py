@@ -104,9 +104,9 @@ def report(pair_folders, tmp_path_factory):
 @pytest.fixture
 def record(report):
     """What stands in it."""
-    from specviz.evidence.certificate.check import read
+    from specviz.evidence.certificate.check import read_certificate
 
-    return read(report)
+    return read_certificate(report)
 
 
 @pytest.fixture

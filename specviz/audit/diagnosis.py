@@ -35,7 +35,7 @@ from specviz.audit.prefix_table import PrefixTable, build_prefix_table, compute_
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.builders import uncut, unwarped
 from specviz.evidence.bugs.published import MISTAKES
-from specviz.evidence.scores import conditional
+from specviz.evidence.scores import group_by_prefix
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
@@ -279,7 +279,7 @@ def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
     """p-value of the tokens after each prefix under a decoder's distributions, (G, V) each; None where there is nothing to test."""
     if bool(((probs <= 0.0) & (counts > 0.0)).any()):
         return 0.0
-    groups = list(conditional(counts, probs / probs.sum(-1, keepdim=True)))
+    groups = list(group_by_prefix(counts, probs / probs.sum(-1, keepdim=True)))
     return conditional_chi_square(groups).p_value if groups else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reading import Sample
-from specviz.evidence.scores import conditional
+from specviz.evidence.scores import group_by_prefix
 from specviz.statistics.finding import ALPHA, p_in_words
 from specviz.statistics.goodness import chi_square
 from specviz.statistics.power import holm
@@ -73,7 +73,7 @@ def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Seq
         if bool(((p <= 0.0) & (seen > 0.0)).any()):
             tested.append(_PrefixTest(prefix, 0.0, float("inf")))
             continue
-        for cells, masses in conditional(seen[None], p[None]):
+        for cells, masses in group_by_prefix(seen[None], p[None]):
             found = chi_square(cells, masses)
             tested.append(_PrefixTest(prefix, found.p_value, found.statistic))
     if (first := _find_first_prefix(tested)) is None:

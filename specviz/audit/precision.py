@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from specviz.evidence.certificate.redraw import weighed
+from specviz.evidence.certificate.redraw import recompute_masses
 from specviz.evidence.partition import Partition
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.models.pairs.families import find_free_memory
@@ -40,7 +40,9 @@ def measure_distance(
     pair: LoadedPair, other: LoadedPair, settings: Settings, prompt: Sequence[int], partition: Partition
 ) -> PrecisionDistance:
     """Total variation between two precisions on the cells of a partition. Both are computed here, on the same tree of prefixes."""
-    masses = [weighed(one.open(settings)[0], tuple(prompt), partition, one.eos_token_ids).masses for one in (pair, other)]
+    masses = [
+        recompute_masses(one.open(settings)[0], tuple(prompt), partition, one.eos_token_ids).masses for one in (pair, other)
+    ]
     tv = float(np.abs(masses[0] / masses[0].sum() - masses[1] / masses[1].sum()).sum()) / 2.0
     names = [str(one.target.dtype).removeprefix("torch.") for one in (pair, other)]
     return PrecisionDistance(names[0], names[1], tv)

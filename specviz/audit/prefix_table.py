@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.samples import NONE, Samples, distinct
+from specviz.decoding.samples import NONE, Samples, find_distinct_rows
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
@@ -82,7 +82,7 @@ def build_prefix_table(
     tokens = samples.tokens[:MAX_SAMPLES]
     kept: list[tuple[int, tuple[int, ...]]] = []
     for place in range(tokens.shape[1]):
-        rows, which = distinct(tokens[tokens[:, place] != NONE][:, :place])
+        rows, which = find_distinct_rows(tokens[tokens[:, place] != NONE][:, :place])
         often = np.bincount(which, minlength=len(rows))
         kept += [
             (int(count), tuple(row)) for row, count in zip(rows.tolist(), often, strict=True) if count >= MIN_SAMPLES_PER_PREFIX
@@ -115,7 +115,7 @@ def _list_edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple
     """Prefix, token and count of every continuation of the prefixes by one token."""
     found: list[tuple[int, int, int]] = []
     for place in range(max(map(len, number)) + 1):
-        rows, which = distinct(tokens[tokens[:, place] != NONE][:, : place + 1])
+        rows, which = find_distinct_rows(tokens[tokens[:, place] != NONE][:, : place + 1])
         times = np.bincount(which, minlength=len(rows)).tolist()
         for row, count in zip(rows.tolist(), times, strict=True):
             if (begins := tuple(row[:-1])) in number:

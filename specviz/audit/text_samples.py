@@ -18,11 +18,11 @@ import torch
 
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence import decoders
+from specviz.evidence.decoder import build_decoder
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import report
+from specviz.evidence.report import build_report
 from specviz.evidence.sample_files.reading import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
-from specviz.evidence.tests import CELLS, Plan, joint_tests, judged
+from specviz.evidence.tests import CELLS, Plan, TestReport, joint_tests
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.paths import distributions_after
@@ -280,7 +280,7 @@ def run_text_tests(
     )
     on_progress(0.6)
     partition, counts = count_cells(distribution, Counter(texts), plan, settings.max_new_tokens)
-    reference = decoders.reference(pair, settings, ids, on_progress=scale_progress(on_progress, 0.6, 0.7))
+    reference = build_decoder("target", pair, settings, ids).sample_target(on_progress=scale_progress(on_progress, 0.6, 0.7))
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
     ]
@@ -292,9 +292,9 @@ def run_text_tests(
         name="two samples: these and target-only",
         on_progress=scale_progress(on_progress, 0.7, 1.0),
     )
-    found = judged(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
+    found = TestReport.from_findings(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
     about = describe_texts(distribution, partition, counts)
-    return report(
+    return build_report(
         file.name, [found], pair, settings, files=[file.describe()], said=" ".join(filter(None, (said, about["sentence"])))
     ), about
 

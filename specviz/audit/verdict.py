@@ -18,12 +18,12 @@ from specviz.audit.precision import convert_precision, measure_distance
 from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, plan_reproduction_of_two
 from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import answer_of
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.check import read_test_report
+from specviz.evidence.certificate.seal import seal
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.sample_files.against_weights import against_distribution
-from specviz.evidence.sample_files.reading import SampleFile, as_samples
-from specviz.evidence.sample_files.two_files import compare
+from specviz.evidence.sample_files.against_weights import report_against_weights
+from specviz.evidence.sample_files.reading import SampleFile, to_samples
+from specviz.evidence.sample_files.two_files import compare_files
 from specviz.evidence.tests import CELLS, Plan
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
@@ -75,7 +75,7 @@ def build_verdict(
     if pair is not None:
         plan = partial(Plan.of, tv=tv)
         if file.tokens:
-            report = against_distribution(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
+            report = report_against_weights(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
             report, texts = run_text_tests(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing texts"))
         precision = compare_precisions(
@@ -91,7 +91,7 @@ def build_verdict(
             again = parted and build_reproduction(parted, settings, pair, one["n"], request)
             where = parted.describe() if parted else NO_SINGLE_PREFIX
     elif against is not None:
-        report = compare(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
+        report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
         if report["verdict"] == "rejected":
             parted = find_first_difference_of_two(file.samples, against.samples)
             where = parted.describe("on the second server") if parted else NO_SINGLE_PREFIX
@@ -113,7 +113,7 @@ def build_verdict(
         "reproduction": again,
     }
     on_progress(1.0, "done")
-    return sealed({**report, "audit": to_plain(audit)})
+    return seal({**report, "audit": to_plain(audit)})
 
 
 def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
 
 def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
-    samples = as_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
+    samples = to_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.max_new_tokens else settings.max_new_tokens
     places = parse_pair_name(pair.name)
@@ -159,7 +159,7 @@ def compare_precisions(
     other = convert_precision(pair)
     if other is None:
         return None
-    ids, answer = pair.encode(settings.prompt), answer_of(report["answers"][0])
+    ids, answer = pair.encode(settings.prompt), read_test_report(report["answers"][0])
     assert answer is not None, "a test against weights has cells"
     partition = answer.partition
     if not on.tokens:  # cells of texts are no tree of prefixes
@@ -171,7 +171,7 @@ def compare_precisions(
     said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
     verdict = None
     if report["verdict"] == "rejected" and found.tv > ROUNDING_TV:
-        test = against_distribution if on.tokens else run_text_tests
+        test = report_against_weights if on.tokens else run_text_tests
         result = test(on, settings, plan, other, scale_progress(on_progress, 0.5, 1.0))
         verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
         explains = verdict != "rejected"

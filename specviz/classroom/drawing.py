@@ -11,16 +11,13 @@ from itertools import islice
 from typing import Any
 
 from specviz.classroom.records import SPAN
-from specviz.decoding.engine import advance_prefix, build_first_prefix, build_randomness, step
-from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
-from specviz.evidence import decoders
+from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.glyphs import glyphs, piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
-from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Decision, Distribution, Round
 
@@ -49,28 +46,10 @@ def samples(
 
     asked  (first, count) each, by the numbers of the task's seed; walks  numbers of samples
     """
-    drawn = decoders.draw_blocks("speculative", pair, settings, ids, asked, on_progress) if asked else None
-    return drawn, [[_shown(pair, one) for one in rounds] for rounds in written(pair, settings, ids, walks)]
-
-
-def written(pair: LoadedPair, settings: Settings, ids: Sequence[int], numbers: Sequence[int]) -> list[list[Round]]:
-    """The rounds of these samples through the engine, side by side."""
-    if not numbers:
-        return []
-    target, proposer = open_proposer(pair, settings)
-    rule, randomness = build_rule(settings), build_randomness(settings)
-    opening = build_first_prefix(ids, settings, target.context)
-    found: dict[int, list[Round]] = {number: [] for number in numbers}
-    rows = [replace(opening, draw=number) for number in found]
-    while rows:
-        going = []
-        for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, pair.eos_token_ids), strict=True):
-            found[row.draw].append(round_)
-            row = advance_prefix(row, round_)
-            if row.remaining > 0 and round_.committed[-1] not in pair.eos_token_ids:
-                going.append(row)
-        rows = going
-    return [found[number] for number in numbers]
+    decoder = build_decoder("speculative", pair, settings, ids)
+    drawn = decoder.sample_blocks(asked, on_progress) if asked else None
+    texts = decoder.decode_rounds(walks) if walks else []
+    return drawn, [[_shown(pair, one) for one in rounds] for rounds in texts]
 
 
 def raced(
@@ -90,7 +69,7 @@ def raced(
         students = [student for student, *choice in asked if tuple(choice) == (method, gamma)]
         under = replace(settings, proposer=method, gamma=gamma, max_new_tokens=RACE_LENGTH)
         try:
-            texts = written(pair, under, ids, [one * SPAN for one in students])
+            texts = build_decoder("speculative", pair, under, ids).decode_rounds([one * SPAN for one in students])
         except SpecvizError as error:  # a pair need not have every method
             found |= {one: NOTHING | {"reason": str(error)} for one in students}
             continue
@@ -129,7 +108,7 @@ def voted_on(
     pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
 ) -> Samples:
     """OWN samples of a decoder with a mistake, or without one: what a class votes on."""
-    return decoders.draw(mistake or "speculative", decoders.SHARED, pair, settings, ids, 0, OWN, on_progress)
+    return build_decoder(mistake or "speculative", pair, settings, ids).sample(SHARED, 0, OWN, on_progress)
 
 
 def _shown(pair: LoadedPair, one: Round) -> Shown:

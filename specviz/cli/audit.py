@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
     from specviz.audit.target import add_server_records
-    from specviz.evidence.sample_files.reading import read
+    from specviz.evidence.sample_files.reading import read_samples
     from specviz.export.folder import check_writable
     from specviz.export.report import write_certificate
 
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     finally:
         for arm in arms:
             arm.endpoint.close()
-    files = [read(folder / arm.file) for arm in arms]
+    files = [read_samples(folder / arm.file) for arm in arms]
     report = verdict.build_verdict(
         files[0],
         settings=settings,

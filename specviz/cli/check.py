@@ -16,7 +16,7 @@ from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
 
 if TYPE_CHECKING:
-    from specviz.evidence.certificate.check import Line
+    from specviz.evidence.certificate.check import FieldResult
 
 
 CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.certificate.check import ALTERED, check, read
+    from specviz.evidence.certificate.check import ALTERED, check_certificate, read_certificate
 
-    record = read(options.certificate)
-    lines, missing = check(record), ""
+    record = read_certificate(options.certificate)
+    lines, missing = check_certificate(record), ""
     if options.no_redraw:
         missing = "--no-redraw was given"
     elif any(line.state == ALTERED for line in lines):
@@ -53,27 +53,29 @@ def run(options: argparse.Namespace) -> int:
     return CODES[found["outcome"]]
 
 
-def redraw_samples(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
+def redraw_samples(
+    record: dict[str, Any], lines: list[FieldResult], options: argparse.Namespace
+) -> tuple[list[FieldResult], str]:
     """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
-    from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
+    from specviz.evidence.certificate.redraw import NotAtHand, load_models, redraw
 
     try:
-        pair = models(record, read_pair_name(options) if options.pair or options.target or options.draft else None)
+        pair = load_models(record, read_pair_name(options) if options.pair or options.target or options.draft else None)
         found = {line.field: line for line in lines} | {line.field: line for line in redraw(record, pair, Progress)}
     except NotAtHand as error:
         return lines, str(error).rstrip(".")
     return list(found.values()), ""
 
 
-def summarize_lines(lines: list[Line], missing: str) -> dict[str, Any]:
+def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
     """Every field, a name of CODES, a sentence that claims no more than was checked, and its basis, JSON-ready.
 
     missing: why nothing was redrawn; '' if it was
     """
-    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF
+    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, SELF_CONSISTENT
 
     states = [line.state for line in lines]
-    counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(ITSELF)} {ITSELF}"
+    counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(SELF_CONSISTENT)} {SELF_CONSISTENT}"
     if ALTERED in states:
         found, summary = "altered", f"Altered: {', '.join(line.field for line in lines if line.state == ALTERED)}."
     elif missing:

@@ -190,14 +190,14 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
-    from specviz.cli.record_samples import of_a_decoder, of_a_mistake
+    from specviz.cli.record_samples import record_bug, record_decoder
     from specviz.evidence.recorded_samples import RecordedSamples
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(asked)
-    exact = of_a_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
-    found = RecordedSamples(exact, of_a_mistake(pair, asked, progress.part(1, 2)))
+    exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
+    found = RecordedSamples(exact, record_bug(pair, asked, progress.part(1, 2)))
     return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
 
 

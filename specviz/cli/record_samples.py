@@ -9,12 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from specviz.decoding.samples import Samples
-from specviz.evidence import decoders, sequential
-from specviz.evidence.bugs import comparison, side_by_side
-from specviz.evidence.bugs.comparison import RULES, BugResult, DistanceCurve, DraftingCounts
+from specviz.evidence.bugs.comparison import LONG, POINTS, RULES, TEXTS, BugResult, DistanceCurve, find_first_differences
 from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.bugs.side_by_side import Side
-from specviz.evidence.many_seeds import p_values
+from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord
 from specviz.evidence.results import (
     CELLS,
@@ -22,13 +19,15 @@ from specviz.evidence.results import (
     LEAST,
     SEED_SAMPLES,
     SEEDS,
+    SIZES,
     ExactnessResult,
+    InterimTest,
     SeedPValues,
-    build_cell_shares,
     find_latest_difference,
     label_cells,
 )
-from specviz.evidence.tally import SIZES, Look, Tally, possible
+from specviz.evidence.sequential import make_cells
+from specviz.evidence.session import InterimSession, SamplingSpec, compute_seed_p_values, write_texts
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
@@ -37,68 +36,61 @@ from specviz.settings import Settings
 MISTAKE = "R5"  # the commonest one
 
 
-def of_a_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any) -> DecoderSamplesRecord:
+def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any) -> DecoderSamplesRecord:
     """``count`` samples of speculative decoding, and as many of target-only sampling under the next seed; p-values of many seeds."""
-    tally, labels = _tally(pair, settings, (DECODERS["speculative"], DECODERS["target"]), 1)
     ids = tuple(pair.encode(settings.prompt))
-    asked = (("speculative", settings), ("target", replace(settings, seed=settings.seed + 1)))
-
-    def draw(first: int, size: int) -> Sequence[Samples]:
-        return decoders.draw_each(pair, asked, ids, first, size, _named(progress, "samples"))
-
-    found: list[tuple[Look, ...]] = []
+    own = ("speculative", settings), ("target", replace(settings, seed=settings.seed + 1))
+    specs = [SamplingSpec(name, SHARED, one, ids, label=DECODERS[name]) for name, one in own]
+    session = _open_session(pair, settings, specs, 1)
+    looks: list[tuple[InterimTest, ...]] = []
     texts = None
     for begin, end in pairwise((0, *(size for size in SIZES if size < count), count)):
-        arms = draw(begin, end - begin)
-        found += tally.add(arms)
-        texts = find_latest_difference(pair.decode, arms) or texts
+        samples = session.draw(pair, end - begin, _named(progress, "samples"))
+        looks += session.test(samples)
+        texts = find_latest_difference(pair.decode, samples) or texts
 
-    def of_seed(own: Settings) -> Samples:
-        return decoders.draw("speculative", decoders.SHARED, pair, own, ids, 0, SEED_SAMPLES)
+    def draw_seed(own: Settings) -> Samples:
+        return build_decoder("speculative", pair, own, ids).sample(SHARED, 0, SEED_SAMPLES)
 
-    flat = SeedPValues.from_values(list(p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, of_seed)), SEED_SAMPLES)
-    left, right = build_cell_shares(tally, labels)
-    result = ExactnessResult((left, right), tuple(found), texts=texts, p_values=flat)
+    values = compute_seed_p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, draw_seed)
+    flat = SeedPValues.from_values(list(values), SEED_SAMPLES)
+    left, right = session.report()
+    result = ExactnessResult((left, right), tuple(looks), texts=texts, p_values=flat)
     return DecoderSamplesRecord(settings, "speculative", _models(pair), _today(), result)
 
 
-def of_a_mistake(pair: LoadedPair, settings: Settings, progress: Any) -> BugSamplesRecord:
-    """Samples with and without the commonest mistake from the same random numbers, until a test detects it."""
+def record_bug(pair: LoadedPair, settings: Settings, progress: Any) -> BugSamplesRecord:
+    """Samples with and without the commonest bug from the same random numbers, until a test detects it."""
     mutant = MUTANTS[MISTAKE]
-    settings = mutant.under(settings)
-    sides = [Side(name, settings, MISTAKE, makes) for name, makes in zip(RULES, ("nothing", "mistake"), strict=True)]
-    tally, labels = _tally(pair, settings, RULES, 2)
-    ids = tuple(pair.encode(settings.prompt))
-    texts = [
-        side_by_side.written(pair, side, ids, comparison.TEXTS, comparison.LONG, _named(progress, "texts")) for side in sides
+    settings, ids = mutant.under(settings), tuple(pair.encode(settings.prompt))
+    specs = [
+        SamplingSpec(MISTAKE, SHARED, settings, ids, without_bug=without, label=name)
+        for name, without in zip(RULES, (True, False), strict=True)
     ]
-    found: list[tuple[Look, ...]] = []
+    session = _open_session(pair, settings, specs, 2)
+    written = [write_texts(pair, spec, TEXTS, LONG, _named(progress, "texts")) for spec in specs]
+    looks: list[tuple[InterimTest, ...]] = []
     curve, same = DistanceCurve(RULES, None), 0
-    for begin, end in pairwise((0, *comparison.POINTS)):
-        arms = [side_by_side.samples(pair, side, True, ids, begin, end - begin, _named(progress, "samples")) for side in sides]
-        found += tally.add(arms)
-        curve, same = curve.with_point(tally), same + int((arms[0].tokens == arms[1].tokens).all(1).sum())
-        if found and found[-1][1].verdict == "rejected":
+    for begin, end in pairwise((0, *POINTS)):
+        samples = session.draw(pair, end - begin, _named(progress, "samples"))
+        looks += session.test(samples)
+        curve, same = session.extend_curve(curve), same + int((samples[0].tokens == samples[1].tokens).all(1).sum())
+        if looks and looks[-1][1].verdict == "rejected":
             break
-    left, right = build_cell_shares(tally, labels)
-    one, other = (
-        DraftingCounts(name, comparison.TEXTS, each.checked, each.accepted, each.tokens, each.passes)
-        for name, each in zip(RULES, texts, strict=True)
-    )
-    written = [each.texts for each in texts]
-    alike = sum(a == b for a, b in zip(*written, strict=True))
+    left, right = session.report()
+    (texts, one), (other_texts, other) = written
+    alike = sum(a == b for a, b in zip(texts, other_texts, strict=True))
     result = BugResult(
-        (left, right), tuple(found), pairs=comparison.find_first_differences(pair.decode, *written), alike=(alike, comparison.TEXTS),
+        (left, right), tuple(looks), pairs=find_first_differences(pair.decode, texts, other_texts), alike=(alike, TEXTS),
         speeds=(one, other), toy=mutant.toy_tv, curve=curve, same=same,
     )  # fmt: skip
     return BugSamplesRecord(settings, MISTAKE, _models(pair), _today(), result)
 
 
-def _tally(pair: LoadedPair, settings: Settings, names: tuple[str, str], tested: int) -> tuple[Tally, tuple[str, ...]]:
-    """Counts of none yet in the cells of the picture and of every test, and what the cells of the picture are called."""
-    shown, *of_looks = sequential.partitions(pair, settings, CELLS, LEAST, lambda share: None)
-    cells = possible(shown)
-    return Tally(names, tested, cells, of_looks), label_cells(cells, pair.pieces)
+def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> InterimSession:
+    """Counts of none yet in the cells of the picture and of every test."""
+    cells = make_cells(pair, settings, CELLS, LEAST).without_impossible()
+    return InterimSession(specs, cells, label_cells(cells.shown, pair.pieces), tested)
 
 
 def _named(progress: Callable[[float, str], None], doing: str) -> ProgressCallback:

@@ -23,25 +23,25 @@ from specviz.cli.common.options import (
     read_settings,
     refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option, print_record
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EvidenceError, SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings, check_whole
 
 if TYPE_CHECKING:
-    from specviz.evidence.saved import SavedSamples
+    from specviz.evidence.saved_samples import SavedSamples
     from specviz.models.pairs.loading import LoadedPair
 
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
-CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
+CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
 TV = 0.01  # default of --min-tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
 EPILOG = (
     "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
-    "3 too few samples to detect --min-tv."
+    "3 too few samples to detect --min-tv; 5 nothing tested: no draft token was proposed."
 )
 
 
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         record = from_files(settings, options)
     else:
         check_methods(settings)
-        record, saved = sampled_and_tested(load_models(settings), settings, options)
+        record, saved = verify(load_models(settings), settings, options)
     if options.out:
         from specviz.export.report import write_certificate
 
@@ -154,41 +154,41 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
 
 def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """The report of one sample file against the target's distribution, or of two files. The prompt comes from the file."""
-    from specviz.evidence.sample_files.reading import read
-    from specviz.evidence.sample_files.two_files import compare
+    from specviz.evidence.sample_files.reading import read_samples
+    from specviz.evidence.sample_files.two_files import compare_files
 
     if options.sample_file is None:
         raise EvidenceError("--against needs --sample-file: the two files are compared with each other.")
-    file = read(options.sample_file)
+    file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
     if options.against is not None:
-        return compare(file, read(options.against), options.min_tv, settings.seed, Progress("comparing"))
-    from specviz.evidence.sample_files.against_weights import against_distribution
+        return compare_files(file, read_samples(options.against), options.min_tv, settings.seed, Progress("comparing"))
+    from specviz.evidence.sample_files.against_weights import report_against_weights
     from specviz.evidence.tests import Plan
 
     plan, pair = partial(Plan.of, tv=options.min_tv), load_models(settings)
-    return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
+    return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
 
 
-def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
+def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
     """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterward.
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
-    from specviz.evidence import decoders, sampled
-    from specviz.evidence.saved import SavedSamples
-    from specviz.evidence.shards import describe_run
+    from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+    from specviz.evidence.saved_samples import SavedSamples
+    from specviz.evidence.session import SamplingPlan, Session, describe_run
     from specviz.jobs.remote import open_pool
 
-    name = decoders.known(options.decoder)
-    settings = decoders.under(name, settings)
+    name = resolve_name(options.decoder)
+    settings = with_bug(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
     saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds))
-    effort = sampled.SampleEffort(options.mode, options.samples, options.min_tv, options.seconds)
+    plan = SamplingPlan(options.mode, options.samples, options.min_tv, options.seconds)
     try:
         with open_pool(options.cluster, pair.target.device.type) as executor:
-            return sampled.sampled_and_tested(pair, settings, name, effort, saved, Progress, executor), saved
+            return Session(build_decoder(name, pair, settings), plan, saved, executor).run(Progress), saved
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(describe_resume(saved)) from stop
 
@@ -202,13 +202,13 @@ def describe_resume(saved: SavedSamples) -> str:
 
 def format_report(record: dict[str, Any]) -> str:
     """The verdicts first, then every test with the total variation that it can detect."""
-    from specviz.evidence.decoders import engine_alone
+    from specviz.evidence.decoder import explain_engine_only
 
     lines = []
     if record["decoder"] == "speculative":
         settings = Settings.from_record(record["settings"])
         lines += describe_drafting(settings).splitlines()
-        if why := engine_alone("speculative", settings):
+        if why := explain_engine_only("speculative", settings):
             lines.append(f"sampled only through the engine: {why}")
     lines += filter(None, (describe_draftable(record["models"]),))
     for one in record["answers"]:
@@ -232,14 +232,18 @@ def format_report(record: dict[str, Any]) -> str:
 
 
 def _distance(one: dict[str, Any]) -> list[str]:
+    from specviz.decoding.samples import Coverage
+    from specviz.evidence.results import describe_coverage
     from specviz.statistics.finding import plural
 
+    exercised = [f"  exercised: {describe_coverage(Coverage.from_record(one['exercised']))}"] if one.get("exercised") else []
     if not one["cells"]:
-        return [f"{one['mode']}, {one['n']:,} samples"]
+        return [f"{one['mode']}, {one['n']:,} samples", *exercised]
     band = one["tv_null_band"]
     return [
         f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
         "of several texts",
         f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
+        *exercised,
     ]

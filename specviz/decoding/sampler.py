@@ -7,7 +7,7 @@ token together, prefix by prefix, and the rule's own methods decide about each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,19 +19,21 @@ from torch import Tensor
 
 from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.engine import advance_prefix, build_first_prefix
-from specviz.decoding.samples import NONE, Samples, distinct
+from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, find_distinct_rows
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
-from specviz.randomness import Purpose, Randomness, StreamRandomness
+from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
+from specviz.trace import Round
 from specviz.verification.draw import draw_many
 from specviz.verification.rule import Rule
 from specviz.verification.token import EmptyResidualError, TokenRule
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
+RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row after it; None where it has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class ShardState:
     tokens  (N, L) int32
     start   (N,) int16, where each sample's round began
     open    (N,) bool, whether the sample continues
+    events  (N, 8) int16, as in Samples
     """
 
     place: int
@@ -65,11 +68,13 @@ class ShardState:
     tokens: np.ndarray
     start: np.ndarray
     open: np.ndarray
+    events: np.ndarray
 
     @classmethod
     def blank(cls, count: int, remaining: int) -> ShardState:
-        tokens = np.full((count, remaining), NONE, dtype=np.int32)
-        return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool))
+        tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int16)
+        events[:, -1] = NONE
+        return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool), events)
 
 
 def decoded(
@@ -87,25 +92,58 @@ def decoded(
     its number, up to the last digits in which passes over other numbers of rows round differently.
     """
     opening = build_first_prefix(shard.prompt, shard.settings, shard.target.context)
-    tokens = np.full((shard.count, opening.remaining), NONE, dtype=np.int32)
-    waiting = iter(range(shard.first, shard.first + shard.count))
-    rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
+    tokens, events = np.full((shard.count, opening.remaining), NONE, dtype=np.int32), np.zeros((shard.count, 8), dtype=np.int32)
+    rows = (replace(opening, draw=number) for number in range(shard.first, shard.first + shard.count))
     decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
-    _, steps = choose_engine(engine or shard.settings.engine, *decoder, rows=len(rows), columns=columns)
-    while rows:
-        going = []
-        for row, round_ in zip(rows, steps(rows), strict=True):
-            tokens[row.draw - shard.first, row.start : row.start + len(round_.committed)] = round_.committed
-            row = advance_prefix(row, round_)
-            if row.remaining > 0 and round_.committed[-1] not in shard.eos_token_ids:
-                going.append(row)
-            else:
-                ended += 1
-                going += [replace(opening, draw=number) for number in islice(waiting, 1)]
-        rows = going
+    _, steps = choose_engine(engine or shard.settings.engine, *decoder, rows=min(batch, shard.count), columns=columns)
+    for results in iterate_rounds(rows, steps, shard.eos_token_ids, batch):
+        for row, round_, after in results:
+            number = row.draw - shard.first
+            tokens[number, row.start : row.start + len(round_.committed)] = round_.committed
+            events[number] += count_events(round_, after is not None)
+            ended += after is None
         on_progress(ended / shard.count)
-    return Samples(tokens, shard.settings.to_record(), source, shard.first)
+    return Samples(tokens, shard.settings.to_record(), source, shard.first, events)
+
+
+def iterate_rounds(
+    rows: Iterable[Prefix],
+    steps: Callable[[Sequence[Prefix]], list[Round]],
+    eos_token_ids: frozenset[int],
+    batch: int,
+    most: int | None = None,
+    order: Callable[[Prefix], Any] | None = None,
+) -> Iterator[list[RowRound]]:
+    """Decode many rows, ``batch`` at a time, until each has ended. Yields the rounds of each batch.
+
+    most   tokens at which a row ends; None: where its remaining tokens are used up
+    order  None: when a row ends, the next one takes its place; otherwise all rows take a round before any takes its next one, and
+           are sorted by this key before each
+    """
+    waiting = iter(rows)
+
+    def take(running: Sequence[Prefix]) -> list[RowRound]:
+        results = []
+        for row, round_ in zip(running, steps(running), strict=True):
+            after = advance_prefix(row, round_)
+            done = after.remaining <= 0 or round_.committed[-1] in eos_token_ids or (most is not None and after.start >= most)
+            results.append((row, round_, None if done else after))
+        return results
+
+    if order is None:
+        running = list(islice(waiting, batch))
+        while running:
+            yield (results := take(running))
+            running = [one for *_, after in results for one in ([after] if after else islice(waiting, 1))]
+        return
+    running = list(waiting)
+    while running:
+        going: list[Prefix] = []
+        for first in range(0, len(running), batch):
+            yield (results := take(running[first : first + batch]))
+            going += [after for *_, after in results if after]
+        running = sorted(going, key=order)
 
 
 def shared_distributions(
@@ -149,7 +187,7 @@ class SharedSampler:
         self._take(ShardState.blank(shard.count, remaining))
 
     def _take(self, state: ShardState) -> None:
-        self.state, self.tokens, self.start, self.open = state, state.tokens, state.start, state.open
+        self.state, self.tokens, self.start, self.open, self.events = state, state.tokens, state.start, state.open, state.events
 
     def drawn(
         self, source: str, on_progress: ProgressCallback, state: ShardState | None, keep: Callable[[ShardState], None]
@@ -163,7 +201,7 @@ class SharedSampler:
                 on_progress((self.state.place + fraction) / remaining)
                 keep(self.state)
             self.state.place, self.state.done = self.state.place + 1, 0
-        return Samples(self.tokens, self.shard.settings.to_record(), source, self.shard.first)
+        return Samples(self.tokens, self.shard.settings.to_record(), source, self.shard.first, self.events)
 
     def _warm(self) -> None:
         """Read only the prompt, as the first pass of a whole shard does, so that later passes round in the same way."""
@@ -177,7 +215,7 @@ class SharedSampler:
         which = np.flatnonzero(self.open)
         if not len(which):
             return
-        paths, group = distinct(self.tokens[which, :place])
+        paths, group = find_distinct_rows(self.tokens[which, :place])
         order = np.argsort(group, kind="stable")
         which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1)).tolist()
         randomness, drafting = self._randomness(place, which)
@@ -242,8 +280,23 @@ class SharedSampler:
         drafting: np.ndarray,
     ) -> None:
         tokens, closed = next_tokens(self.rule, distributions, randomness, drafting)
+        self._count(place, which, drafting, closed)
         self.tokens[which, place] = tokens
         self.start[which[closed]] = place + 1
+
+    def _count(self, place: int, which: np.ndarray, drafting: np.ndarray, closed: np.ndarray) -> None:
+        """Count what these samples exercise. Draft tokens after a rejected one are never drawn here, and no cache is rolled back."""
+        began_here = self.start[which] == place
+        columns = (
+            ("proposed", drafting),
+            ("accepted", drafting & ~closed),
+            ("rejected", drafting & closed),
+            ("residual", drafting & closed),
+            ("bonus", ~drafting & ~began_here),
+            ("target_only", ~drafting & began_here),
+        )
+        for name, happened in columns:
+            self.events[which[happened], COLUMNS[name]] += 1
 
 
 def next_tokens(

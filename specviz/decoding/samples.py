@@ -2,14 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from specviz.trace import Round
+
 NONE = -1  # in place of a token after the end of a sample
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How often samples exercised each part of speculative decoding.
+
+    proposed     draft tokens
+    accepted     draft tokens that the rule accepted; rejected  that it rejected; not_checked  that it did not reach
+    residual     tokens drawn from the residual distribution
+    bonus        bonus tokens after an accepted draft
+    target_only  tokens of rounds without a draft token
+    rollbacks    rounds after which caches dropped draft tokens; None where no cache takes part
+    """
+
+    proposed: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    not_checked: int = 0
+    residual: int = 0
+    bonus: int = 0
+    target_only: int = 0
+    rollbacks: int | None = 0
+
+    @classmethod
+    def from_events(cls, events: np.ndarray) -> Coverage:
+        """The sums of ``Samples.events``, (N, 8)."""
+        *sums, rollbacks = events.sum(0, dtype=np.int64).tolist()
+        return cls(*sums, None if len(events) and (events[:, -1] == NONE).any() else rollbacks)
+
+    @classmethod
+    def from_rounds(cls, rounds: Sequence[Round]) -> Coverage:
+        """The counts of one text."""
+        last = len(rounds) - 1
+        return cls.from_events(np.array([count_events(one, place < last) for place, one in enumerate(rounds)]).reshape(-1, 8))
+
+    def __add__(self, other: Coverage) -> Coverage:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Coverage(*(None if one is None or two is None else one + two for one, two in pairs))
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Names of the parts that were never exercised."""
+        return tuple(name for name in PARTS if getattr(self, name) == 0)
+
+    def to_record(self) -> dict[str, int | None]:
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Coverage:
+        """Raises ValueError for anything but counts."""
+        names = [one.name for one in fields(cls)]
+        if not isinstance(record, dict) or sorted(record) != sorted(names):
+            raise ValueError(f"exercised must hold {', '.join(names)}")
+        for name, value in record.items():
+            if not (type(value) is int and value >= 0) and not (name == "rollbacks" and value is None):
+                raise ValueError(f"exercised: {name} must be a whole number of 0 or more, got {str(value)[:60]!r}")
+        return cls(**record)
+
+
+COLUMNS = {one.name: column for column, one in enumerate(fields(Coverage))}  # of Samples.events
+PARTS = ("proposed", "accepted", "rejected", "residual", "bonus", "rollbacks")  # that a test of an exact decoder should reach
+
+
+def count_events(round_: Round, goes_on: bool) -> tuple[int, ...]:
+    """The fields of Coverage for one round. goes_on: whether another round of the same text follows."""
+    verdicts = [one.accepted for one in round_.proposals]
+    proposed, kind = len(verdicts), round_.ending.kind
+    dropped = goes_on and len(round_.accepted_path) < proposed
+    return (
+        proposed,
+        verdicts.count(True),
+        verdicts.count(False),
+        verdicts.count(None),
+        int(kind == "residual"),
+        int(kind == "bonus" and proposed > 0),
+        int(kind == "bonus" and not proposed),
+        int(dropped),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +100,14 @@ class Samples:
     settings  settings.Settings.to_record() of the run, or what a file says about its server
     source    the decoder: "speculative", "target", "assisted", a mutant's name, or a file
     first     number of the first sample; sample i of a seed is always the same
+    events    (N, 8) counts of each sample, a column for each field of Coverage, NONE for rollbacks without a cache; None: not counted
     """
 
     tokens: np.ndarray
     settings: dict[str, Any]
     source: str
     first: int = 0
+    events: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -37,15 +119,21 @@ class Samples:
 
     def counts(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The distinct samples, cut to ``length`` tokens and sorted by ids, (M, length) int32, and how often each occurs."""
-        texts, group = distinct(self.tokens[:, :length] if length else self.tokens)
+        texts, group = find_distinct_rows(self.tokens[:, :length] if length else self.tokens)
         return texts, np.bincount(group, minlength=len(texts))
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """What the samples exercised; None: not counted."""
+        return None if self.events is None else Coverage.from_events(self.events)
 
     def part(self, begin: int, end: int) -> Samples:
         """Samples ``begin`` to ``end - 1`` of these, counted from 0."""
-        return replace(self, tokens=self.tokens[begin:end], first=self.first + begin)
+        events = None if self.events is None else self.events[begin:end]
+        return replace(self, tokens=self.tokens[begin:end], first=self.first + begin, events=events)
 
 
-def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows of (N, L) ids, in lexicographic order, and the index of each row among them, (N,) int64."""
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
@@ -55,7 +143,7 @@ def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows[first], group.reshape(-1)
 
 
-def joined(shards: Iterable[Samples]) -> Samples:
+def join_samples(shards: Iterable[Samples]) -> Samples:
     """Join neighboring shards of one run, given in any order. Raises ValueError for a gap, an overlap or different settings."""
     ordered = sorted(shards, key=lambda shard: shard.first)
     for before, after in pairwise(ordered):
@@ -64,4 +152,6 @@ def joined(shards: Iterable[Samples]) -> Samples:
         if (before.settings, before.source) != (after.settings, after.source):
             raise ValueError("shards of different runs")
     head = ordered[0]
-    return Samples(np.concatenate([shard.tokens for shard in ordered]), head.settings, head.source, head.first)
+    counted = [shard.events for shard in ordered if shard.events is not None]
+    events = np.concatenate(counted) if len(counted) == len(ordered) else None
+    return replace(head, tokens=np.concatenate([shard.tokens for shard in ordered]), events=events)

@@ -17,7 +17,7 @@ from specviz.verification.overlap import overlap
 NEAR = 2e-6  # between the passes of the shipped pair, distributions differ by at most 1.6e-6
 
 
-def near_edges(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np.ndarray:
+def find_borderline(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np.ndarray:
     """Which samples of a shard may fall into another cell if distributions round in another way, (count,) bool.
 
     shard       one that ``shared_distributions`` can sample
@@ -54,7 +54,7 @@ class _NearEdges(SharedSampler):
         named = np.array([one[place] for one in self.beginnings if len(one) == place + 1 and one[:place] == text])
         tokens, closed = self.tokens[which, place], self.start[which] == place + 1
         matters = np.isin(tokens, named)
-        near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: residual_window(distributions)}
+        near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: compute_residual_window(distributions)}
         for sign in (-1.0, 1.0):
             moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
             others, ended = next_tokens(self.rule, distributions, moved, drafting)
@@ -63,7 +63,7 @@ class _NearEdges(SharedSampler):
         self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning
 
 
-def residual_window(distributions: Distributions) -> float:
+def compute_residual_window(distributions: Distributions) -> float:
     """NEAR for the random number that draws from a residual: rescaling p - q to sum to 1 also scales its rounding errors."""
     p, _, q = distributions
     return NEAR if q is None else min(1.0, NEAR / max(NEAR, 1.0 - float(overlap(p, q))))

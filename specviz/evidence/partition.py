@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,6 +59,22 @@ class Partition:
             if len(name) <= texts.shape[1]:
                 cell[np.logical_and.reduce([texts[:, place] == token for place, token in enumerate(name)], initial=True)] = number
         return np.bincount(cell, weights=times, minlength=len(self.names)).astype(np.int64)
+
+    def without_impossible(self) -> Partition:
+        """Without cells that the target never writes. The first cell stays, for all other texts."""
+        keep = self.masses > 0.0
+        keep[0] = True
+        return replace(self, names=tuple(compress(self.names, keep)), masses=self.masses[keep], whole=self.whole[keep])
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        names = [list(name) for name in self.names]
+        return {"names": names, "masses": self.masses.tolist(), "length": self.length, "whole": self.whole.tolist()}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Partition:
+        names = tuple(tuple(name) for name in record["names"])
+        return cls(names, np.array(record["masses"]), record["length"], np.array(record["whole"]))
 
 
 def exact_partition(

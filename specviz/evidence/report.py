@@ -12,8 +12,8 @@ from math import ceil
 from typing import Any
 
 from specviz.evidence.borderline import NEAR
-from specviz.evidence.certificate.seal import sealed
-from specviz.evidence.tests import Answer
+from specviz.evidence.certificate.seal import seal
+from specviz.evidence.tests import TestReport
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.records import versions
@@ -23,9 +23,9 @@ SCHEMA = "specviz-verify-2"
 RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
 
 
-def report(
+def build_report(
     decoder: str,
-    answers: list[Answer],
+    answers: list[TestReport],
     pair: LoadedPair,
     settings: Settings,
     analytic_tv: float | None = None,
@@ -42,9 +42,9 @@ def report(
     blocks       which samples of the seed were tested, (first, count) each in their order; empty: the first ones
     """
     rejected = [one for one in answers if one.verdict == "rejected"]
-    spoken = as_record((rejected or answers)[0])
-    note = said or remark(spoken["verdict"], [one.mode for one in answers])
-    return sealed(
+    spoken = to_record((rejected or answers)[0])
+    note = said or make_note(spoken["verdict"], [one.mode for one in answers])
+    return seal(
         {
             "schema": SCHEMA,
             "decoder": decoder,
@@ -53,8 +53,8 @@ def report(
             "analytic_tv": analytic_tv,
             "seed": settings.seed,
             "settings": settings.to_record(),
-            "answers": [as_record(one) for one in answers],
-            "pieces": pieces(pair, answers),
+            "answers": [to_record(one) for one in answers],
+            "pieces": collect_token_bytes(pair, answers),
             "files": list(files),
             "models": pair.describe() | hash_pair(pair),
             "versions": versions(),
@@ -63,12 +63,12 @@ def report(
     )
 
 
-def remark(verdict: str, modes: Sequence[str]) -> str:
+def make_note(verdict: str, modes: Sequence[str]) -> str:
     """The note beside a verdict: that the cached decoder was not sampled, or ''."""
     return RULE_ONLY if verdict == "consistent" and all(mode == "shared distributions" for mode in modes) else ""
 
 
-def as_record(answer: Answer) -> dict[str, Any]:
+def to_record(answer: TestReport) -> dict[str, Any]:
     """One mode's answer."""
     partition = answer.partition
     cells = zip(partition.names, partition.masses.tolist(), answer.counts.tolist(), partition.whole.tolist(), strict=True)
@@ -85,22 +85,23 @@ def as_record(answer: Answer) -> dict[str, Any]:
         "plan": asdict(answer.plan),
         "redraw_tolerance": redraw_tolerance(answer),
         "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
+        **({} if answer.coverage is None else {"exercised": answer.coverage.to_record()}),
     }
 
 
-def redraw_tolerance(answer: Answer) -> dict[str, Any]:
+def redraw_tolerance(answer: TestReport) -> dict[str, Any]:
     """How many samples may fall into another cell when the same seed is drawn again on another machine, in float32.
 
     Passes of other shapes round differently, so a random number within NEAR of the value it is compared with may fall on the other
     side. Where shared distributions give the same samples, these are counted one by one; otherwise their number is estimated.
     """
     why = f"random numbers within {NEAR:g} of a threshold or of the edge of a token"
-    if answer.near is not None:
-        return {"draws": answer.near, "counted": True, "why": why}
-    return {"draws": roughly_near(answer), "counted": False, "why": f"an estimate of the {why}"}
+    if answer.borderline is not None:
+        return {"draws": answer.borderline, "counted": True, "why": why}
+    return {"draws": estimate_borderline(answer), "counted": False, "why": f"an estimate of the {why}"}
 
 
-def roughly_near(answer: Answer) -> int:
+def estimate_borderline(answer: TestReport) -> int:
     """``NEAR * n * (2 L + 8 cells)``: one acceptance threshold for each position of a sample, and two edges for each cell, which
     both the draft token and the replacement can meet.
 
@@ -109,7 +110,7 @@ def roughly_near(answer: Answer) -> int:
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 
 
-def pieces(pair: LoadedPair, answers: list[Answer]) -> dict[str, str]:
+def collect_token_bytes(pair: LoadedPair, answers: list[TestReport]) -> dict[str, str]:
     """The bytes, as hex, of every token in a cell's name."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
     return {str(token): raw for token, raw in pair.pieces(tokens).items()}

@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specviz.evidence.tally import Look, Tally
+from specviz.decoding.samples import NONE, Coverage, Samples
 from specviz.glyphs import glyphs, piece
+from specviz.records import build_fields
 from specviz.statistics.chernoff import frequency_range
+from specviz.statistics.finding import Finding
 
 if TYPE_CHECKING:
-    from specviz.decoding.samples import Samples
     from specviz.evidence.partition import Partition
 
 REST = "any other text"
+VERDICTS = ("consistent", "rejected", "too few samples", "nothing tested")
+NOTHING_TESTED = VERDICTS[3]
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each interim test, as in sequential.py; a test compares them
+NO_DRAFT = "no draft token was proposed, so no acceptance rule was exercised."
+CONTROL = "This is the control: target-only sampling drafts nothing, so no acceptance rule was tested."
 
 
 def label_cell(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) -> str:
@@ -209,6 +215,71 @@ DECODERS = {"speculative": "Speculative decoding", "target": "Target-only sampli
 TEXTS = 200  # latest samples that are searched for two different texts
 
 
+def describe_unreached(coverage: Coverage | None, is_control: bool = False) -> list[str]:
+    """Sentences about the parts of a decoder that its samples never reached; none where it is not known what they reached."""
+    if coverage is None:
+        return []
+    if is_control:
+        return [CONTROL]
+    if not coverage.proposed:
+        return [f"{NO_DRAFT[0].upper()}{NO_DRAFT[1:]}"]
+    sentences = []
+    if not coverage.accepted:
+        sentences.append("No draft token was accepted.")
+    if not coverage.rejected:
+        sentences.append("No draft token was rejected, so rejection and the residual distribution were not tested.")
+    elif not coverage.residual:
+        sentences.append("No token was drawn from the residual distribution.")
+    if not coverage.bonus:
+        sentences.append("No bonus token was drawn.")
+    if coverage.rollbacks == 0:
+        sentences.append("No cache was rolled back.")
+    return sentences
+
+
+def describe_coverage(coverage: Coverage) -> str:
+    """The counts in words."""
+    parts = [
+        f"{coverage.proposed:,} draft tokens proposed",
+        f"{coverage.accepted:,} accepted",
+        f"{coverage.rejected:,} rejected",
+        f"{coverage.not_checked:,} not checked",
+        f"{coverage.residual:,} tokens from the residual",
+        f"{coverage.bonus:,} bonus tokens",
+        f"{coverage.target_only:,} target-only tokens",
+    ]
+    return ", ".join([*parts, *([] if coverage.rollbacks is None else [f"{coverage.rollbacks:,} cache rollbacks"])])
+
+
+@dataclass(frozen=True, slots=True)
+class InterimTest:
+    """What one of several tests of accumulating samples found, in plain numbers.
+
+    n              samples; verdict  one of VERDICTS
+    tests          its findings, chi-square first
+    detectable_tv  the total variation distance on the cells that it detects 99 times in 100, in (0, 1]
+    pooled         probability of the cells that hold several texts, in [0, 1]
+    cells          how many cells can occur; tells  whether they can show a difference
+    counts         samples in each cell, (C,)
+    exercised      what the samples exercised; None: not counted, in an earlier record
+    """
+
+    n: int
+    verdict: str
+    tests: tuple[Finding, ...]
+    detectable_tv: float
+    pooled: float
+    cells: int
+    tells: bool
+    counts: tuple[int, ...]
+    exercised: Coverage | None = None
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> InterimTest:
+        """Records of earlier versions lack ``exercised``."""
+        return build_fields(cls, {"exercised": None} | record)
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
     """What was found so far.
@@ -219,7 +290,7 @@ class SamplingResult:
     """
 
     arms: tuple[CellShares, CellShares] | None = None
-    looks: tuple[tuple[Look, ...], ...] = ()
+    looks: tuple[tuple[InterimTest, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -247,23 +318,11 @@ def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]
     return tuple(label_cell(*cell, named) for cell in zip(cells.names, cells.whole.tolist(), strict=True))
 
 
-def build_cell_shares(tally: Tally, labels: tuple[str, ...]) -> tuple[CellShares, ...]:
-    """The samples of each decoder so far, in the cells of the picture."""
-    cells = tally.cells
-    fixed = labels, cells.whole.tolist(), cells.masses
-    return tuple(
-        CellShares.from_counts(name, *fixed, counts.tolist(), tally.n)
-        for name, counts in zip(tally.names, tally.counts, strict=True)
-    )
-
-
 def find_latest_difference(decode: Callable[[list[int]], str], arms: Sequence[Samples]) -> tuple[int, str, str] | None:
     """The latest sample of which two decoders wrote different texts; None where the last TEXTS are the same.
 
     decode  token ids -> text
     """
-    from specviz.decoding.samples import NONE
-
     for back in range(1, min(TEXTS, len(arms[0])) + 1):
         left, right = (samples.tokens[-back].tolist() for samples in arms)
         if left != right:

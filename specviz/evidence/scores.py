@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.samples import NONE, Samples, distinct
+from specviz.decoding.samples import NONE, Samples, find_distinct_rows
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
@@ -55,7 +55,7 @@ class Scores:
         return int((self.mass == 0.0).sum())
 
 
-def score(
+def score_samples(
     target: LanguageModel,
     draft: LanguageModel | None,
     prompt: Sequence[int],
@@ -70,7 +70,7 @@ def score(
         who = np.flatnonzero(samples.tokens[:, place] != NONE)
         if not len(who):
             break
-        paths, which = distinct(samples.tokens[who, :place])
+        paths, which = find_distinct_rows(samples.tokens[who, :place])
         order = np.argsort(which, kind="stable")
         who, ends = who[order], np.searchsorted(which[order], np.arange(len(paths) + 1))
         drafts = distributions_after(draft, prompt, paths) if draft is not None else None
@@ -96,10 +96,10 @@ def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q
         scores.favored[at] = favored[group, tokens]
         scores.favored_mass[at] = (p * favored).sum(-1)[group]
     counts = torch.zeros_like(p).index_put_((group, tokens), torch.ones(len(tokens), dtype=p.dtype), accumulate=True)
-    scores.groups[at[1]].extend(conditional(counts, p))
+    scores.groups[at[1]].extend(group_by_prefix(counts, p))
 
 
-def conditional(counts: Tensor, p: Tensor) -> Iterator[Group]:
+def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:
     """Yield counts and masses by cell, for each prefix that has at least two cells.
 
     counts, p  (g, V)

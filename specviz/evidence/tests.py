@@ -1,7 +1,7 @@
 """One question, several tests, one answer: do these samples follow the target's distribution, and what could the tests have seen?
 
 The plan is made before any sample is drawn: the number of cells that the samples allow, and the level of each test. Then every
-sample is counted in its cell and scored along its own text. The answer is one of three: rejected, consistent, or too few samples.
+sample is counted in its cell and scored along its own text. The verdict is one of ``results.VERDICTS``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specviz.decoding.samples import NONE, Samples
+from specviz.decoding.samples import NONE, Coverage, Samples
 from specviz.evidence.partition import Partition, exact_partition
-from specviz.evidence.scores import Scores, score
+from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
+from specviz.evidence.scores import Scores, score_samples
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words
@@ -28,7 +29,6 @@ from specviz.statistics.twosample import MOST, permutation_test
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
 SCORING = 0.7  # fraction of an answer's work that is scoring each sample along its text; the rest is permutations
-VERDICTS = ("consistent", "rejected", "too few samples")
 POOLED = "No text is probable enough for a cell of its own, so all texts lie in one cell. More samples give more cells."
 
 
@@ -75,7 +75,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TestReport:
     """What the samples show.
 
     mode        "shared distributions", "engine", or the name of a file or of another decoder
@@ -85,9 +85,13 @@ class Answer:
     band        the range of ``tv`` under the target's distribution
     pooled      mass of the cells that hold more than one text
     partition   the cells; counts  samples in each: enough to compute chi-square, G and TV again
-    near        number of samples with a random number so close to an edge that they may fall into another cell on another machine;
+    borderline  number of samples with a random number so close to an edge that they may fall into another cell on another machine;
                 None: not counted
+    coverage    what the samples exercised; None: not known, as of samples from a file
+    is_control  whether the decoder drafts nothing by design
     """
+
+    __test__ = False  # pytest: not a test
 
     verdict: str
     mode: str
@@ -100,7 +104,59 @@ class Answer:
     pooled: float
     partition: Partition
     counts: np.ndarray
-    near: int | None = None
+    borderline: int | None = None
+    coverage: Coverage | None = None
+    is_control: bool = False
+
+    @classmethod
+    def from_findings(
+        cls,
+        plan: Plan,
+        mode: str,
+        tests: Sequence[Finding],
+        partition: Partition,
+        counts: np.ndarray,
+        coverage: Coverage | None = None,
+        is_control: bool = False,
+    ) -> TestReport:
+        """The report that follows from findings and counts: Holm's correction, the verdict, the total variation and its band."""
+        probs = partition.masses / partition.masses.sum()
+        adjusted = holm([test.p_value for test in tests])
+        detectable = tests[0].detectable_tv or 1.0
+        is_enough = partition.tells and detectable <= plan.tv
+        verdict = decide_verdict(min(adjusted) <= plan.alpha, is_enough, coverage, is_control)
+        distance, band = total_variation(counts, probs), tv_null_band(probs, plan.n)
+        return cls(
+            verdict,
+            mode,
+            plan,
+            tuple(tests),
+            adjusted,
+            distance,
+            band,
+            detectable,
+            partition.pooled,
+            partition,
+            counts,
+            None,
+            coverage,
+            is_control,
+        )
+
+    def to_interim(self) -> InterimTest:
+        """The result in plain numbers."""
+        possible = int((self.partition.masses > 0).sum())
+        return InterimTest(
+            self.plan.n,
+            self.verdict,
+            self.tests,
+            self.detectable_tv,
+            self.pooled,
+            possible,
+            self.partition.tells,
+            tuple(self.counts.tolist()),
+            self.coverage,
+        )
 
     @property
     def needed(self) -> int:
@@ -109,19 +165,32 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, with the distance that could have been detected."""
+        """The verdict in words, with the distance that could have been detected and the parts that were not reached."""
         n, seen = f"{self.plan.n:,} samples", f"{self.detectable_tv:.2g}"
         if self.verdict == "rejected":
             worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
             return f"Rejected: {n} do not follow the target's distribution ({worst[1].name}, {p_in_words(worst[0])} after correction)."
+        if self.verdict == NOTHING_TESTED:
+            return f"Nothing tested: {n}, and {NO_DRAFT}"
         if self.verdict == "consistent":
-            return f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
-        if not self.partition.tells:
-            return f"Too few samples: {n} tell nothing. {POOLED}"
-        return f"Too few samples: {n} can detect a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
+            sentence = f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
+        elif not self.partition.tells:
+            sentence = f"Too few samples: {n} tell nothing. {POOLED}"
+        else:
+            sentence = f"Too few samples: {n} can detect a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
+        return " ".join([sentence, *describe_unreached(self.coverage, self.is_control)])
 
 
-def answer(
+def decide_verdict(is_rejected: bool, is_enough: bool, coverage: Coverage | None, is_control: bool) -> str:
+    """One of VERDICTS. is_enough: whether the samples detect the planned distance."""
+    if is_rejected:
+        return "rejected"
+    if coverage is not None and not coverage.proposed and not is_control:
+        return NOTHING_TESTED
+    return "consistent" if is_enough else "too few samples"
+
+
+def run_tests(
     plan: Plan,
     target: LanguageModel,
     draft: LanguageModel | None,
@@ -132,22 +201,26 @@ def answer(
     reference: Samples | None = None,
     on_progress: ProgressCallback = ignore_progress,
     partition: Partition | None = None,
-) -> Answer:
+    coverage: Coverage | None = None,
+    is_control: bool = False,
+) -> TestReport:
     """Test the samples as planned.
 
-    reference  target-only samples, for the test that needs no distribution
-    partition  cells made earlier from the same plan; None: they are made here
+    reference   target-only samples, for the test that needs no distribution
+    partition   cells made earlier from the same plan; None: they are made here
+    coverage    what the samples exercised; None: as they say
+    is_control  whether the decoder drafts nothing by design
     """
     if partition is None:
         partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
     counts = partition.counts(samples)
-    scores = score(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
+    scores = score_samples(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
     tests = (
         *joint_tests(plan, partition, counts),
-        *extra_tests(plan, partition, counts),
+        *run_extra_tests(plan, partition, counts),
         *_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
     )
-    return judged(plan, mode, tests, partition, counts)
+    return TestReport.from_findings(plan, mode, tests, partition, counts, coverage or samples.coverage, is_control)
 
 
 def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
@@ -157,34 +230,10 @@ def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[F
     return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
 
 
-def extra_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
+def run_extra_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
     """The tests of the joint distribution that were registered beside the two of ``joint_tests``."""
     probs = partition.masses / partition.masses.sum()
     return tuple(entry.test(counts, probs, alpha=plan.level) for entry in load_extra_statistics())
-
-
-def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:
-    """The answer that follows from findings and counts: Holm's correction, the verdict, the total variation and its band."""
-    probs = partition.masses / partition.masses.sum()
-    adjusted = holm([test.p_value for test in tests])
-    detectable = tests[0].detectable_tv or 1.0
-    if min(adjusted) <= plan.alpha:
-        verdict = "rejected"
-    else:
-        verdict = "consistent" if partition.tells and detectable <= plan.tv else "too few samples"
-    return Answer(
-        verdict,
-        mode,
-        plan,
-        tests,
-        adjusted,
-        total_variation(counts, probs),
-        tv_null_band(probs, plan.n),
-        detectable,
-        partition.pooled,
-        partition,
-        counts,
-    )
 
 
 def _tests(plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, on_progress: ProgressCallback):

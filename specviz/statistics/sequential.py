@@ -20,7 +20,7 @@ from specviz.statistics.power import corrected, detectable_tv
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class InterimSchedule:
     """When accumulating draws are tested, and at what level each time. Fixed before the first draw.
 
     first   draws at look 0, at least 1; look k has first * factor^k

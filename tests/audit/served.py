@@ -11,10 +11,10 @@ import numpy as np
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence import decoders
 from specviz.evidence.bugs.distributions import Changed, certain
 from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.sample_files.reading import SampleFile, parse
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder, explain_engine_only
+from specviz.evidence.sample_files.reading import SampleFile, parse_samples
 from specviz.models.pairs.pair import LoadedPair
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
@@ -32,8 +32,8 @@ def settings_of(pair: LoadedPair, **changes) -> Settings:
 def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
     """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
     settings = settings_of(pair, **changes)
-    mode = decoders.ENGINE if decoders.engine_alone(name, settings) else decoders.SHARED
-    return decoders.draw(name, mode, pair, settings, pair.encode(PROMPT), 0, n)
+    mode = ENGINE if explain_engine_only(name, settings) else SHARED
+    return build_decoder(name, pair, settings, pair.encode(PROMPT)).sample(mode, 0, n)
 
 
 def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
@@ -73,4 +73,4 @@ def _file(kind: str, contents: Iterable, samples: Samples, name: str, settings: 
     stops = np.where(samples.lengths < samples.tokens.shape[1], "stop", "length").tolist()
     more = {"settings": settings} if settings else {}
     lines = [json.dumps({"prompt": PROMPT, kind: one, "stop": stop} | more) for one, stop in zip(contents, stops, strict=True)]
-    return parse("\n".join(lines).encode(), name)
+    return parse_samples("\n".join(lines).encode(), name)

@@ -30,7 +30,7 @@ from specviz.audit.profiles.base import SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import format_changes, list_changes, recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
-from specviz.evidence.sample_files.reading import read
+from specviz.evidence.sample_files.reading import read_samples
 from tests.audit.server import serving
 
 PLAIN = SamplingRequest("Once upon a time", 4)
@@ -68,7 +68,7 @@ def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_pat
     path = tmp_path / "samples.jsonl"
     with serving(dialect=dialect) as server:
         record = gathered(server, path)
-    file = read(path)
+    file = read_samples(path)
     assert len(file.samples) == 40 == record.samples and file.prompt == PLAIN.prompt
     assert file.settings == {"temperature": 1.0, "max_tokens": 4}
     assert file.tokens == (dialect in ("vllm", "sglang", "llama.cpp"))
@@ -193,7 +193,7 @@ def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_
         gathered(server, path, at_once=1)
     kept = len(path.read_text().splitlines())
     assert kept == 13 == read_record(path).samples and "13 samples of the first one are kept" in str(error.value)
-    assert len(read(path).samples) == 13  # one of the 14 settled the profile
+    assert len(read_samples(path).samples) == 13  # one of the 14 settled the profile
 
 
 def test_a_fingerprint_that_changes_in_the_middle_ends_the_work_and_names_both(tmp_path):
@@ -205,7 +205,7 @@ def test_a_fingerprint_that_changes_in_the_middle_ends_the_work_and_names_both(t
         ),
     ):
         gathered(server, path, at_once=1)
-    assert len(read(path).samples) == 13 == read_record(path).samples
+    assert len(read_samples(path).samples) == 13 == read_record(path).samples
 
 
 CHANGED = {
@@ -325,7 +325,7 @@ def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
     path = tmp_path / "s.jsonl"
     with serving(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
         gathered(server, path, at_once=1)
-    assert len(read(path).samples) == 19 == read_record(path).samples
+    assert len(read_samples(path).samples) == 19 == read_record(path).samples
 
 
 def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
@@ -353,7 +353,7 @@ def test_drafting_that_a_server_does_not_show_is_neither(tmp_path):
 def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
     with serving(probs=lambda ids: [0.5, 0.25, 0.25], strips_end=True, encode=lambda text: [1]) as server:
         record = gathered(server, tmp_path / "s.jsonl")
-    file = read(tmp_path / "s.jsonl")
+    file = read_samples(tmp_path / "s.jsonl")
     ended = file.stop_reasons.count("stop")
     assert record.seen["stripped"] == record.seen["ended"] == ended > 0
 
@@ -461,7 +461,7 @@ def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_
         pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
     ):
         in_turn([good, bad], of_both(tmp_path), 6 * ROUNDS_PER_TURN, at_once=1)
-    assert [len(read(path).samples) for path in of_both(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
+    assert [len(read_samples(path).samples) for path in of_both(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
 
 
 def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.audit.collect import compute_first_seed
-from specviz.evidence.certificate.seal import broken
+from specviz.evidence.certificate.seal import find_changes
 from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
@@ -45,7 +45,7 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
         code = main(["audit", server.url, *ASKED, *local, *length, "--format", "json", "--out", str(out)])
     said = capsys.readouterr()
     report = json.loads(said.out)
-    assert code == 0 and report["verdict"] == "consistent" and not broken(report)
+    assert code == 0 and report["verdict"] == "consistent" and not find_changes(report)
     assert report["audit"]["servers"][0]["profile"] == {"vllm": "vLLM", "llama.cpp": "llama.cpp"}.get(
         dialect, "transformers serve"
     )

@@ -15,7 +15,7 @@ import pytest
 
 from specviz.__main__ import main as command
 from specviz.decoding.samples import NONE
-from specviz.evidence import decoders
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, settings_of
 from tools.servers.own import BuggyDecoder, CompletionsApi, main, start_http_server
@@ -98,8 +98,8 @@ def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     written = BuggyDecoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
     for seed, ids in enumerate(written):
         settings = settings_of(pair, seed=seed)
-        mode = decoders.ENGINE if mistake == "R8" else decoders.SHARED
-        tokens = decoders.draw(mistake, mode, pair, settings, pair.encode(PROMPT), 0, 1).tokens[0]
+        mode = ENGINE if mistake == "R8" else SHARED
+        tokens = build_decoder(mistake, pair, settings, pair.encode(PROMPT)).sample(mode, 0, 1).tokens[0]
         assert ids == [token for token in tokens.tolist() if token != NONE]
 
 

@@ -18,7 +18,7 @@ from specviz.audit.text_samples import (
 )
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.certificate.check import ALTERED, check
+from specviz.evidence.certificate.check import ALTERED, check_certificate
 from specviz.evidence.tests import Plan
 from specviz.models.table import TableModel
 from tests import tables
@@ -117,7 +117,7 @@ def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_reje
     assert about["texts"] + 1 == len(right["answers"][0]["cells"]) and about["broken"] > 0.05
     wrong, _ = answered(pair, "R18")
     assert wrong["verdict"] == "rejected"
-    assert [line for report in (right, wrong) for line in check(report) if line.state == ALTERED] == []
+    assert [line for report in (right, wrong) for line in check_certificate(report) if line.state == ALTERED] == []
 
 
 @pytest.mark.parametrize(

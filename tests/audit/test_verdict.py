@@ -31,7 +31,7 @@ from specviz.audit.reproduction import (
 )
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import ALTERED, check
+from specviz.evidence.certificate.check import ALTERED, check_certificate
 from specviz.export.report import build_commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving
@@ -90,14 +90,14 @@ def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
     for report in (right, wrong):
         stored = json.loads(json.dumps(report, allow_nan=False))
         assert stored == report, "JSON keeps it as it is"
-        assert [line for line in check(stored) if line.state == ALTERED] == []
+        assert [line for line in check_certificate(stored) if line.state == ALTERED] == []
         assert build_commands(stored) == [
             f"specviz audit http://localhost:8000/v1 --prompt '{PROMPT}'",
             "python -m specviz check report.json",
         ]
     changed = json.loads(json.dumps(wrong))
     changed["audit"]["diagnosis"]["named"] = []
-    assert [line.field for line in check(changed) if line.state == ALTERED] == ["audit"]
+    assert [line.field for line in check_certificate(changed) if line.state == ALTERED] == ["audit"]
 
 
 def test_what_precision_alone_explains_is_computed(right, wrong):
@@ -133,7 +133,9 @@ def test_two_files_are_compared_without_weights(pair):
         wrong
     )
     assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
-    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in verdict.format_verdict(same)
+    assert [
+        line for line in check_certificate(same) if line.state == ALTERED
+    ] == [] and "one distribution" in verdict.format_verdict(same)
     assert wrong["audit"]["reproduction"] is None, "no server is known"
     named = verdict.build_verdict(other, against=off, request=REQUEST, against_request=SECOND, **asked)
     again, said = named["audit"]["reproduction"], verdict.format_verdict(named)
@@ -143,7 +145,9 @@ def test_two_files_are_compared_without_weights(pair):
     assert (again["n"], again["m"]) == (1500, 1500) and again["samples"] == again["reaching"] > 0
     assert again["sentence"] in said and again["script"].rstrip() in said
     assert all(server.address in again["script"] for server in (REQUEST, SECOND))
-    assert json.loads(json.dumps(named, allow_nan=False)) == named and not [x for x in check(named) if x.state == ALTERED]
+    assert json.loads(json.dumps(named, allow_nan=False)) == named and not [
+        x for x in check_certificate(named) if x.state == ALTERED
+    ]
     assert same["audit"]["reproduction"] is None
     with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
         verdict.build_verdict(on, **asked)

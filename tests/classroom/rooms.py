@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.classroom.cells import Cells
 from specviz.classroom.records import PHASES, Room, Task, seed_of
 from specviz.classroom.store import Store
 from specviz.evidence import sequential
 from specviz.evidence.partition import exact_partition
+from specviz.evidence.sequential import SequentialCells
 from specviz.settings import Settings
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
@@ -44,8 +44,9 @@ def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:
     """A sample task with its cells, as JSON keeps it."""
     ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
     shown = exact_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)
-    cells = Cells(
-        shown, tuple(sequential.partition(target, ids, look, settings.max_new_tokens, pair.eos_token_ids) for look in range(2))
+    cells = SequentialCells(
+        shown,
+        tuple(sequential.make_partition(target, ids, look, settings.max_new_tokens, pair.eos_token_ids) for look in range(2)),
     )
     labels = [f"cell {place}" for place in range(len(shown.names))]
     return task_of("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())

@@ -10,17 +10,20 @@ import pytest
 
 from specviz.classroom import certificate as certificates
 from specviz.classroom import drawing
-from specviz.classroom.cells import Cells, Tally
+from specviz.classroom.cells import count_students, restore_tally
 from specviz.classroom.certificate import certificate
 from specviz.classroom.records import SERVER, SPAN, block, seed_of
 from specviz.classroom.store import Drawn, blocks
 from specviz.classroom.tally import ClassSamples, Race, Standing, calibration, outcome, race, votes
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import decoders, sequential
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, blocks_of, check
+from specviz.evidence import sequential
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check_certificate, read_blocks
 from specviz.evidence.certificate.redraw import redraw
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.seal import seal
+from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.sequential import SequentialCells
+from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, sample_task, task_of
 
@@ -31,7 +34,7 @@ ASKED = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 def drawn(pair):
     """Samples of three students, in five batches, under a room's settings."""
     return drawing.samples(
-        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [block(*one) for one in ASKED], [], lambda share: None
+        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [block(*one) for one in ASKED], [], ignore_progress
     )[0]
 
 
@@ -47,38 +50,41 @@ def test_gathered_numbers_are_those_of_their_blocks_whatever_slice_is_asked_for(
 def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, drawn):
     ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
     for student, first, count in ASKED:
-        alone = decoders.draw("speculative", decoders.SHARED, pair, SETTINGS, ids, student * SPAN + first, count)
+        alone = build_decoder("speculative", pair, SETTINGS, ids).sample(SHARED, student * SPAN + first, count)
         assert drawn.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
         begin += count
 
 
 def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
     ids, numbers = tuple(pair.encode(SETTINGS.prompt)), [block(2, 0, 1)[0], block(3, 0, 1)[0]]
-    rounds = drawing.written(pair, SETTINGS, ids, numbers)
+    rounds = build_decoder("speculative", pair, SETTINGS, ids).decode_rounds(numbers)
     texts = [[token for one in walk for token in one.committed] for walk in rounds]
     assert texts == [[token for token in drawn.tokens[place].tolist() if token != NONE] for place in (0, 21)]
-    _, (walk, _) = drawing.samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, lambda share: None)
+    _, (walk, _) = drawing.samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, ignore_progress)
     json.dumps(walk)
     assert len(walk) == len(rounds[0]) and [len(one["drafts"]) for one in walk] == [len(one.proposals) for one in rounds[0]]
 
 
 def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, drawn):
     task = sample_task(pair)
-    cells = Cells.from_record(json.loads(json.dumps(task.content["cells"])))
-    one = Tally(cells)
-    found = one.count(ASKED, drawn)
-    first = sequential.judge(0, cells.looks[0], cells.looks[0].counts(drawn.part(0, 100)), "the class")
+    cells = SequentialCells.from_record(json.loads(json.dumps(task.content["cells"])))
+    one = restore_tally(task.content["cells"], [])
+    found = count_students(one, ASKED, drawn)
+    first = sequential.run_interim_test(
+        0, cells.tests[0], cells.tests[0].counts(drawn.part(0, 100)), "the class", drawn.part(0, 100).coverage
+    )
     assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
-    begun, begin = Tally(cells), 0
+    begin = 0
     kept: list[Drawn] = []
     for student, count, size in ASKED:  # as if the server had been started again after each batch
-        begun = Tally(cells, kept)
-        part = begun.count([(student, count, size)], drawn.part(begin, begin + size))
+        begun = restore_tally(task.content["cells"], kept)
+        part = count_students(begun, [(student, count, size)], drawn.part(begin, begin + size))
         kept, begin = kept + [Drawn(*row[:3], json.loads(json.dumps(row.cells))) for row in part.drawn], begin + size
     assert (
         kept == list(found.drawn)
         and begun.n == one.n
-        and all((a == b).all() for a, b in zip(begun.looks, one.looks, strict=True))
+        and all((a == b).all() for a, b in zip(begun.tests, one.tests, strict=True))
+        and begun.coverage == one.coverage == drawn.coverage
     )
     seen = ClassSamples.of(task, Standing(kept), [found.looks[0]])
     assert seen.shares.counts == tuple(cells.shown.counts(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
@@ -86,36 +92,36 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
 
 @pytest.fixture(scope="module")
 def certified(pair, drawn):
-    return json.loads(json.dumps(certificate(pair, SETTINGS, ASKED, lambda share: None)))
+    return json.loads(json.dumps(certificate(pair, SETTINGS, ASKED, ignore_progress)))
 
 
 def states(record, pair) -> dict[str, str]:
-    found = {line.field: line.state for line in check(record)}
-    return found | {line.field: line.state for line in redraw(record, pair, lambda label: lambda share: None)}
+    found = {line.field: line.state for line in check_certificate(record)}
+    return found | {line.field: line.state for line in redraw(record, pair, lambda label: ignore_progress)}
 
 
 def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
-    assert blocks_of(certified) == tuple(block(*one) for one in blocks((Drawn(*row, {}) for row in ASKED), 100))
+    assert read_blocks(certified) == tuple(block(*one) for one in blocks((Drawn(*row, {}) for row in ASKED), 100))
     assert (
-        certified["answers"][0]["n"] == 100 == certificates.tested(221)
-        and certified["answers"][0]["plan"]["alpha"] == sequential.LOOKS.level(0) * 2
+        certified["answers"][0]["n"] == 100 == certificates.count_tested(221)
+        and certified["answers"][0]["plan"]["alpha"] == sequential.SCHEDULE.level(0) * 2
     )
     found = states(certified, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
 
 
 def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certified):
-    other = sealed(certified | {"blocks": [[9 * SPAN, 100]]})
-    assert ALTERED not in {line.state for line in check(other)}, "the file agrees with itself"
+    other = seal(certified | {"blocks": [[9 * SPAN, 100]]})
+    assert ALTERED not in {line.state for line in check_certificate(other)}, "the file agrees with itself"
     assert ALTERED in states(other, pair).values(), "and its samples are not those of student 9"
     for blocks_ in ([[0, 99]], [[0, 50], [49, 50]]):
-        assert {line.field: line.state for line in check(sealed(certified | {"blocks": blocks_}))}["blocks"] == ALTERED
+        assert {line.field: line.state for line in check_certificate(seal(certified | {"blocks": blocks_}))}["blocks"] == ALTERED
 
 
 def test_there_is_no_certificate_before_the_first_test(pair):
     with pytest.raises(EvidenceError, match="at least 100 samples of the class, got 99"):
-        certificate(pair, SETTINGS, [(1, 0, 99)], lambda share: None)
-    assert [certificates.tested(n) for n in (100, 999, 1000, 10**6, 10**8)] == [100, 100, 1000, 10**6, 10**6]
+        certificate(pair, SETTINGS, [(1, 0, 99)], ignore_progress)
+    assert [certificates.count_tested(n) for n in (100, 999, 1000, 10**6, 10**8)] == [100, 100, 1000, 10**6, 10**6]
 
 
 def test_a_prediction_is_scored_against_the_students_own_random_number():
@@ -152,8 +158,8 @@ def test_votes_are_counted_before_and_after_with_those_who_changed_their_mind():
 
 def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
     ids, asked = tuple(pair.encode(SETTINGS.prompt)), [(1, "draft", 3), (2, "draft", 3), (3, "ngram", 2)]
-    found = drawing.raced(pair, SETTINGS, ids, asked, lambda share: None)
-    assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], lambda share: None) and set(found) == {1, 2, 3}
+    found = drawing.raced(pair, SETTINGS, ids, asked, ignore_progress)
+    assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], ignore_progress) and set(found) == {1, 2, 3}
     assert all(1 <= one["tokens"] <= drawing.RACE_LENGTH and 1 <= one["passes"] <= one["tokens"] for one in found.values())
     made = race([("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked])
     rows = made.choices
@@ -167,7 +173,7 @@ def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
 
 
 def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(pair):
-    found = [drawing.situation(pair, SETTINGS, number, lambda share: None) for number in (0, 1)]
+    found = [drawing.situation(pair, SETTINGS, number, ignore_progress) for number in (0, 1)]
     json.dumps(found)
     for one in found:
         assert one["chance"] == pytest.approx(min(1.0, one["p"] / one["q"])) and one["text"].startswith(SETTINGS.prompt[:4])
@@ -180,6 +186,6 @@ def test_what_a_class_votes_on_has_the_mistake(pair):
 
     settings = replace(MUTANTS["R5"].under(SETTINGS), seed=seed_of(1, 1))
     ids = tuple(pair.encode(settings.prompt))
-    right, wrong = (drawing.voted_on(pair, settings, which, ids, lambda share: None) for which in (None, "R5"))
+    right, wrong = (drawing.voted_on(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
     assert len(right) == len(wrong) == drawing.OWN and SERVER == 0
     assert right.tokens.tolist() != wrong.tokens.tolist()

@@ -12,8 +12,8 @@ from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGe
 from specviz.__main__ import main
 from specviz.decoding.run import record_run
 from specviz.errors import ModelError, UnsupportedModelError
-from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import TOLERANCE
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs.loading import load_model, load_pair
 from specviz.models.pairs.tokens import token_bytes
 from specviz.settings import Settings
@@ -148,15 +148,14 @@ def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, cap
 def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decoders):
     pair, settings = encoder_decoders["t5 v1.1"], Settings(prompt="the river", max_new_tokens=3, gamma=2)
     drawn = [
-        decoders.draw("speculative", mode, pair, settings, pair.encode("the river"), 0, 60)
-        for mode in (decoders.SHARED, decoders.ENGINE)
+        build_decoder("speculative", pair, settings, pair.encode("the river")).sample(mode, 0, 60) for mode in (SHARED, ENGINE)
     ]
     assert drawn[0].tokens.tolist() == drawn[1].tokens.tolist()
 
 
 def test_the_librarys_assisted_generation_is_a_source_too(encoder_decoders):
     pair, settings = encoder_decoders["t5"], Settings(prompt="the river", temperature=0.0, max_new_tokens=9, gamma=3)
-    drawn = decoders.draw("assisted", "transformers", pair, settings, pair.encode("the river"), 0, 1)
+    drawn = build_decoder("assisted", pair, settings, pair.encode("the river")).sample("transformers", 0, 1)
     written = list(record_run(pair, settings, bars=0).output_ids)
     assert drawn.tokens[0, : len(written)].tolist() == written
 

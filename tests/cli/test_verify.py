@@ -11,8 +11,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence import decoders
 from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.decoder import Decoder, build_decoder
 from specviz.evidence.tests import Plan
 from specviz.settings import Settings
 
@@ -93,7 +93,7 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
         "--temperature",
         "5",
         "--max-new-tokens",
-        "1",
+        "2",
         "--samples",
         "40",
         "--mode",
@@ -114,8 +114,10 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
 
 def test_an_engine_that_is_asked_for_less_says_so(folders, capsys, monkeypatch):
     """The engine has at least 64 samples; after shared distributions it is only asked to detect what these can."""
-    monkeypatch.setattr(decoders, "analytic_tv", lambda *_: None)  # takes longer than all samples, and says nothing of them
-    assert verify(folders, "--max-new-tokens", "1", "--samples", "64", "--min-tv", "0.001", "--seconds", "0.001") == 3
+    monkeypatch.setattr(
+        Decoder, "compute_analytic_tv", lambda *_: None
+    )  # takes longer than all samples, and says nothing of them
+    assert verify(folders, "--max-new-tokens", "2", "--samples", "64", "--min-tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
     assert shared.endswith(".") and "it was only asked to detect 0." in engine
 
@@ -151,7 +153,7 @@ def test_a_mistake_that_shared_distributions_cannot_draw_is_drawn_by_the_engine(
 
 def test_a_run_with_chosen_random_numbers_is_refused(pair):
     with pytest.raises(SettingsError, match="not a sample"):
-        decoders.arguments("speculative", pair, Settings(uniforms={(0, "accept"): 0.5}))
+        build_decoder("speculative", pair, Settings(uniforms={(0, "accept"): 0.5}))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def draws():
         return Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), first=first, count=count)
 
     parts = [shard(target, draft, first, N // 4) for first in range(0, N, N // 4)]
-    near = np.concatenate([borderline.near_edges(part, cells.names) for part in parts])
+    near = np.concatenate([borderline.find_borderline(part, cells.names) for part in parts])
     borderline.NEAR = before
     return [
         _cells(cells, shared_distributions(one)) for one in (shard(target, draft), shard(Rounded(target, 1), Rounded(draft, 2)))
@@ -82,4 +82,4 @@ def test_few_samples_lie_near_an_edge(draws):
 def test_edges_inside_a_cell_do_not_count():
     """With one cell for all texts nothing can move."""
     shard = Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), count=N)
-    assert not borderline.near_edges(shard, [()]).any()
+    assert not borderline.find_borderline(shard, [()]).any()

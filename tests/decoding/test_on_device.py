@@ -18,14 +18,14 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModelError
-from specviz.evidence import decoders
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.bugs.serving import without
 from specviz.evidence.certificate.redraw import redraw
+from specviz.evidence.decoder import SHARED, build_decoder, sampling_modes
 from specviz.evidence.matrix.table import examine, lines
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.tests import Plan, answer
+from specviz.evidence.tests import Plan, run_tests
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES
@@ -178,8 +178,8 @@ def test_every_mistake_is_drawn_alike(both, mutant):
     def work(pair):
         settings, ids = MUTANTS[mutant].under(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
-        for mode in decoders.modes(mutant, "both", settings):
-            drawn.append(decoders.draw(mutant, mode, pair, settings, ids, 0, 40).tokens.tolist())
+        for mode in sampling_modes(mutant, settings, "both"):
+            drawn.append(build_decoder(mutant, pair, settings, ids).sample(mode, 0, 40).tokens.tolist())
         return drawn
 
     here, there = both(work)
@@ -192,11 +192,11 @@ def test_evidence_gives_the_same_verdict(both, name):
         settings, ids, plan = replace(BASE, max_new_tokens=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
         target, draft = pair.open(settings)
         cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
-        drawn = decoders.draw(name, decoders.SHARED, pair, settings, ids, 0, plan.n)
-        other = decoders.reference(pair, settings, ids, 200)
-        found = answer(plan, target, draft, ids, drawn, "engine", pair.eos_token_ids, other, partition=cells)
+        drawn = build_decoder(name, pair, settings, ids).sample(SHARED, 0, plan.n)
+        other = build_decoder("target", pair, settings, ids).sample_target(200)
+        found = run_tests(plan, target, draft, ids, drawn, "engine", pair.eos_token_ids, other, partition=cells)
         tests = [(test.name, test.statistic, test.p_value) for test in found.tests]
-        return found.verdict, found.counts.tolist(), tests, decoders.near(name, pair, settings, ids, cells, 300)
+        return found.verdict, found.counts.tolist(), tests, build_decoder(name, pair, settings, ids).count_borderline(cells, 300)
 
     here, there = both(work)
     assert here[:2] == there[:2] and here[3] == there[3]
@@ -207,7 +207,7 @@ def test_evidence_gives_the_same_verdict(both, name):
 @pytest.mark.parametrize("changes", ({}, {"proposer": "early-exit"}, {"top_p": 0.9}), ids=str)
 def test_the_analytic_check(both, changes):
     def work(pair):
-        return decoders.analytic_tv("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT), 12)
+        return build_decoder("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT)).compute_analytic_tv(12)
 
     here, there = both(work)
     assert here == pytest.approx(there, abs=1e-6) and there < 5e-6
@@ -215,9 +215,11 @@ def test_the_analytic_check(both, changes):
 
 def test_assisted_generation(both):
     def work(pair):
-        return decoders.draw(
-            "assisted", "", pair, replace(BASE, max_new_tokens=4, temperature=0.0), pair.encode(PROMPT), 0, 2
-        ).tokens.tolist()
+        return (
+            build_decoder("assisted", pair, replace(BASE, max_new_tokens=4, temperature=0.0), pair.encode(PROMPT))
+            .sample("", 0, 2)
+            .tokens.tolist()
+        )
 
     here, there = both(work)
     assert here == there

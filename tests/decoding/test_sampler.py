@@ -10,7 +10,7 @@ import pytest
 
 from specviz.decoding.engine import TargetOnlyRandomness, decode, sample_target_only
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
-from specviz.decoding.samples import NONE, joined
+from specviz.decoding.samples import NONE, join_samples
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.paths import MemoizedPaths, distributions_after
@@ -105,9 +105,9 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     for count in cuts:
         parts.append(drawn(first, count))
         first += count
-    assert np.array_equal(joined(parts[::-1]).tokens, drawn(11, sum(cuts)).tokens)
+    assert np.array_equal(join_samples(parts[::-1]).tokens, drawn(11, sum(cuts)).tokens)
     with pytest.raises(ValueError, match="missing or present twice"):
-        joined([parts[0], parts[0]])
+        join_samples([parts[0], parts[0]])
 
 
 def test_on_a_network_trees_of_continuations_give_the_engines_samples():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specviz.decoding.samples import NONE, Samples, distinct, joined
+from specviz.decoding.samples import NONE, Samples, find_distinct_rows, join_samples
 
 
 def rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
@@ -18,7 +18,7 @@ def rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(("n", "length", "vocabulary"), [(500, 3, 4), (500, 2, 50_000), (1, 4, 3), (200, 1, 5)])
 def test_distinct_rows_are_those_that_numpy_finds(n, length, vocabulary):
     tokens = rows(n, length, vocabulary)
-    texts, group = distinct(tokens)
+    texts, group = find_distinct_rows(tokens)
     wanted, numbers, counts = np.unique(tokens, axis=0, return_inverse=True, return_counts=True)
     assert np.array_equal(texts, wanted) and np.array_equal(group, numbers.reshape(-1))
     found = Samples(tokens, {}, "x").counts()
@@ -26,9 +26,9 @@ def test_distinct_rows_are_those_that_numpy_finds(n, length, vocabulary):
 
 
 def test_no_rows_and_rows_without_tokens():
-    texts, group = distinct(np.zeros((0, 3), dtype=np.int32))
+    texts, group = find_distinct_rows(np.zeros((0, 3), dtype=np.int32))
     assert texts.shape == (0, 3) and len(group) == 0
-    texts, group = distinct(np.zeros((4, 0), dtype=np.int32))
+    texts, group = find_distinct_rows(np.zeros((4, 0), dtype=np.int32))
     assert texts.shape == (1, 0) and group.tolist() == [0] * 4
 
 
@@ -36,5 +36,5 @@ def test_parts_joined_are_the_whole():
     whole = Samples(rows(30, 3, 5), {"seed": 1}, "x", first=100)
     parts = [whole.part(0, 7), whole.part(7, 30)]
     assert [(part.first, len(part)) for part in parts] == [(100, 7), (107, 23)]
-    again = joined(parts[::-1])
+    again = join_samples(parts[::-1])
     assert again.first == 100 and np.array_equal(again.tokens, whole.tokens)

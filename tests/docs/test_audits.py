@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.evidence.certificate.check import ALTERED, check
+from specviz.evidence.certificate.check import ALTERED, check_certificate
 from tools.servers.table import FILE
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +24,6 @@ def test_every_server_has_its_audits():
 def test_a_certificate_is_unaltered_and_names_no_place_on_a_machine(path):
     text = path.read_text()
     report = json.loads(text)
-    assert [line for line in check(report) if line.state == ALTERED] == []
+    assert [line for line in check_certificate(report) if line.state == ALTERED] == []
     assert "/tmp/" not in text and "/work/" not in text and "/home/" not in text and "/root/" not in text
     assert report["audit"]["servers"][0]["samples"] == report["n"] == 2400

@@ -13,7 +13,7 @@ import pytest
 from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
 from specviz.evidence.bugs.published import MISTAKES
-from specviz.evidence.sequential import LOOKS
+from specviz.evidence.sequential import SCHEDULE
 from specviz.figures.narration import build_steps
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv, draws_needed
@@ -96,9 +96,9 @@ def test_the_solutions_of_45_minutes():
     assert expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
     assert wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
-    look = next(look for look in range(LOOKS.looks) if LOOKS.n(look) == 1000)
+    look = next(look for look in range(SCHEDULE.looks) if SCHEDULE.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
-    assert f"{detectable_tv(sequential.plan(look, 2).cells - 1, 1000, LOOKS.level(look)):.2g}" == f"{said:g}", (
+    assert f"{detectable_tv(sequential.make_plan(look, 2).cells - 1, 1000, SCHEDULE.level(look)):.2g}" == f"{said:g}", (
         "what the wall says of 1,000 samples"
     )
     assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text

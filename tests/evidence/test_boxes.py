@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.bugs.bug import Arguments, on_tables
+from specviz.evidence.bugs.bug import Components, on_tables
 from specviz.evidence.bugs.proposers import BestOfDrawn
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
@@ -42,7 +42,7 @@ def of_tables(make, seed: int = 3):
     """Arguments of ``step`` from tables with a distribution for every prefix, in hundredths."""
     p, q = (model(table, 3) for table in pair("random", seed, 3, 100))
     proposer, rule = make(q)
-    return Arguments(p, proposer, rule)
+    return Components(p, proposer, rule)
 
 
 def mutated(name: str):
@@ -54,7 +54,7 @@ def best_of(width: int, nodes: int):
     """The mutant best-drawn with other numbers of siblings."""
     mutant = MUTANTS["best-drawn"]
     target, draft = on_tables(*mutant.toy)(mutant.settings)
-    return Arguments(target, BestOfDrawn(draft, width, nodes), TokenRule())
+    return Components(target, BestOfDrawn(draft, width, nodes), TokenRule())
 
 
 DECODERS = {  # name -> (arguments of step, room of the round)
@@ -92,7 +92,7 @@ def seen(round_) -> tuple:
     return tuple((one.token, one.accepted) for one in round_.proposals), round_.committed, round_.ending.kind
 
 
-def misplaced(made: Arguments, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
+def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
     """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
     row = Prefix(PROMPT, 0, remaining)
     boxes, missed = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(row, {})

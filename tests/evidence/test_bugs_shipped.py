@@ -18,7 +18,7 @@ SAMPLED = [one for one in MISTAKES.values() if one.tier == "sampled"]
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mistake", SAMPLED, ids=[one.id for one in SAMPLED])
-def test_draws_of_a_mistake_are_rejected(mistake, capsys):
+def test_draws_record_bug_are_rejected(mistake, capsys):
     mode = "shared-distributions" if mistake.shared else "engine"
     codes = []
     for prompt in PROMPTS.values():

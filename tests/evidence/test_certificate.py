@@ -12,8 +12,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF, check, read
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, SELF_CONSISTENT, check_certificate, read_certificate
+from specviz.evidence.certificate.seal import seal
 from specviz.evidence.tests import Plan
 from tests.certified import altered, first_answer, first_test, states
 
@@ -23,7 +23,7 @@ def test_without_models_it_says_what_was_only_consistent_in_itself(record):
     for name in ("chi-square", "G", "n", "tv", "tv_null_band", "detectable_tv", "verdict", "sentence"):
         assert found[f"1 shared distributions: {name}"] == CONFIRMED, name
     for name in ("settings", "models", "1 shared distributions: cells", "1 shared distributions: probability transform"):
-        assert found[name] == ITSELF, name
+        assert found[name] == SELF_CONSISTENT, name
 
 
 CHANGES = {
@@ -61,7 +61,7 @@ def test_one_altered_field_is_found_even_if_the_digests_are_made_anew(record, ch
     changed = copy.deepcopy(record)
     change(changed)
     assert altered(changed), "with the old digests"
-    assert altered(sealed(changed)), "with new digests"
+    assert altered(seal(changed)), "with new digests"
 
 
 @pytest.mark.parametrize("factor", [1.5, 1.0 + 1e-6])
@@ -70,7 +70,7 @@ def test_masses_that_do_not_sum_to_1_are_named(record, factor):
     changed = copy.deepcopy(record)
     for cell in first_answer(changed)["cells"]:
         cell["mass"] *= factor
-    found = {line.field: line.why for line in check(sealed(changed)) if line.state == ALTERED}
+    found = {line.field: line.why for line in check_certificate(seal(changed)) if line.state == ALTERED}
     assert found.get("1 shared distributions: cells") == "the masses of the cells do not sum to 1"
 
 
@@ -97,7 +97,7 @@ def scaled(record, places, factor: float) -> dict:
         holder[key] *= factor
     for name in ("tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan"):
         changed[name] = first_answer(changed)[name]
-    return sealed(changed)
+    return seal(changed)
 
 
 @pytest.mark.parametrize("place", OWN.values(), ids=OWN)
@@ -196,6 +196,6 @@ def test_a_field_that_is_missing_or_of_another_kind_is_unreadable_or_altered_nev
         path = tmp_path / "changed.json"
         path.write_text(json.dumps(changed))
         try:
-            assert altered(read(path))
+            assert altered(read_certificate(path))
         except EvidenceError as error:
             assert "damaged" in str(error)

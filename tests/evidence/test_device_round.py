@@ -14,7 +14,7 @@ from specviz.decoding.engine import advance_prefix
 from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import Fresh, fresh_draft
 from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
-from specviz.evidence.matrix.cell import draw_tokens
+from specviz.evidence.matrix.cell import draw_samples
 from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
@@ -83,7 +83,7 @@ def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dic
     for engine in ("reference", "device"):
         asked = replace(settings, engine=engine)
         target, proposer = open_proposer(remembering, asked)
-        found.append(draw_tokens(target, proposer, build_rule(asked), asked, ids, pair.eos_token_ids, 300))
+        found.append(draw_samples(target, proposer, build_rule(asked), asked, ids, pair.eos_token_ids, 300).tokens)
     assert (found[0] == found[1]).all()
 
 

@@ -21,7 +21,7 @@ from specviz.decoding.engine import decode
 from specviz.decoding.methods import build_rule
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
-from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
+from specviz.evidence.matrix.cell import LENGTH, Slices, derive_seed, draw_samples
 from specviz.evidence.matrix.table import COLUMNS, CellEvaluator, Matrix, chosen, examine, lines, mass_never_written
 from specviz.jobs.remote import open_pool
 from specviz.jobs.tasks import PairRef
@@ -164,7 +164,7 @@ def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_fold
     settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = open_proposer(MemoizedPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = draw_tokens(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 70)
+    tokens = draw_samples(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 70).tokens
     target, proposer = open_proposer(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, max_new_tokens=settings.max_new_tokens - draw % 2)
@@ -184,7 +184,7 @@ def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_rand
     some = examine(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
     assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
     assert set(some.cells) <= set(whole.cells)
-    seeds = {own_seed(7, line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    seeds = {derive_seed(7, line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
     assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
 
 

@@ -26,10 +26,10 @@ def test_a_text_falls_into_the_cell_of_its_longest_named_beginning():
 
 def test_partitions_that_read_the_prompt_once_are_those_that_read_it_each(pair):
     settings, told = Settings(prompt="a", max_new_tokens=3), []
-    shown, *of_looks = sequential.partitions(pair, settings, 24, 0.002, told.append)
+    cells = sequential.make_cells(pair, settings, 24, 0.002, told.append)
     target, ids, stops = pair.open(settings)[0], pair.encode("a"), pair.eos_token_ids
     alone = [exact_partition(target, ids, 3, 24, 0.002, stops)]
-    alone += [sequential.partition(target, ids, look, 3, stops) for look in range(5)]
-    for one, other in zip([shown, *of_looks], alone, strict=True):
+    alone += [sequential.make_partition(target, ids, look, 3, stops) for look in range(5)]
+    for one, other in zip([cells.shown, *cells.tests], alone, strict=True):
         assert one.names == other.names and np.allclose(one.masses, other.masses, rtol=0, atol=1e-7)
     assert len(told) == 5

@@ -13,13 +13,21 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence import decoders
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, answer_of
-from specviz.evidence.certificate.redraw import analytic_again, compared, models, other_test, redraw, weighed
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, read_test_report, recompute
+from specviz.evidence.certificate.redraw import (
+    compare_reports,
+    explain_difference,
+    load_models,
+    recompute_analytic,
+    recompute_masses,
+    redraw,
+)
+from specviz.evidence.certificate.seal import seal
+from specviz.evidence.decoder import ENGINE, Decoder
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import RULE_ONLY
 from specviz.models.table import TableModel
+from specviz.progress import ignore_progress
 from specviz.settings import Settings
 from tests.certified import altered, first_answer, first_test, remembered_permutations
 
@@ -30,7 +38,7 @@ def permutations_once():
         yield
 
 
-QUIET = lambda label: lambda share: None  # noqa: E731
+QUIET = lambda label: ignore_progress  # noqa: E731
 
 
 def test_an_untouched_certificate_is_confirmed_by_drawing_again(report, capsys):
@@ -56,7 +64,7 @@ def _settings(**changed):
 def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_made_anew(record, change, said, tmp_path, capsys):
     changed = copy.deepcopy(record)
     change(changed)
-    (tmp_path / "report.json").write_text(json.dumps(sealed(changed)))
+    (tmp_path / "report.json").write_text(json.dumps(seal(changed)))
     assert main(["check", str(tmp_path / "report.json")]) == 1
     assert said in capsys.readouterr().out
 
@@ -67,27 +75,29 @@ def test_a_sample_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_
     n = before["n"]
     for moved, found in ((1, ""), (3, "statistic")):
         after = before | {"statistic": before["statistic"] + moved / n, "p_value": before["p_value"] * 0.99}
-        assert other_test(before, after, 1).startswith(found) and bool(other_test(before, after, 1)) == bool(found)
-    assert other_test(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
+        assert explain_difference(before, after, 1).startswith(found) and bool(explain_difference(before, after, 1)) == bool(
+            found
+        )
+    assert explain_difference(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
     level = before["alpha"]
     near = before | {"p_value": 1.1 * level}
-    assert other_test(near, before | {"p_value": 1.2 * level}, 1) == ""
-    assert other_test(near, before | {"p_value": 0.9 * level}, 1).startswith("p_value"), "it has crossed the test's level"
-    assert other_test(before, before | {"n": n + 1}, 1)
+    assert explain_difference(near, before | {"p_value": 1.2 * level}, 1) == ""
+    assert explain_difference(near, before | {"p_value": 0.9 * level}, 1).startswith("p_value"), "it has crossed the test's level"
+    assert explain_difference(before, before | {"n": n + 1}, 1)
 
 
 @pytest.mark.parametrize("allowed", [0, 3, 7])
 def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
     """A sample that moves leaves one cell and joins another: every one of them counts, once."""
     one = record["answers"][0]
-    stored = replace(answer_of(one), near=allowed)
+    stored = replace(read_test_report(one), borderline=allowed)
     full = int(stored.counts.argmax())
     for moved, state in ((allowed, CONFIRMED), (allowed + 1, ALTERED)):
         counts = stored.counts.copy()
         counts[full] -= moved
         for draw in range(moved):
             counts[(full + 1 + draw % 2) % len(counts)] += 1
-        line = next(compared("1", one, stored, replace(stored, counts=counts)))
+        line = next(compare_reports("1", one, stored, replace(stored, counts=counts)))
         assert (line.field, line.state) == ("1: cells", state)
         assert f"{moved} of {stored.plan.n:,} samples fall into other cells; {allowed} may" in line.why
 
@@ -95,12 +105,12 @@ def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     """What one row writes may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
     asked = []
-    draw = decoders.draw
-    monkeypatch.setattr(decoders, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])
+    sample = Decoder.sample
+    monkeypatch.setattr(Decoder, "sample", lambda *given: (asked.append(given[1:4]), sample(*given))[1])
     for line in redraw(record, pair, QUIET):
         assert line.state != ALTERED
     n = record["answers"][1]["n"]
-    engine = [(first, count) for mode, first, count in asked if mode == decoders.ENGINE]
+    engine = [(first, count) for mode, first, count in asked if mode == ENGINE]
     assert engine[0] == (0, min(n, 64)) and sum(count for _, count in engine) == n
     assert all(count == 512 for _, count in engine[1:-1]) and [first for first, _ in engine] == sorted({f for f, _ in engine})
 
@@ -110,7 +120,7 @@ def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     [
         lambda r: r["settings"].update(temperature=0.9),
         lambda r: (r["settings"].update(seed=8), r.update(seed=8)),
-        lambda r: r.update(decoder="target"),
+        lambda r: claim_decoder(r, "target"),
         lambda r: first_test(r, "probability transform").update(statistic=0.5),
         lambda r: r.update(analytic_tv=1e-12),
         lambda r: r["pieces"].update({next(iter(r["pieces"])): "00ff00"}),
@@ -124,22 +134,26 @@ def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
     forged |= {"answers": forged["answers"][:1], "note": RULE_ONLY, "analytic_tv": None}
     change(forged)
     forged["tests"] = forged["answers"][0]["tests"]
-    forged = sealed(forged)
+    forged = seal(forged)
     assert not altered(forged)
-    assert any(line.state == ALTERED for line in redraw(forged, models(forged), QUIET))
+    assert any(line.state == ALTERED for line in redraw(forged, load_models(forged), QUIET))
+
+
+def claim_decoder(record, name: str) -> None:
+    """Another decoder, with the sentence that it would have."""
+    one = recompute(first_answer(record), name)
+    record |= {"decoder": name, "answers": [one]} | {key: value for key, value in one.items() if key != "cells"}
 
 
 def test_other_masses_with_right_counts_are_found_by_the_models(record):
-    from specviz.evidence.certificate.check import recomputed
-
     forged = copy.deepcopy(record)
     one = forged["answers"][0]
     cells = one["cells"]
     cells[1]["mass"], cells[2]["mass"] = cells[1]["mass"] * 0.99, cells[2]["mass"] + cells[1]["mass"] * 0.01
-    forged |= {"answers": [recomputed(one)], "note": RULE_ONLY}
-    forged = sealed(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
+    forged |= {"answers": [recompute(one)], "note": RULE_ONLY}
+    forged = seal(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
     assert not altered(forged)
-    found = [line for line in redraw(forged, models(forged), QUIET) if line.state == ALTERED]
+    found = [line for line in redraw(forged, load_models(forged), QUIET) if line.state == ALTERED]
     assert "a cell's mass is off" in found[0].why
 
 
@@ -149,8 +163,8 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
 def test_the_distance_without_samples_is_computed_again_where_the_models_are(record, change, found):
     """It is rounding error: another machine finds another number of the same size, and only such a number is confirmed."""
     record["analytic_tv"] = change and record["analytic_tv"] * change
-    pair = models(record)
-    line = analytic_again(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
+    pair = load_models(record)
+    line = recompute_analytic(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
     assert line.field == "analytic_tv" and line.state == found, line.why
 
 
@@ -182,7 +196,7 @@ def test_a_certificate_that_was_not_redrawn_is_not_called_unaltered(record, chan
     """The file agrees with itself, and nothing was compared with new samples: a headline and an exit code of their own."""
     change(record)
     path = tmp_path / "report.json"
-    path.write_text(json.dumps(sealed(record)))
+    path.write_text(json.dumps(seal(record)))
     assert main(["check", str(path), *options]) == 4
     said = capsys.readouterr().out
     assert "Nothing was altered" not in said
@@ -209,7 +223,7 @@ def test_the_exit_codes_stand_in_the_help(capsys):
 def test_models_that_have_moved_are_named_on_the_command_line(record, pair_folders, tmp_path, capsys):
     record["settings"]["pair"] = "/nowhere/target|/nowhere/draft"
     path = tmp_path / "moved.json"
-    path.write_text(json.dumps(sealed(record)))
+    path.write_text(json.dumps(seal(record)))
     assert main(["check", str(path), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]) == 0
     assert "Redrawn" in capsys.readouterr().out
 
@@ -227,4 +241,4 @@ def test_a_cell_from_which_everything_was_split_off_stays_empty_although_the_mas
     names = ((), (0,), (1,), (2,))
     stored = Partition(names, np.array([0.0, 0.7, 0.1, 0.2]), 1, np.array([False, True, True, True]))
     assert 1.0 - 0.7 - 0.1 - 0.2 > 0.0
-    assert weighed(target, (0,), stored, frozenset()).masses.tolist() == [0.0, 0.7, 0.1, 0.2]
+    assert recompute_masses(target, (0,), stored, frozenset()).masses.tolist() == [0.0, 0.7, 0.1, 0.2]

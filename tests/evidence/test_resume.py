@@ -19,9 +19,11 @@ from specviz.__main__ import main
 from specviz.cli import verify as command
 from specviz.decoding.sampler import ShardState
 from specviz.errors import EvidenceError
-from specviz.evidence import decoders, shards
-from specviz.evidence import saved as file
-from specviz.evidence.saved import ModeSamples, SavedSamples
+from specviz.evidence import saved_samples as file
+from specviz.evidence import session
+from specviz.evidence.decoder import Decoder, build_decoder
+from specviz.evidence.saved_samples import ModeSamples, SavedSamples
+from specviz.evidence.session import SamplingPlan, Session
 from specviz.settings import Settings
 
 
@@ -50,14 +52,15 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     """Small passes and shards, so that it is stopped within shards and between them. Each time only the file survives."""
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
-    monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
+    monkeypatch.setattr(session, "SHARD_SIZES", {"engine": 24, "shared distributions": 250})
     monkeypatch.setattr("specviz.models.paths.distributions_after.__defaults__", (64,))
     settings = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)
-    ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
+    decoder, times = build_decoder(name, pair, settings), {"shared distributions": 400, "engine": 150}
 
     def attempt(path, on_progress):
         saved = SavedSamples.open(path, {"mode": mode, "decoder": name})
-        return shards.draw_all(saved, name, mode, pair, settings, ids, times[mode], 60.0, on_progress).tokens
+        made = Session(decoder, SamplingPlan(samples=times[mode]), saved)
+        return made.draw(mode, on_progress).tokens, made.coverage[mode]
 
     whole, eos_token_ids = attempt(None, lambda share: None), 0
     while eos_token_ids < 100:
@@ -66,13 +69,14 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
             break
         except KeyboardInterrupt:
             eos_token_ids += 1
-    assert eos_token_ids >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
+    assert eos_token_ids >= 2 and np.array_equal(found[0], whole[0]) and len(whole[0]) == times[mode]
+    assert found[1] == whole[1] and whole[1].target_only + whole[1].proposed > 0, "what was exercised is resumed as well"
 
 
 def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
-    monkeypatch.setattr(decoders, "reference", lambda *_: None)
+    monkeypatch.setattr(Decoder, "sample_target", lambda *_: None)
     assert main(asked) == 0
     whole, path = json.loads(capsys.readouterr().out), tmp_path / "draws"
     with monkeypatch.context() as patched:

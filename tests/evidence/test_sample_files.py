@@ -14,9 +14,9 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import decoders
+from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.sample_files import reading
-from specviz.evidence.sample_files.two_files import compare
+from specviz.evidence.sample_files.two_files import compare_files
 from specviz.settings import Settings
 
 PROMPT = "Once upon"
@@ -28,7 +28,7 @@ def drawn(pair):
 
     def draw(**changes) -> list[list[int]]:
         settings = replace(Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, seed=11), **changes)
-        tokens = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1500).tokens
+        tokens = build_decoder("target", pair, settings, pair.encode(PROMPT)).sample(SHARED, 0, 1500).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.7)}
@@ -114,7 +114,7 @@ def test_text_without_ids_is_not_compared_with_a_distribution(written, verify):
 
 
 def sample_file(draws, kind="tokens", **more) -> reading.SampleFile:
-    return reading.parse("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
+    return reading.parse_samples("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
 def test_more_than_four_thousand_samples_are_also_counted():
@@ -123,7 +123,7 @@ def test_more_than_four_thousand_samples_are_also_counted():
     probs = np.full(40, 1 / 40)
     other = probs * np.repeat([1.2, 0.8], 20)
     arms = [[[int(a) // 7, int(a) % 7, 3] for a in rng.choice(40, 6000, p=p)] for p in (probs, probs, other)]
-    same, different = (compare(sample_file(arms[0]), sample_file(arms[k]), 0.1, 7) for k in (1, 2))
+    same, different = (compare_files(sample_file(arms[0]), sample_file(arms[k]), 0.1, 7) for k in (1, 2))
     assert [test["name"] for test in same["tests"]] == ["permutation of two files", "homogeneity of the first 64 tokens"]
     assert same["verdict"] == "consistent" and different["verdict"] == "rejected"
     assert different["tests"][1]["p_value"] < 1e-6
@@ -136,15 +136,15 @@ def test_a_seed_used_again_is_found_and_said(row):
     repeated = sample_file(draws * (60 // row))
     fresh = sample_file(rng.integers(0, 50, (60, 8)).tolist())
     if row == 1:  # without a distribution, one certain text looks the same: it is said, and nothing is called consistent
-        assert "all requests used one seed" in compare(repeated, repeated, 0.5, 7)["note"]
-        assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few samples"
+        assert "all requests used one seed" in compare_files(repeated, repeated, 0.5, 7)["note"]
+        assert compare_files(repeated, repeated, 0.5, 7)["verdict"] == "too few samples"
         with pytest.raises(EvidenceError, match="one sample repeated, 60 lines"):
             reading.refuse_repeats(repeated, [-3.0] * 60)
     else:
         with pytest.raises(
             EvidenceError, match="a sequence of 3 samples repeated, 60 lines in all: the server got the same seed"
         ):
-            compare(repeated, fresh, 0.5, 7)
+            compare_files(repeated, fresh, 0.5, 7)
 
 
 def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
@@ -154,7 +154,7 @@ def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(w
 
 def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, temperature=0.0)
-    (row,) = decoders.draw("target", decoders.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
+    (row,) = build_decoder("target", pair, settings, pair.encode(PROMPT)).sample(SHARED, 0, 1).tokens.tolist()
     code, out, _ = verify(
         "--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
     )
@@ -166,7 +166,7 @@ def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, 
     [("aaaa", 1), ("abab", 2), ("ababa", 2), ("abcabc", 3), ("abcab", 5), ("abcd", 4), ("a", 1), ("aab", 3), ("aabaab", 3)],
 )
 def test_the_smallest_period_by_hand(draws, period):
-    assert reading.repeated(draws) == period
+    assert reading.find_period(draws) == period
 
 
 GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settings": {"temperature": 1, "seed": 5}})
@@ -193,7 +193,7 @@ GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settin
 def test_a_bad_line_is_one_sentence_with_its_number(line, said):
     rows = [GOOD, GOOD.replace('"seed": 5', '"seed": 6'), line, GOOD]
     with pytest.raises(EvidenceError) as caught:
-        reading.parse("\n".join(rows).encode("latin-1"), "f.jsonl")
+        reading.parse_samples("\n".join(rows).encode("latin-1"), "f.jsonl")
     assert said in str(caught.value) and "'f.jsonl'" in str(caught.value)
 
 
@@ -207,15 +207,15 @@ def test_a_bad_line_is_one_sentence_with_its_number(line, said):
 )
 def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
-    found = reading.parse("\n".join(rows).encode(), "f.jsonl")
+    found = reading.parse_samples("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
-        reading.as_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
+        reading.to_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
 
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
-    found = reading.as_samples(
-        reading.parse("\n".join(rows).encode(), "f"), Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids
+    found = reading.to_samples(
+        reading.parse_samples("\n".join(rows).encode(), "f"), Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids
     )
     assert found.tokens[-1].tolist() == [3, *pair.eos_token_ids]
 
@@ -245,4 +245,4 @@ def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
         (sample_file([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
     ):
         with pytest.raises(EvidenceError, match=said):
-            compare(one, other, 0.1, 7)
+            compare_files(one, other, 0.1, 7)

@@ -11,7 +11,7 @@ from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.scores import conditional, score
+from specviz.evidence.scores import group_by_prefix, score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
@@ -43,7 +43,7 @@ def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
 
 def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
     samples = drawn(200)
-    scores = score(model(P, V), model(Q, V), (0,), samples)
+    scores = score_samples(model(P, V), model(Q, V), (0,), samples)
     for row in range(200):
         text = samples.tokens[row].tolist()
         for place, token in enumerate(text):
@@ -59,18 +59,18 @@ def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
 def test_after_the_end_there_is_nothing_to_score():
     samples = drawn(100, eos_token_ids=frozenset({1}))
     ended = samples.tokens == NONE
-    scores = score(model(P, V), None, (0,), samples)
+    scores = score_samples(model(P, V), None, (0,), samples)
     assert ended.any() and np.isnan(scores.mass[ended]).all() and not np.isnan(scores.mass[~ended]).any()
 
 
 def test_a_token_that_the_target_never_writes_is_counted():
     tokens = np.array([[0, 0, 0]], dtype=np.int32)
     never = lambda ids: (0.0, 0.25, 0.25, 0.25, 0.25)  # noqa: E731
-    assert score(model(never, V), None, (0,), Samples(tokens, {}, "x")).impossible == 3
+    assert score_samples(model(never, V), None, (0,), Samples(tokens, {}, "x")).impossible == 3
 
 
 def cut(counts: list[float], probs: list[float]) -> list[tuple[list[float], list[float]]]:
-    found = conditional(torch.tensor([counts], dtype=torch.float64), torch.tensor([probs], dtype=torch.float64))
+    found = group_by_prefix(torch.tensor([counts], dtype=torch.float64), torch.tensor([probs], dtype=torch.float64))
     return [(seen.tolist(), masses.round(12).tolist()) for seen, masses in found]
 
 
@@ -96,7 +96,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
             Shard(model(P, V), NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed)), SETTINGS, (0,), count=2000),
             source="target",
         )
-        groups = score(model(P, V), None, (0,), samples).groups
+        groups = score_samples(model(P, V), None, (0,), samples).groups
         values.append(conditional_chi_square(group for place in groups for group in place).p_value)
     assert stats.kstest(values, "uniform").pvalue > 0.001
 

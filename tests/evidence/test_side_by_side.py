@@ -9,44 +9,43 @@ import pytest
 
 from specviz.decoding.engine import decode
 from specviz.decoding.samples import NONE
-from specviz.evidence import decoders
 from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.bugs.side_by_side import Side, samples, written
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
 from specviz.models import paths
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 
 SETTINGS = Settings(prompt="a", max_new_tokens=3, gamma=2, seed=7)
 
 
-def quiet(share: float) -> None:
-    pass
-
-
-@pytest.mark.parametrize("makes", ["mistake", "nothing", "honest"])
-def test_texts_and_samples_of_a_side_are_the_engines(pair, makes):
-    side, ids = Side("it", MUTANTS["R5"].under(SETTINGS), "R5", makes), tuple(pair.encode("a"))
-    made, randomness = side.decoder(pair)
-    arguments = made.target, made.proposer, made.rule, randomness
+@pytest.mark.parametrize("without_bug", [False, True])
+def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
+    settings, ids = MUTANTS["R5"].under(SETTINGS), tuple(pair.encode("a"))
+    spec = SamplingSpec("R5", ENGINE, settings, ids, without_bug, "it")
+    made = spec.build(pair).components
+    arguments = made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(settings.seed))
 
     def texts(settings, draw):
         rounds = decode(*arguments, settings, ids, pair.eos_token_ids, draw=draw)
         return tuple(token for round_ in rounds for token in round_.committed)
 
-    found = written(pair, side, ids, 5, 9, quiet)
-    assert found.texts == tuple(texts(replace(side.settings, max_new_tokens=9), draw) for draw in range(5))
-    assert found.tokens == sum(map(len, found.texts)) and 0 <= found.accepted <= found.checked and found.passes > 0
-    for shared in (True, False):
-        drawn = samples(pair, side, shared, ids, 2, 6, quiet)
+    written, counts = write_texts(pair, spec, 5, 9)
+    assert written == tuple(texts(replace(settings, max_new_tokens=9), draw) for draw in range(5))
+    assert counts.tokens == sum(map(len, written)) and 0 <= counts.accepted <= counts.checked and counts.passes > 0
+    for mode in (SHARED, ENGINE):
+        drawn = draw_shard(pair, replace(spec, mode=mode), ShardRange(2, 6))
         kept = [tuple(token for token in row if token != NONE) for row in drawn.tokens.tolist()]
-        assert kept == [texts(side.settings, draw) for draw in range(2, 8)] and drawn.first == 2
+        assert kept == [texts(settings, draw) for draw in range(2, 8)] and (drawn.first, drawn.source) == (2, "it")
 
 
-def test_a_side_makes_its_mistake_and_no_other(pair):
+def test_a_decoder_has_its_bug_and_without_it_is_plain_speculative_decoding(pair):
     settings = MUTANTS["R5"].under(SETTINGS)
-    rules = {makes: type(Side("it", settings, "R5", makes).decoder(pair)[0].rule) for makes in ("mistake", "nothing", "honest")}
-    assert rules["mistake"] is not rules["nothing"] and rules["honest"] is type(
-        Side("it", settings, None, "mistake").decoder(pair)[0].rule
+    bug, control, plain = (
+        build_decoder(name, pair, settings, without_bug=without).components.rule
+        for name, without in (("R5", False), ("R5", True), ("speculative", False))
     )
+    assert type(bug) is not type(control) and type(control) is type(plain)
 
 
 @pytest.mark.parametrize("kept", [1024, 3, 0])
@@ -54,9 +53,10 @@ def test_decoders_that_share_what_is_read_of_the_target_draw_what_each_draws_alo
     monkeypatch.setattr(paths, "KEPT", kept)
     other, told = replace(SETTINGS, seed=8), []
     asked, ids = (("speculative", SETTINGS), ("target", other)), pair.encode("a")
-    together = decoders.draw_each(pair, asked, ids, 40, 300, told.append)
+    specs = [SamplingSpec(name, SHARED, settings, ids) for name, settings in asked]
+    together = draw_together(pair, specs, ShardRange(40, 300), told.append)
     for (name, settings), found in zip(asked, together, strict=True):
-        alone = decoders.draw(name, decoders.SHARED, pair, settings, ids, 40, 300)
+        alone = build_decoder(name, pair, settings, ids).sample(SHARED, 40, 300)
         assert np.array_equal(found.tokens, alone.tokens) and (found.first, found.source) == (40, name)
         assert found.settings == alone.settings
     assert told[-1] == 1.0 and told == sorted(told)

@@ -18,10 +18,10 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.seal import seal
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import as_record
-from specviz.evidence.tests import Plan, joint_tests, judged
+from specviz.evidence.report import to_record
+from specviz.evidence.tests import Plan, TestReport, joint_tests
 from specviz.export import report as bundle
 from specviz.export.folder import write_folder
 from specviz.export.matplotlib_adapter import make_printable
@@ -41,9 +41,9 @@ def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", p
         np.array([False, False, False, False, False, True]),
     )
     plan, counts = Plan.of(sum(counts), 2, 0.2), np.array(counts)
-    one = as_record(judged(plan, mode, joint_tests(plan, partition, counts), partition, counts))
+    one = to_record(TestReport.from_findings(plan, mode, joint_tests(plan, partition, counts), partition, counts))
     settings = Settings(prompt=prompt, max_new_tokens=2, temperature=0.8, top_k=50)
-    return sealed(
+    return seal(
         {"schema": "specviz-verify-2", "decoder": "speculative"}
         | {name: value for name, value in one.items() if name != "cells"}
         | {"note": "", "analytic_tv": None, "seed": 7, "settings": settings.to_record(), "answers": [one], "pieces": PIECES}

@@ -20,10 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specviz.evidence import decoders, shards
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix.table import examine
-from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import SamplingSpec, ShardRange
+from specviz.evidence.session import SHARD_SIZES, SamplingPlan, SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import ray as cluster_module
 from specviz.jobs.remote import RemoteCaller, open_pool
 from specviz.models.pairs.loading import load_pair
@@ -60,8 +59,8 @@ def address():
 
 
 def drawn(pair, settings, executor=None, on_progress=lambda share: None):
-    ids, saved = pair.encode(settings.prompt), SavedSamples.open(None, {})
-    return shards.draw_all(saved, "speculative", decoders.SHARED, pair, settings, ids, SAMPLES, 1.0, on_progress, executor).tokens
+    plan = SamplingPlan(samples=SAMPLES, seconds=1.0)
+    return Session(build_decoder("speculative", pair, settings), plan, executor=executor).draw(SHARED, on_progress).tokens
 
 
 def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
@@ -131,7 +130,7 @@ def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no
 
 
 def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
-    monkeypatch.setitem(shards.SHARD, decoders.SHARED, SHARD)
+    monkeypatch.setitem(SHARD_SIZES, SHARED, SHARD)
     settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     killed = []
     with open_pool(address, "cpu") as executor:
@@ -184,17 +183,17 @@ class PageClosedError(Exception):
 def test_the_pages_draw_on_it_from_several_threads_and_a_cancelled_shard_ends_without_its_worker(pair, address):
     settings = Settings(pair=pair.name, prompt="Once upon", max_new_tokens=3, gamma=2, device="cpu")
     ids = tuple(pair.encode(settings.prompt))
-    works = [SamplingSpec(name, decoders.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
+    works = [SamplingSpec(name, SHARED, settings, ids) for name in ("speculative", "target", "R5")]
     with open_pool(address, "cpu") as executor:
         caller = RemoteCaller(executor, lambda settings: pair)
-        caller.warm_up(shards.draw_shard, settings, (works[0], ShardRange(0, 10)))
+        caller.warm_up(draw_shard, settings, (works[0], ShardRange(0, 10)))
         assert caller.is_ready
         with ThreadPoolExecutor(3) as threads:
             found = list(
-                threads.map(lambda work: caller.call(shards.draw_shard, settings, (work, ShardRange(100, 5_000))).tokens, works)
+                threads.map(lambda work: caller.call(draw_shard, settings, (work, ShardRange(100, 5_000))).tokens, works)
             )
         for work, tokens in zip(works, found, strict=True):
-            alone = decoders.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
+            alone = build_decoder(work.name, pair, settings, ids).sample(work.mode, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
 
         before, shares = set(executor.pids), []
@@ -204,11 +203,11 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_cancelled_shard_ends_wi
             if share:
                 raise PageClosedError
 
-        long = SamplingSpec("speculative", decoders.ENGINE, settings, ids)
+        long = SamplingSpec("speculative", ENGINE, settings, ids)
         with pytest.raises(PageClosedError):
-            caller.call(shards.draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
+            caller.call(draw_shard, settings, (long, ShardRange(0, 1_000_000)), leave)
         assert shares[-1] < 0.5
         again = list(
-            executor.run_all(shards.SamplingTask(caller.pair_refs[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
+            executor.run_all(SamplingTask(caller.pair_refs[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
         )
         assert len(again[0][1]) == 50 and set(executor.pids) == before

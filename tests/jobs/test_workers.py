@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from specviz.errors import ClusterError, SettingsError
-from specviz.evidence import decoders, shards
-from specviz.evidence import saved as file
+from specviz.evidence import saved_samples as file
+from specviz.evidence import session
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix.table import examine
-from specviz.evidence.saved import SavedSamples
-from specviz.evidence.shards import SamplingSpec, ShardRange
+from specviz.evidence.saved_samples import SavedSamples
+from specviz.evidence.session import SamplingPlan, SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import tasks, workers
 from specviz.jobs.remote import RemoteCaller
 from specviz.jobs.workers import MAX_FAILED_STARTS, MAX_RETRIES, WorkerPool
@@ -32,8 +33,8 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def small(pair, monkeypatch):
-    monkeypatch.setattr(shards, "SHARD", {decoders.ENGINE: 24, decoders.SHARED: 30})
-    monkeypatch.setattr(shards, "PILOT", 8)
+    monkeypatch.setattr(session, "SHARD_SIZES", {ENGINE: 24, SHARED: 30})
+    monkeypatch.setattr(session, "PILOT", 8)
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(tasks, "load_pair", lambda *_: pair)
@@ -59,8 +60,8 @@ def open_pool():
 
 def tokens(pair, mode, executor=None, path=None, on_progress=lambda share: None):
     saved = SavedSamples.open(path, {"mode": mode})
-    ids = pair.encode(SETTINGS.prompt)
-    return shards.draw_all(saved, "speculative", mode, pair, SETTINGS, ids, SAMPLES, 1e6, on_progress, executor).tokens
+    plan = SamplingPlan(samples=SAMPLES, seconds=1e6)
+    return Session(build_decoder("speculative", pair, SETTINGS), plan, saved, executor).draw(mode, on_progress).tokens
 
 
 def words(first: int, size: int) -> str:
@@ -68,9 +69,9 @@ def words(first: int, size: int) -> str:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("mode", [decoders.ENGINE, decoders.SHARED])
+@pytest.mark.parametrize("mode", [ENGINE, SHARED])
 def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):
-    first, size = (8, 24) if mode == decoders.ENGINE else (0, 30)  # the pilot is drawn here
+    first, size = (8, 24) if mode == ENGINE else (0, 30)  # the pilot is drawn here
     plan = FaultPlan({words(first, size): 3, words(first + 2 * size, size): 1, words(first + 4 * size, size): MAX_RETRIES})
     assert np.array_equal(tokens(pair, mode, open_pool(plan)), tokens(pair, mode))
     assert len(set(plan.done)) == len(plan.done) > 5, "each result was used once"
@@ -79,43 +80,43 @@ def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):
 
 @pytest.mark.usefixtures("small")
 def test_a_run_stopped_on_the_cluster_resumes_on_it_or_here_from_the_same_file(pair, tmp_path, open_pool):
-    whole, path = tokens(pair, decoders.ENGINE), tmp_path / "draws"
+    whole, path = tokens(pair, ENGINE), tmp_path / "draws"
 
     def stop(share):
         if share > 0.5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tokens(pair, decoders.ENGINE, open_pool(FaultPlan(), workers=1), path, stop)
-    kept = SavedSamples.open(path, {"mode": decoders.ENGINE}).parts[decoders.ENGINE]
+        tokens(pair, ENGINE, open_pool(FaultPlan(), workers=1), path, stop)
+    kept = SavedSamples.open(path, {"mode": ENGINE}).parts[ENGINE]
     assert 8 < len(kept.tokens) < SAMPLES and np.array_equal(kept.tokens, whole[: len(kept.tokens)])
     copy = tmp_path / "copy"
     copy.write_bytes(path.read_bytes())
     plan = FaultPlan()
-    assert np.array_equal(tokens(pair, decoders.ENGINE, open_pool(plan), path), whole)
+    assert np.array_equal(tokens(pair, ENGINE, open_pool(plan), path), whole)
     left = range(len(kept.tokens), SAMPLES, 24)
     assert sorted(plan.done) == sorted(words(first, 24) for first in left), "what was saved is not drawn again"
-    assert np.array_equal(tokens(pair, decoders.ENGINE, None, copy), whole)
+    assert np.array_equal(tokens(pair, ENGINE, None, copy), whole)
 
 
 @pytest.mark.usefixtures("small")
 def test_a_single_shard_is_drawn_here(pair, monkeypatch, open_pool):
-    monkeypatch.setattr(shards, "SHARD", {decoders.SHARED: SAMPLES})
+    monkeypatch.setattr(session, "SHARD_SIZES", {SHARED: SAMPLES})
     plan = FaultPlan()
-    assert len(tokens(pair, decoders.SHARED, open_pool(plan))) == SAMPLES and plan.done == []
+    assert len(tokens(pair, SHARED, open_pool(plan))) == SAMPLES and plan.done == []
 
 
 @pytest.mark.usefixtures("small")
 def test_progress_grows_to_one(pair, open_pool):
-    shares: list[float] = []
-    tokens(pair, decoders.ENGINE, open_pool(FaultPlan()), on_progress=shares.append)
-    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) > 4
+    told: list[float] = []
+    tokens(pair, ENGINE, open_pool(FaultPlan()), on_progress=told.append)
+    assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
 
 
 @pytest.mark.usefixtures("small")
 def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, open_pool):
     with pytest.raises(ClusterError, match=rf"Samples 30 to 59: lost {MAX_RETRIES + 1} times"):
-        tokens(pair, decoders.SHARED, open_pool(FaultPlan({words(30, 30): 10**6})))
+        tokens(pair, SHARED, open_pool(FaultPlan({words(30, 30): 10**6})))
 
 
 @pytest.mark.usefixtures("small")
@@ -125,9 +126,7 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool
     there = tasks.PairRef.from_pair(pair, SETTINGS)
     monkeypatch.setattr(tasks, "describe_models", lambda pair: here)
     with pytest.raises(ClusterError, match=r"torch was 0\.1"):
-        open_pool(FaultPlan()).run(
-            shards.SamplingTask(there, SamplingSpec("speculative", decoders.SHARED, SETTINGS, (0,))), ShardRange(0, 4)
-        )
+        open_pool(FaultPlan()).run(SamplingTask(there, SamplingSpec("speculative", SHARED, SETTINGS, (0,))), ShardRange(0, 4))
 
 
 @pytest.mark.usefixtures("small")
@@ -223,12 +222,12 @@ def test_threads_that_run_jobs_at_once_get_their_own_results(open_pool):
 @pytest.mark.usefixtures("small")
 def test_remote_calls_from_several_threads_return_what_this_process_returns(pair, open_pool):
     ids = tuple(pair.encode(SETTINGS.prompt))
-    works = [SamplingSpec(name, decoders.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
+    works = [SamplingSpec(name, SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
     caller, found = RemoteCaller(open_pool(FaultPlan({str(ShardRange(50, 50)): 2})), lambda settings: pair), {}
 
     def draw(work):
         cuts = ShardRange(0, 50), ShardRange(50, 50)
-        found[work.name] = [caller.call(shards.draw_shard, SETTINGS, (work, cut), description=str(cut)).tokens for cut in cuts]
+        found[work.name] = [caller.call(draw_shard, SETTINGS, (work, cut), description=str(cut)).tokens for cut in cuts]
 
     threads = [threading.Thread(target=draw, args=(work,)) for work in works]
     for thread in threads:
@@ -236,7 +235,7 @@ def test_remote_calls_from_several_threads_return_what_this_process_returns(pair
     for thread in threads:
         thread.join(60)
     for work in works:
-        alone = [decoders.draw(work.name, work.mode, pair, SETTINGS, ids, first, 50).tokens for first in (0, 50)]
+        alone = [build_decoder(work.name, pair, SETTINGS, ids).sample(work.mode, first, 50).tokens for first in (0, 50)]
         assert all(map(np.array_equal, found[work.name], alone)), work.name
 
 
@@ -244,9 +243,9 @@ def test_remote_calls_from_several_threads_return_what_this_process_returns(pair
 def test_a_remote_call_reads_no_file_that_settings_name_and_raises_its_error_unchanged(pair, open_pool, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
     settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), max_new_tokens=3)
-    work = SamplingSpec("speculative", decoders.ENGINE, settings, tuple(pair.encode("Once")))
+    work = SamplingSpec("speculative", ENGINE, settings, tuple(pair.encode("Once")))
     with pytest.raises(SettingsError, match="text must be one of") as caught:
-        RemoteCaller(open_pool(FaultPlan()), lambda settings: pair).call(shards.draw_shard, settings, (work, ShardRange(0, 4)))
+        RemoteCaller(open_pool(FaultPlan()), lambda settings: pair).call(draw_shard, settings, (work, ShardRange(0, 4)))
     assert caught.value.name == "text"
 
 

@@ -16,7 +16,7 @@ from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import fresh_draft
-from specviz.evidence.decoders import draw
+from specviz.evidence.decoder import build_decoder
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import build_pair, load_pair
@@ -213,7 +213,10 @@ def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, 
 def test_samples_of_the_engine_are_those_on_shared_distributions(foreign):
     settings = Settings(prompt="the river", max_new_tokens=3, gamma=2, seed=9)
     ids = foreign.encode(settings.prompt)
-    drawn = [draw("speculative", mode, foreign, settings, ids, 0, 300).tokens for mode in ("shared distributions", "engine")]
+    drawn = [
+        build_decoder("speculative", foreign, settings, ids).sample(mode, 0, 300).tokens
+        for mode in ("shared distributions", "engine")
+    ]
     np.testing.assert_array_equal(*drawn)
 
 

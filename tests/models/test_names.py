@@ -76,7 +76,7 @@ def test_a_folder_below_ones_home_is_loaded_under_the_name_it_was_asked_for(home
 
 
 def test_a_certificate_of_such_a_pair_finds_it_again(home):
-    assert redraw._at_hand("~/target|~/draft") and not redraw._at_hand("~/target|~/missing")
+    assert redraw._has_models("~/target|~/draft") and not redraw._has_models("~/target|~/missing")
 
 
 def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):

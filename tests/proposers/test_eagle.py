@@ -20,7 +20,7 @@ from specviz.decoding.methods import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import FreshHead
-from specviz.evidence.decoders import analytic_tv
+from specviz.evidence.decoder import build_decoder
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import WEIGHTS, find_eagle_head, load_eagle, save_eagle
@@ -289,8 +289,8 @@ def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, a
 
 def test_verify_states_the_distance_of_a_chains_own_distribution(pair, admitted):
     settings = Settings(proposer="eagle", eagle=admitted, gamma=2, prompt=PROMPT, max_new_tokens=4)
-    assert 0.0 <= analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 8) < 5e-6
-    assert analytic_tv("speculative", pair, replace(settings, tree="2-1"), pair.encode(settings.prompt), 8) is None
+    assert 0.0 <= build_decoder("speculative", pair, settings).compute_analytic_tv(8) < 5e-6
+    assert build_decoder("speculative", pair, replace(settings, tree="2-1")).compute_analytic_tv(8) is None
 
 
 def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_passes():

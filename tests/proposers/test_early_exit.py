@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
-from specviz.evidence import decoders
 from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.evidence.decoder import build_decoder
 from specviz.models.attachments import exits as stored
 from specviz.models.attachments.exits import WEIGHTS, find_exit, load_exit, save_exit
 from specviz.models.attachments.folder import CONFIG
@@ -88,8 +88,11 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths)
 def test_verify_states_the_distance_of_its_own_distribution(pair):
     """What a certificate of the engine's draws says besides its tests."""
     settings = replace(EARLY, prompt="Once upon a time", max_new_tokens=4)
-    assert 0.0 <= decoders.analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 12) < 5e-6
-    assert decoders.analytic_tv("speculative", pair, replace(settings, rule="block"), pair.encode(settings.prompt), 12) is None
+    assert 0.0 <= build_decoder("speculative", pair, settings, pair.encode(settings.prompt)).compute_analytic_tv(12) < 5e-6
+    assert (
+        build_decoder("speculative", pair, replace(settings, rule="block"), pair.encode(settings.prompt)).compute_analytic_tv(12)
+        is None
+    )
 
 
 # Exits ------------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scipy import stats
 
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.scores import score
+from specviz.evidence.scores import score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
@@ -39,7 +39,7 @@ def p_values(request) -> dict[str, list[float]]:
         samples = shared_distributions(
             Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
         )
-        counts, scores = partition.counts(samples), score(target, draft, (0,), samples)
+        counts, scores = partition.counts(samples), score_samples(target, draft, (0,), samples)
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)

@@ -15,7 +15,7 @@ from scipy import stats
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.partition import exact_partition
-from specviz.evidence.tests import Plan, answer
+from specviz.evidence.tests import Plan, run_tests
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
@@ -52,7 +52,7 @@ def answers():
         alone = shared_distributions(
             Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE)
         )
-        return answer(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)
+        return run_tests(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)
 
     return [examined(seed) for seed in range(SEEDS)]
 

@@ -11,20 +11,20 @@ from scipy import stats
 from specviz.errors import EvidenceError
 from specviz.statistics.goodness import _pearson_null, chi_square
 from specviz.statistics.power import detectable_tv
-from specviz.statistics.sequential import Looks
+from specviz.statistics.sequential import InterimSchedule
 from tests.chance import SEED, in_band, least_favorable, zipf
 
 
 @pytest.mark.parametrize("looks", (1, 2, 14))
 @pytest.mark.parametrize("tests", (1, 5))
 def test_the_levels_of_all_looks_add_up_to_alpha(looks, tests):
-    plan = Looks(500, looks, alpha=0.01, tests=tests)
+    plan = InterimSchedule(500, looks, alpha=0.01, tests=tests)
     assert sum(tests * plan.level(look) for look in range(looks)) == pytest.approx(0.01)
 
 
 def test_three_looks_by_hand():
     """Half, a sixth, and the third that is left."""
-    plan = Looks(100, 3, alpha=0.06)
+    plan = InterimSchedule(100, 3, alpha=0.06)
     assert [plan.level(look) for look in range(3)] == pytest.approx([0.03, 0.01, 0.02])
     assert [plan.n(look) for look in range(3)] == [100, 200, 400] and plan.last == 400
     assert [plan.due(n) for n in (0, 99, 100, 199, 200, 399, 400, 10_000)] == [None, None, 0, 0, 1, 1, 2, 2]
@@ -44,7 +44,7 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends
     half: the rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as
     often."""
-    rng, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), Looks(300, 8, alpha=0.1), 2000
+    rng, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), InterimSchedule(300, 8, alpha=0.1), 2000
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     totals = accumulate(rng.multinomial(step, probs, size=repeats) for step in steps)
     runs = np.stack([p_values(counts, probs) for counts in totals], axis=1)
@@ -55,7 +55,7 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 
 def test_the_power_stated_at_a_look_is_reached_there():
     """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favorable alternative: look 4 alone rejects with 0.99."""
-    rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), Looks(2000, 8)
+    rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), InterimSchedule(2000, 8)
     other = least_favorable(probs, plan.detectable_tv(4, 11))
     draws = rng.multinomial(plan.n(4), other, size=1500)
     assert in_band((p_values(draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
@@ -63,14 +63,14 @@ def test_the_power_stated_at_a_look_is_reached_there():
 
 def test_the_price_of_looking_is_an_eighth():
     """Tenth look, 50 degrees of freedom: the detectable distance against one test with the same draws, 0.001 each."""
-    assert Looks(500, 14).detectable_tv(9, 50) / detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
+    assert InterimSchedule(500, 14).detectable_tv(9, 50) / detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     (
-        (lambda: Looks(0, 3), "first after at least 1 draw"),
-        (lambda: Looks(10, 0), "Looks must be at least 1"),
+        (lambda: InterimSchedule(0, 3), "first after at least 1 draw"),
+        (lambda: InterimSchedule(10, 0), "Looks must be at least 1"),
     ),
 )
 def test_bad_input_gets_a_sentence(call, words):

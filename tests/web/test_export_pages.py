@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.errors import EvidenceError
 from specviz.evidence.enumeration.four_rules import accounted
 from specviz.evidence.results import CellShares, SeedPValues
-from specviz.evidence.sample_files.reading import parse
+from specviz.evidence.sample_files.reading import parse_samples
 from specviz.export.manifest import facts
 from specviz.figures.pages import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels
@@ -128,7 +128,7 @@ def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_samp
     assert "not a random sample" in made.captions[0] and "--uniform 2=0.1" in manifest["commands"][0]
     line = {"prompt": "a", "tokens": list(edited.output_ids), "settings": edited.settings}
     with pytest.raises(EvidenceError, match="random numbers chosen by hand"):
-        parse(json.dumps(line).encode(), "run.jsonl")
+        parse_samples(json.dumps(line).encode(), "run.jsonl")
 
 
 @pytest.mark.parametrize("preset", ["usual", "disjoint", "equal"])

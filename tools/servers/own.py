@@ -29,7 +29,7 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix, step  # 
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.bugs.bug import Arguments  # noqa: E402
+from specviz.evidence.bugs.bug import Components  # noqa: E402
 from specviz.evidence.bugs.builders import honest  # noqa: E402
 from specviz.evidence.bugs.registry import MUTANTS  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
@@ -82,7 +82,7 @@ class BuggyDecoder:
     mistake: str
     gamma: int
     counters: DraftCounters = field(default_factory=DraftCounters)
-    opened: dict[tuple, Arguments] = field(default_factory=dict)
+    opened: dict[tuple, Components] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, prompt: Sequence[int], settings: Settings, seeds: Sequence[int]) -> list[list[int]]:
@@ -93,7 +93,7 @@ class BuggyDecoder:
                 return [self._shared(made, prompt, settings, seed) for seed in seeds]
             return [self._engine(made, prompt, settings, seed) for seed in seeds]
 
-    def _arguments(self, prompt: tuple[int, ...], settings: Settings) -> Arguments:
+    def _arguments(self, prompt: tuple[int, ...], settings: Settings) -> Components:
         key = prompt, str(replace(settings, seed=0, max_new_tokens=1).to_record())
         if key not in self.opened:
             if len(self.opened) >= KEPT:
@@ -106,13 +106,13 @@ class BuggyDecoder:
             self.opened[key] = replace(made, target=MemoizedPaths(made.target))
         return self.opened[key]
 
-    def _shared(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
+    def _shared(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
         randomness = made.randomness(PhiloxRandomness(seed))
         shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, self.pair.eos_token_ids, 0, 1)
         tokens = CountingSampler(shard, self.counters).drawn("", lambda share: None, None, lambda state: None).tokens[0]
         return [token for token in tokens.tolist() if token != NONE]
 
-    def _engine(self, made: Arguments, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
+    def _engine(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
         row, randomness = build_first_prefix(prompt, settings, made.target.context), made.randomness(PhiloxRandomness(seed))
         written: list[int] = []
         while row.remaining > 0 and not (written and written[-1] in self.pair.eos_token_ids):

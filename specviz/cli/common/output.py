@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
+NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
 
 
 def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:

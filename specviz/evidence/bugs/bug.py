@@ -28,7 +28,7 @@ TablePair = tuple[Probs, Probs]  # of target and draft
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class Components:
     """The first four arguments of ``decode``; the random numbers as what is done to the seed's own."""
 
     target: LanguageModel
@@ -37,7 +37,7 @@ class Arguments:
     randomness: Callable[[Randomness], Randomness] = lambda randomness: randomness
 
 
-Build = Callable[[Open, Settings], Arguments]
+Build = Callable[[Open, Settings], Components]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Mutant(Mistake):
     control: Build
     toy: TablePair = (TOY_P, TOY_Q)
 
-    def arguments(self, open_: Open, settings: Settings | None = None) -> Arguments:
+    def arguments(self, open_: Open, settings: Settings | None = None) -> Components:
         """The mutated decoder on a pair. ``open_`` is asked again for each source, so that each has its own cache."""
         return self.build(open_, settings or self.settings)
 
@@ -76,7 +76,7 @@ def _toy_tv(mutant: Mutant) -> float:
     return mutant.enumerated_tv(on_tables(*mutant.toy))
 
 
-def _distance(build: Callable[[Open, Settings], Arguments], open_: Open, settings: Settings, prompt: Sequence[int]) -> float:
+def _distance(build: Callable[[Open, Settings], Components], open_: Open, settings: Settings, prompt: Sequence[int]) -> float:
     made = build(open_, settings)
     probs = output_distribution(
         made.target, made.proposer, made.rule, prompt, settings.max_new_tokens, randomness=made.randomness

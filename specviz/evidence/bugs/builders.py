@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from specviz.evidence.bugs.bug import Arguments, Build, Open
+from specviz.evidence.bugs.bug import Build, Components, Open
 from specviz.evidence.bugs.distributions import Changed, RowBefore, certain, halved
 from specviz.evidence.bugs.proposers import BestOfDrawn, Dropping, Misreporting
 from specviz.evidence.bugs.rules import Greedy
@@ -29,9 +29,9 @@ LEAST = 0.2  # R8: a drawn token whose own q is below this is thrown away
 def with_proposer(make: Callable[[LanguageModel, Open, Settings], Proposer], rule: Rule = TokenRule()) -> Build:  # noqa: B008
     """The target with the proposer that ``make`` gives for the draft, and with this rule."""
 
-    def build(open_: Open, settings: Settings) -> Arguments:
+    def build(open_: Open, settings: Settings) -> Components:
         target, draft = open_(settings)
-        return Arguments(target, make(draft, open_, settings), rule)
+        return Components(target, make(draft, open_, settings), rule)
 
     return build
 
@@ -42,7 +42,7 @@ honest = with_proposer(lambda draft, open_, settings: DraftModel(draft, settings
 def with_target(change: Callable[[LanguageModel, Open, Settings], LanguageModel]) -> Build:
     """The honest decoder, except that the rule is given the distributions of another target."""
 
-    def build(open_: Open, settings: Settings) -> Arguments:
+    def build(open_: Open, settings: Settings) -> Components:
         made = honest(open_, settings)
         return replace(made, target=change(made.target, open_, settings))
 
@@ -82,11 +82,11 @@ target_unwarped = with_target(lambda target, open_, s: open_(unwarped(s))[0])
 target_row_before = with_target(lambda target, open_, s: RowBefore(target))
 
 
-def greedy_inside_softmax(open_: Open, settings: Settings) -> Arguments:
+def greedy_inside_softmax(open_: Open, settings: Settings) -> Components:
     """Only at temperature 0 is this a mistake: argmax wherever something is drawn, softmax wherever something is compared."""
     soft = unwarped(settings)
     target, draft = open_(soft)
-    return Arguments(target, Misreporting(argmax_of(open_, soft), draft, settings.gamma), Greedy())
+    return Components(target, Misreporting(argmax_of(open_, soft), draft, settings.gamma), Greedy())
 
 
 def siblings(rule: Rule) -> Build:
@@ -99,5 +99,5 @@ def greedy_draft(rule: Rule) -> Build:
     return with_proposer(lambda draft, open_, settings: DraftModel(argmax_of(open_, settings), settings.gamma), rule)
 
 
-def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
+def typical_acceptance(open_: Open, settings: Settings) -> Components:
     return greedy_draft(TypicalRule(settings.typical_epsilon))(open_, settings)

@@ -9,9 +9,10 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from specviz.evidence.results import SamplingResult
+from specviz.trace import Round
 
 if TYPE_CHECKING:
-    from specviz.evidence.tally import Tally
+    import numpy as np
 
 Texts = Sequence[Sequence[int]]
 
@@ -39,15 +40,15 @@ class DistanceCurve:
     upper: tuple[float, ...] = ()
     rejected: tuple[bool | None, ...] = ()
 
-    def with_point(self, tally: Tally) -> DistanceCurve:
-        """With one more point: the samples counted so far."""
+    def with_point(self, n: int, masses: np.ndarray, counts: Sequence[np.ndarray]) -> DistanceCurve:
+        """With one more point: n samples of each decoder so far. masses: (C,) of the cells; counts: (C,) of each decoder."""
         from specviz.statistics.total_variation import total_variation, tv_null_band  # scipy, which a record does without
 
-        probs = tally.cells.masses / tally.cells.masses.sum()
-        band, (left, right) = tv_null_band(probs, tally.n), (float(total_variation(counts, probs)) for counts in tally.counts)
+        probs = masses / masses.sum()
+        band, (left, right) = tv_null_band(probs, n), (float(total_variation(one, probs)) for one in counts)
         return replace(
             self,
-            n=(*self.n, tally.n),
+            n=(*self.n, n),
             tv=(*self.tv, (left, right)),
             mean=(*self.mean, band.mean),
             upper=(*self.upper, band.upper),
@@ -92,6 +93,13 @@ class DraftingCounts:
     accepted: int
     tokens: int
     passes: int
+
+    @classmethod
+    def from_rounds(cls, name: str, texts: Sequence[Sequence[Round]]) -> DraftingCounts:
+        rounds = [round_ for text in texts for round_ in text]
+        verdicts = [one.accepted for round_ in rounds for one in round_.proposals if one.accepted is not None]
+        tokens = sum(len(round_.committed) for round_ in rounds)
+        return cls(name, len(texts), len(verdicts), sum(verdicts), tokens, len(rounds))
 
     @property
     def acceptance_rate(self) -> float:

@@ -14,21 +14,21 @@ from specviz.records import canonical_json
 SEALS = ("digest", "digests")
 
 
-def sealed(record: dict[str, Any]) -> dict[str, Any]:
+def seal(record: dict[str, Any]) -> dict[str, Any]:
     """The record with ``digest`` (of everything) and ``digests`` (of each part by name). Earlier ones are replaced."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
-    return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in parts(plain).items()}}
+    return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in split_fields(plain).items()}}
 
 
-def broken(record: dict[str, Any]) -> set[str]:
+def find_changes(record: dict[str, Any]) -> set[str]:
     """Names of the parts that differ from what was sealed; ``digest`` if only the whole differs; empty if nothing does."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
-    here, stored = {name: digest(value) for name, value in parts(plain).items()}, record["digests"]
+    here, stored = {name: digest(value) for name, value in split_fields(plain).items()}, record["digests"]
     found = {name for name in {*here, *stored} if here.get(name) != stored.get(name)}
     return found | ({"digest"} if digest(plain) != record["digest"] and not found else set())
 
 
-def parts(record: dict[str, Any]) -> dict[str, Any]:
+def split_fields(record: dict[str, Any]) -> dict[str, Any]:
     """A record's fields by name. Fields of its answers are named ``number mode: field``, their tests one by one."""
     found = {name: value for name, value in record.items() if name not in (*SEALS, "answers", "tests")}
     found["tests"] = record.get("tests")

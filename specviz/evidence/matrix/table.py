@@ -21,7 +21,7 @@ import numpy as np
 
 from specviz.decoding.methods import build_rule
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
+from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, make_cell
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.tests import Plan
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
@@ -214,7 +214,7 @@ class CellEvaluator:
                 remembering = self._remembering(self.foreign)
             except ModelError as why:
                 return Cell(line, rule, name, "blank", True, str(why))
-        return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
+        return make_cell(self.column, line, lines()[line], rule, remembering, self.ids)
 
     def _remembering(self, pair: LoadedPair) -> MemoizedPair:
         """No distribution after the second token affects a sample."""

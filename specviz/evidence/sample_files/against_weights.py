@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence import decoders
-from specviz.evidence.report import report
-from specviz.evidence.sample_files.reading import SampleFile, as_samples, refuse_repeats, repeated
-from specviz.evidence.scores import score
-from specviz.evidence.tests import Plan, answer
+from specviz.evidence.decoder import build_decoder
+from specviz.evidence.report import build_report
+from specviz.evidence.sample_files.reading import SampleFile, find_period, refuse_repeats, to_samples
+from specviz.evidence.scores import score_samples
+from specviz.evidence.tests import Plan, run_tests
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
@@ -19,7 +19,7 @@ from specviz.settings import Settings
 MODE = "file"
 
 
-def against_distribution(
+def report_against_weights(
     file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, on_progress: ProgressCallback
 ) -> dict[str, Any]:
     """The report of one file, JSON-ready. ``settings.prompt`` is the file's.
@@ -28,19 +28,21 @@ def against_distribution(
 
     Raises EvidenceError if the file cannot be tested, SettingsError if it was sampled from another distribution.
     """
-    drawn, ids = as_samples(file, settings, pair.vocabulary, pair.eos_token_ids), pair.encode(settings.prompt)
+    drawn, ids = to_samples(file, settings, pair.vocabulary, pair.eos_token_ids), pair.encode(settings.prompt)
     target, draft = pair.open(settings)
     said, quiet = "", scale_progress(on_progress, 0.0, 0.0)  # shows no progress, but lets the work be stopped
-    if repeated(file.samples) < len(drawn):
+    if find_period(file.samples) < len(drawn):
         with np.errstate(divide="ignore"):
-            chances = np.nansum(np.log(score(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()
+            chances = np.nansum(np.log(score_samples(target, None, ids, drawn, pair.eos_token_ids, quiet).mass), axis=1).tolist()
         said = refuse_repeats(file, chances)
-    reference = decoders.reference(pair, settings, ids, on_progress=quiet)
+    reference = build_decoder("target", pair, settings, ids).sample_target(on_progress=quiet)
     plan = make_plan(len(drawn), settings.max_new_tokens)
-    found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, on_progress)
-    return report(file.name, [found], pair, settings, files=[file.describe()], said=said)
+    found = run_tests(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, on_progress)
+    return build_report(file.name, [found], pair, settings, files=[file.describe()], said=said)
 
 
-def examined(pair: LoadedPair, file: SampleFile, settings: Settings, tv: float, on_progress: ProgressCallback) -> dict[str, Any]:
-    """``against_distribution`` with the largest plan that a file's samples allow, for a total variation ``tv``. Pure."""
-    return against_distribution(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, on_progress)
+def report_file(
+    pair: LoadedPair, file: SampleFile, settings: Settings, tv: float, on_progress: ProgressCallback
+) -> dict[str, Any]:
+    """``report_against_weights`` with the largest plan that a file's samples allow, for a total variation ``tv``. Pure."""
+    return report_against_weights(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, on_progress)

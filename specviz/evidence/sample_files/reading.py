@@ -68,18 +68,18 @@ class SampleFile:
         return {"name": self.name, "sha256": self.sha256, "draws": len(self.samples), "kind": kind, "settings": self.settings}
 
 
-def read(path: Path) -> SampleFile:
+def read_samples(path: Path) -> SampleFile:
     """Read the samples of a file. Raises EvidenceError with the number of the line that cannot be used."""
     try:
         if path.is_file() and path.stat().st_size > LARGEST:
             raise EvidenceError(f"'{path.name}' is too large: at most {LARGEST >> 20} MB are read.")
         with path.open("rb") as file:
-            return parse(file.read(LARGEST + 1), path.name)
+            return parse_samples(file.read(LARGEST + 1), path.name)
     except OSError as error:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
 
 
-def parse(content: bytes, name: str, on_progress: ProgressCallback = ignore_progress) -> SampleFile:
+def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ignore_progress) -> SampleFile:
     """Read samples from bytes, such as an upload. on_progress: called with the fraction read, in [0, 1]. Raises as ``read``."""
     if len(content) > LARGEST:
         raise EvidenceError(f"'{name}' is too large: at most {LARGEST >> 20} MB are read.")
@@ -175,7 +175,7 @@ def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
         )
 
 
-def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
+def to_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
     """The samples as token ids, truncated to ``settings.max_new_tokens``, ready to be tested against a distribution.
 
     If a sample says that it ended by itself but has no end-of-sequence token, the token is added, provided that there is only one.
@@ -229,7 +229,7 @@ def refuse_other_settings(file: SampleFile, settings: Settings) -> None:
             raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:MAX_SHOWN]}, as '{file.name}' says")
 
 
-def repeated(samples: Sequence[Sample]) -> int:
+def find_period(samples: Sequence[Sample]) -> int:
     """The smallest period of the samples, if at least two full periods fit; else their number (Knuth, Morris and Pratt 1977).
 
     One sample repeated n times, as from a single seed, gives 1.
@@ -251,7 +251,7 @@ def refuse_repeats(file: SampleFile, log_chance: Sequence[float] | None = None) 
 
     Returns a sentence if every sample is the same and this may be chance, else ''.
     """
-    n, period = len(file.samples), repeated(file.samples)
+    n, period = len(file.samples), find_period(file.samples)
     if period == n:
         return ""
     if log_chance is None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.seal import seal
 from specviz.evidence.report import SCHEMA
 from specviz.evidence.sample_files.reading import Sample, SampleFile, names, refuse_repeats
 from specviz.progress import ProgressCallback, ignore_progress
@@ -26,7 +26,7 @@ OFTEN = 10  # samples of both files together that make a prefix frequent
 FEWEST_DF = 15  # degrees of freedom for which the number of samples needed is stated
 
 
-def compare(
+def compare_files(
     first: SampleFile, second: SampleFile, tv: float, seed: int, on_progress: ProgressCallback = ignore_progress
 ) -> dict[str, Any]:
     """The report of two files, JSON-ready, with tests and no cells. Raises EvidenceError if they cannot be compared.
@@ -41,11 +41,11 @@ def compare(
     named = {"name": "permutation of two files", "on_progress": on_progress}
     tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, **named)]
     if larger:
-        tests += counted(first.samples, second.samples, level)
+        tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
-    one = judged(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
+    one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
     settings = Settings(prompt=first.prompt, seed=seed)
-    return sealed(
+    return seal(
         {
             "schema": SCHEMA,
             "decoder": names((first, second)),
@@ -63,7 +63,7 @@ def compare(
     )
 
 
-def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
+def build_comparison(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
     """One answer of a report, from the findings and the plan. Fields that need a distribution are None."""
     adjusted, n = holm([test.p_value for test in tests]), plan["n"] + plan["m"]
     seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
@@ -93,7 +93,7 @@ def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def counted(first: Sequence[Sample], second: Sequence[Sample], level: float) -> list[Finding]:
+def compare_prefixes(first: Sequence[Sample], second: Sequence[Sample], level: float) -> list[Finding]:
     """A homogeneity test of prefixes, as long as possible while most samples have a frequent prefix; empty if none do.
 
     The length is chosen from the counts of both files together, which carry no information about a difference between them.

@@ -33,8 +33,8 @@ from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.jobs.server_queue import server_queue
 
 if TYPE_CHECKING:
-    from specviz.classroom.cells import Tally
     from specviz.evidence.results import CellShares
+    from specviz.evidence.session import Tally
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted
@@ -303,10 +303,10 @@ class Hall:
         settings = settings_of(task)
         pair = pair_of(ticket, settings)
         from specviz.classroom import drawing
-        from specviz.classroom.cells import Cells, Tally
+        from specviz.classroom.cells import count_students, restore_tally
 
         if task.number not in self._tallies:
-            self._tallies[task.number] = Tally(Cells.from_record(task.content["cells"]), self.drawn(task.number))
+            self._tallies[task.number] = restore_tally(task.content["cells"], self.drawn(task.number))
         have = Counter({one.student: self.own(task.number, one.student)[0] for one in batch})
         new: list[tuple[int, int, int]] = []
         for one in sorted(batch, key=lambda one: one.first):  # a phone that lost its answer may have asked for what follows
@@ -327,7 +327,7 @@ class Hall:
             urgent=few or not load_options().cluster,
         )
         if new:
-            counted = self._tallies[task.number].count(new, samples)
+            counted = count_students(self._tallies[task.number], new, samples)
             self.store.add(self.code, task.number, counted.drawn, counted.looks)
             with self.lock:
                 self.standing(task.number).add(counted.drawn)
@@ -404,11 +404,10 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
 
 
 def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
-    from specviz.classroom.cells import Cells
     from specviz.web.sampling.work import exact_cells
 
     exact = exact_cells(pair, settings, ticket)
-    return {"labels": list(exact.labels), "cells": Cells(exact.shown, exact.looks).to_record()}
+    return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
 def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
@@ -433,8 +432,8 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     options_.append({"name": "no mistake", "wrong": "The decoder is exact."})
     return {
         "settings": under.to_record(), "labels": list(exact.labels), "options": options_, "answer": answer, "mistake": mistake,
-        "cells": {"shown": {"whole": exact.shown.whole.tolist(), "masses": exact.shown.masses.tolist()}},
-        "counts": exact.shown.counts(samples).tolist(), "n": len(samples),
+        "cells": {"shown": {"whole": exact.cells.shown.whole.tolist(), "masses": exact.cells.shown.masses.tolist()}},
+        "counts": exact.cells.shown.counts(samples).tolist(), "n": len(samples),
     }  # fmt: skip
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.recorded_samples import DecoderSamplesRecord, has_same_samples
-from specviz.evidence.results import DECODERS, ExactnessResult
-from specviz.evidence.tally import SIZES
+from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
 from specviz.settings import Settings
 from specviz.web.common.links import linked, prompt_of
 from specviz.web.common.page_state import Work

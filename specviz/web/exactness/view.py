@@ -238,12 +238,12 @@ def show_folds(exam: ExactnessState) -> None:
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
     if not fold.open:
         return
-    from specviz.evidence.sequential import rule  # torch comes with it, which a recorded page does without
+    from specviz.evidence.sequential import tabulate_plan  # torch comes with it, which a recorded page does without
 
     with fold:
         st.markdown(words.describe_limits(exam))
         st.markdown(RULE)
-        elements.show_dataframe(words.build_tests_table(result, rule()))
+        elements.show_dataframe(words.build_tests_table(result, tabulate_plan()))
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
         st.code(words.build_command(exam), language=None, wrap_lines=True)

@@ -23,7 +23,7 @@ from specviz.web.sampling.words import (
 )
 
 if TYPE_CHECKING:
-    from specviz.evidence.tally import Look
+    from specviz.evidence.results import InterimTest
 
 LARGE = 0.1  # a test that detects only distances above this answers nothing
 EACH = 0.1  # seconds of an answer, for an example
@@ -79,7 +79,7 @@ def describe_limits(exam: ExactnessState) -> str:
     )
 
 
-def _describe_pooling(found: Look) -> str:
+def _describe_pooling(found: InterimTest) -> str:
     if found.pooled < 5e-4:
         return ""
     share = "All cells hold" if found.pooled > 0.9995 else f"{found.pooled:.0%} of the probability lies in cells that hold"

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
-from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, SeedPValues, find_latest_difference
-from specviz.evidence.tally import SIZES
+from specviz.evidence.results import SEED_SAMPLES, SEEDS, SIZES, ExactnessResult, SeedPValues, find_latest_difference
 from specviz.export.manifest import proposing, sampling_options
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import format_options
@@ -20,7 +19,7 @@ from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling import work as sampling
-from specviz.web.sampling.work import SHARD, Bench, as_key
+from specviz.web.sampling.work import SHARD, SamplingBench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -36,15 +35,23 @@ STARTS = cache.ResultCache(64)  # the same record for all who ask the same, so t
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
-def prepare(exam: ExactnessState, ticket: Ticket) -> Bench:
+def prepare(exam: ExactnessState, ticket: Ticket) -> SamplingBench:
     """The bench, made once; the picture shows the exact distribution before anything is sampled."""
     if exam.bench is None:
         settings, source = exam.question.settings, exam.question.source
+        from specviz.evidence.session import SamplingSpec
+
         names = SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
-        bench = Bench(settings, names, 1, ticket)
+        other = replace(settings, seed=(settings.seed + 1) % 2**63)
+
+        def make_specs(ids: tuple[int, ...]) -> list[SamplingSpec]:
+            asked = ((source, settings, names[0]), ("target", other, names[1]))
+            return [SamplingSpec(name, "", own, ids, label=label) for name, own, label in asked]
+
+        bench = SamplingBench(settings, make_specs, 1, ticket)
         others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
         notes = bench.notes(settings, f"As the link asks: {others}." if others and source == "speculative" else "")
-        first = STARTS.get_or_compute((as_key(settings), source), lambda: ExactnessResult(bench.picture(), notes=notes))
+        first = STARTS.get_or_compute((as_key(settings), source), lambda: ExactnessResult(bench.session.report(), notes=notes))
         exam.put(ticket, bench=bench, result=first)
     ticket.tick(1.0)
     return exam.bench
@@ -53,68 +60,47 @@ def prepare(exam: ExactnessState, ticket: Ticket) -> Bench:
 def draw_samples(exam: ExactnessState, ticket: Ticket, count: int) -> None:
     """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
     bench = prepare(exam, ticket)
-    from specviz.evidence import decoders, shards
+    from specviz.evidence.decoder import ENGINE, SHARED, explain_engine_only
 
     settings, source = exam.question.settings, exam.question.source
-    only_engine, few = bool(decoders.engine_alone(source, settings)), count <= THROUGH_ENGINE
+    only_engine, few = bool(explain_engine_only(source, settings)), count <= THROUGH_ENGINE
     most = SLOW_SHARD if source == "assisted" else ENGINE_SHARD if only_engine else SHARD
-    modes = [decoders.ENGINE if engine else decoders.SHARED for engine in (few or only_engine, few)]
-    other = replace(settings, seed=(settings.seed + 1) % 2**63)
+    modes = [ENGINE if engine else SHARED for engine in (few or only_engine, few)]
 
-    def both(size: int, on_progress: ProgressCallback) -> list[Samples]:
-        if source == "assisted" or decoders.ENGINE in modes:
-            return [arm(number, size, lambda share, number=number: on_progress((number + share) / 2.0)) for number in (0, 1)]
-        asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
-        words = str(shards.ShardRange(bench.n, size))
-        return server_workers.run_in_worker(decoders.draw_each, bench.pair, settings, asked, on_progress, words)
-
-    def arm(number: int, size: int, on_progress: ProgressCallback) -> Samples:
-        if number == 1:
-            return draw_shard(
-                bench, shards.SamplingSpec("target", modes[1], other, bench.ids), shards.ShardRange(bench.n, size), on_progress
-            )
+    def draw_both(size: int, on_progress: ProgressCallback) -> list[Samples]:
         if source != "assisted":
-            return draw_shard(
-                bench, shards.SamplingSpec(source, modes[0], settings, bench.ids), shards.ShardRange(bench.n, size), on_progress
-            )
+            return bench.draw(size, on_progress, modes)
         while not _global_generator.acquire(timeout=0.1):
             on_progress(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
-            return decoders.draw(source, "", bench.pair, settings, bench.ids, bench.n, size)
+            return bench.session.draw(bench.pair, size, modes=modes)
         finally:
             _global_generator.release()
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
-        through = len(arms[0]) if source != "assisted" and modes[0] == decoders.ENGINE else 0
+        through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
         return {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
 
-    sampling.draw(exam, ticket, count, most, SIZES, both, more)
-
-
-def draw_shard(bench: Bench, work: Any, cut: Any, on_progress: ProgressCallback) -> Samples:
-    """The samples of a shard. work, cut: as in evidence.shards."""
-    from specviz.evidence import shards
-
-    return server_workers.run_in_worker(shards.draw_shard, bench.pair, work.settings, (work, cut), on_progress, str(cut))
+    sampling.draw(exam, ticket, count, most, SIZES, draw_both, more)
 
 
 def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepare(exam, ticket)
-    from specviz.evidence import decoders, shards
-    from specviz.evidence.many_seeds import p_values
+    from specviz.evidence.decoder import ENGINE, SHARED, explain_engine_only
+    from specviz.evidence.session import SamplingSpec, ShardRange, compute_seed_p_values, draw_shard
 
     settings, source = exam.question.settings, exam.question.source
-    mode = decoders.ENGINE if decoders.engine_alone(source, settings) else decoders.SHARED
+    mode = ENGINE if explain_engine_only(source, settings) else SHARED
     values: list[float] = []
 
     def draw(own: Settings) -> Samples:
         ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
         limits.get_sample_allowance().grant(ticket.visitor, samples)
-        asked = shards.SamplingSpec(source, mode, own, bench.ids), shards.ShardRange(0, samples)
-        return draw_shard(bench, *asked, lambda share: ticket.tick())
+        given = SamplingSpec(source, mode, own, bench.ids), ShardRange(0, samples)
+        return server_workers.run_in_worker(draw_shard, bench.pair, own, given, lambda share: ticket.tick(), str(given[1]))
 
-    for value in p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
+    for value in compute_seed_p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
         if len(values) % 40 == 0 or len(values) == seeds:
             exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.from_values(values, samples)))
@@ -123,18 +109,20 @@ def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sam
 
 def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
-    model_loading.wait_for_libraries(ticket)
-    from specviz.evidence.sample_files.against_weights import examined
-    from specviz.evidence.sample_files.reading import parse
-    from specviz.evidence.sample_files.two_files import compare
+    model_loading.libraries(ticket)
+    from specviz.evidence.sample_files.against_weights import report_file
+    from specviz.evidence.sample_files.reading import parse_samples
+    from specviz.evidence.sample_files.two_files import compare_files
 
     settings = exam.question.settings
-    files = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
+    files = [
+        parse_samples(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads
+    ]
     for one in files:
         limits.check_text("prompt", one.prompt)
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
-        found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
+        found = compare_files(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
         return exam.put(ticket, report=found)
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     ticket.tick(0.3, "Computing the exact distribution")
@@ -143,7 +131,7 @@ def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[Sample
         ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
     asked = files[0], replace(settings, prompt=files[0].prompt), TV
-    exam.put(ticket, report=server_workers.run_in_worker(examined, pair, settings, asked, on_progress, "a file of samples"))
+    exam.put(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
 
 
 def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
@@ -155,7 +143,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     from specviz.audit.endpoint import Endpoint
     from specviz.audit.sampling_request import SamplingRequest
     from specviz.audit.target import AuditTarget, add_server_records, prepare_target
-    from specviz.evidence.sample_files.reading import read
+    from specviz.evidence.sample_files.reading import read_samples
 
     settings = exam.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}
@@ -188,7 +176,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     ]
     command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
     report = verdict.build_verdict(
-        read(folder / arm.file),
+        read_samples(folder / arm.file),
         settings=settings,
         pair=pair,
         tv=TV_OF_SERVER,

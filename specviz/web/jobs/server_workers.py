@@ -75,11 +75,12 @@ def start_workers(settings: Settings) -> None:
         )
     if _caller is None:
         return
-    from specviz.evidence import decoders, shards
+    from specviz.evidence.decoder import SHARED
+    from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard
 
-    first = shards.SamplingSpec("speculative", decoders.SHARED, settings, tuple(_load_pair(settings).encode(settings.prompt)))
+    first = SamplingSpec("speculative", SHARED, settings, tuple(_load_pair(settings).encode(settings.prompt)))
     try:
-        _caller.warm_up(shards.draw_shard, settings, (first, shards.ShardRange(0, 100)))
+        _caller.warm_up(draw_shard, settings, (first, ShardRange(0, 100)))
     except ClusterError as error:
         logging.getLogger(__name__).warning("there are no workers, so this process does their work: %s", error)
 

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.bugs.comparison import RULES, BugResult
 from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
-from specviz.evidence.tally import SIZES, Look
+from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.common.links import linked
 from specviz.web.common.pairs import resolve_pair
@@ -132,11 +132,11 @@ class BugState(SamplingState):
         return not self.question.is_hidden or self.guess is not None
 
     @property
-    def first_rejection(self) -> Look | None:
+    def first_rejection(self) -> InterimTest | None:
         """The first test of the visitor's own samples that rejected the mistake."""
         return self.find_rejection(self.result)
 
-    def find_rejection(self, result: BugResult) -> Look | None:
+    def find_rejection(self, result: BugResult) -> InterimTest | None:
         """The first test that rejected the mistake."""
         mistake, arm = self.question.wrong
         return next((pair[arm] for pair in result.looks if mistake and pair[arm].verdict == "rejected"), None)

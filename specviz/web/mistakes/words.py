@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
 from specviz.evidence.bugs.published import MISTAKES, Mistake
-from specviz.evidence.tally import SIZES
+from specviz.evidence.results import SIZES
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
@@ -23,7 +23,7 @@ from specviz.web.sampling.words import (
 )
 
 if TYPE_CHECKING:
-    from specviz.evidence.tally import Look
+    from specviz.evidence.results import InterimTest
 
 UNSEEN = {  # of mistakes that sampling cannot show: the verdict, and what shows them instead
     "enumerated": ("Sampling hardly shows this mistake on real text.",
@@ -158,11 +158,11 @@ def _build_unshown_verdict(trial: BugState) -> PageVerdict:
     )
 
 
-def _announce_detection(found: Look) -> str:
+def _announce_detection(found: InterimTest) -> str:
     return f"Detected: {found.n:,} samples were enough."
 
 
-def _explain_detection(trial: BugState, found: Look) -> str:
+def _explain_detection(trial: BugState, found: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
     looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
     said, place = describe_rejection(found), SIZES.index(found.n)
@@ -173,7 +173,7 @@ def _explain_detection(trial: BugState, found: Look) -> str:
     return f"{said} The right rule, tested alike, passes."
 
 
-def _describe_pooling(found: Look) -> str:
+def _describe_pooling(found: InterimTest) -> str:
     if found.pooled < 0.2:
         return ""
     return f"{found.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."

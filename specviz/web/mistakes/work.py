@@ -7,55 +7,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, DraftingCounts, find_first_differences
+from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, find_first_differences
 from specviz.jobs.queue import Ticket
-from specviz.progress import ProgressCallback
 from specviz.web.jobs import server_workers
 from specviz.web.jobs.cache import ResultCache
 from specviz.web.mistakes.state import BugQuestion, BugState
 from specviz.web.sampling import work
-from specviz.web.sampling.work import SHARD, Bench, as_key
+from specviz.web.sampling.work import SHARD, SamplingBench, as_key
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.bugs.side_by_side import Side
+    from specviz.evidence.session import SamplingSpec
 
+PLAIN = "R5"  # without its bug it is plain speculative decoding
 SLOW_SHARD = 250  # samples through the engine between two pictures
 WRITTEN = ResultCache(64)
 
 
-def prepare(trial: BugState, ticket: Ticket) -> Bench:
+def prepare(trial: BugState, ticket: Ticket) -> SamplingBench:
     """The bench, made once, with the texts side by side."""
     if trial.bench is None:
         case = trial.question
-        bench = Bench(case.settings, case.names, 2, ticket)
+        bench = SamplingBench(case.settings, partial(make_specs, case), 2, ticket)
         written = WRITTEN.get_or_compute((as_key(case.settings), case.mistake), lambda: _start_result(case, bench, ticket))
         trial.put(ticket, bench=bench, result=written)
     ticket.tick(1.0)
     return trial.bench
 
 
-def _start_result(case: BugQuestion, bench: Bench, ticket: Ticket) -> BugResult:
+def _start_result(case: BugQuestion, bench: SamplingBench, ticket: Ticket) -> BugResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
-    from specviz.evidence.bugs import side_by_side
     from specviz.evidence.bugs.registry import MUTANTS
+    from specviz.evidence.session import write_texts
 
     texts, speeds = [], []
-    for arm, name in enumerate(case.names):
+    for arm, spec in enumerate(bench.session.specs):
 
         def on_progress(share: float, arm: int = arm) -> None:
             ticket.tick((arm + share) / 2.0, "Writing texts with the same random numbers")
 
-        asked = (_build_side(case, arm), bench.ids, TEXTS, LONG)
-        one = server_workers.run_in_worker(
-            side_by_side.written, bench.pair, case.settings, asked, on_progress, "texts side by side"
+        given = spec, TEXTS, LONG
+        written, counts = server_workers.run_in_worker(
+            write_texts, bench.pair, case.settings, given, on_progress, "texts side by side"
         )
-        texts.append(one.texts)
-        speeds.append(DraftingCounts(name, TEXTS, one.checked, one.accepted, one.tokens, one.passes))
+        texts.append(written)
+        speeds.append(counts)
     return BugResult(
-        bench.picture(),
+        bench.session.report(),
         notes=bench.notes(case.settings),
         pairs=() if case.is_hidden else find_first_differences(bench.pair.decode, *texts),
         alike=(sum(left == right for left, right in zip(*texts, strict=True)), TEXTS),
@@ -68,24 +69,14 @@ def _start_result(case: BugQuestion, bench: Bench, ticket: Ticket) -> BugResult:
 def draw_samples(trial: BugState, ticket: Ticket, count: int, before: int = 0) -> None:
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, case = prepare(trial, ticket), trial.question
-    from specviz.evidence.bugs import side_by_side
-
-    def sample(size: int, on_progress: ProgressCallback) -> list[Samples]:
-        return [of_arm(arm, size, lambda share, arm=arm: on_progress((arm + share) / 2.0)) for arm in (0, 1)]
-
-    def of_arm(arm: int, size: int, on_progress: ProgressCallback) -> Samples:
-        asked = (_build_side(case, arm), case.shared, bench.ids, bench.n, size)
-        return server_workers.run_in_worker(
-            side_by_side.samples, bench.pair, case.settings, asked, on_progress, f"{size:,} samples"
-        )
 
     def more(result: BugResult, arms: Sequence[Samples]) -> dict[str, Any]:
         curve, same = result.curve, int((arms[0].tokens == arms[1].tokens).all(1).sum())
         if bench.n in POINTS:
-            curve = curve.with_point(bench)
+            curve = bench.session.extend_curve(curve)
         return {"curve": curve, "same": result.same + same}
 
-    work.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, sample, more, before)
+    work.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, bench.draw, more, before)
 
 
 def draw_to_next_test(trial: BugState, ticket: Ticket) -> None:
@@ -101,11 +92,17 @@ def draw_until_detected(trial: BugState, ticket: Ticket) -> None:
         draw_samples(trial, ticket, trial.next_test - trial.result.n, trial.result.n - began)
 
 
-def _build_side(case: BugQuestion, arm: int) -> Side:
-    """One of the two decoders. Both share their random numbers, except where a mistake is hidden: that would tell."""
-    from specviz.evidence.bugs.side_by_side import Side
+def make_specs(case: BugQuestion, ids: tuple[int, ...]) -> list[SamplingSpec]:
+    """Both decoders. They share their random numbers, except where a bug is hidden: that would tell."""
+    from specviz.evidence.decoder import ENGINE, SHARED
+    from specviz.evidence.session import SamplingSpec
 
-    mistake, wrong = case.wrong
-    makes = "mistake" if arm == wrong and mistake else "honest" if case.is_hidden else "nothing"
-    seed = (case.settings.seed + arm) % 2**63 if case.is_hidden else case.settings.seed
-    return Side(case.names[arm], replace(case.settings, seed=seed), mistake, makes)
+    mode, (mistake, wrong) = SHARED if case.shared else ENGINE, case.wrong
+    specs = []
+    for arm, label in enumerate(case.names):
+        has_bug = arm == wrong and mistake is not None
+        name = PLAIN if case.is_hidden and not has_bug else mistake or PLAIN
+        seed = (case.settings.seed + arm) % 2**63 if case.is_hidden else case.settings.seed
+        settings = replace(case.settings, seed=seed)
+        specs.append(SamplingSpec(name, mode, settings, ids, without_bug=not has_bug, label=label))
+    return specs

@@ -6,14 +6,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.tally import SIZES
+from specviz.evidence.results import SIZES
 from specviz.figures.narration import RAISED
 from specviz.models.pairs.names import format_options
 from specviz.settings import Settings
 from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
-    from specviz.evidence.tally import Look
+    from specviz.evidence.results import InterimTest
     from specviz.statistics.finding import Finding
 
 TAIL = 34  # characters of the prompt before a text
@@ -59,12 +59,12 @@ def count_samples(n: int) -> str:
     return "1 sample" if n == 1 else f"{n:,} samples"
 
 
-def find_smallest_p(found: Look) -> Finding:
+def find_smallest_p(found: InterimTest) -> Finding:
     """The test with the smallest p-value."""
     return min(found.tests, key=lambda test: test.p_value)
 
 
-def describe_rejection(found: Look) -> str:
+def describe_rejection(found: InterimTest) -> str:
     """How rarely an exact decoder would be that far off."""
     p = find_smallest_p(found).p_value
     return f"A right decoder would show a difference this large {'less than once in 10³⁰⁰' if p < 1e-300 else f'about once in {format_odds(p)}'} runs."
@@ -79,7 +79,7 @@ def format_odds(p: float) -> str:
     return f"{'' if head == '1' else head + '×'}10{str(int(exponent)).translate(RAISED)}"
 
 
-def describe_detectable(found: Look) -> str:
+def describe_detectable(found: InterimTest) -> str:
     """What would have been detected."""
     test, share = found.tests[0], format_percent(found.detectable_tv)
     if not test.df:
@@ -92,7 +92,7 @@ def format_percent(share: float) -> str:
     return "100%" if share > 0.995 else f"{100.0 * share:.2g}%"
 
 
-def explain_distance(found: Look) -> str:
+def explain_distance(found: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
@@ -135,7 +135,7 @@ def build_verify_command(settings: Settings, decoder: str, *options: Any) -> str
     return shlex.join(map(str, [*words, "--decoder", decoder, "--seed", settings.seed, *options]))
 
 
-def build_test_row(decoder: str, found: Look, test: Finding) -> dict[str, Any]:
+def build_test_row(decoder: str, found: InterimTest, test: Finding) -> dict[str, Any]:
     """A test as a row of an export."""
     return {"decoder": decoder, "draws": found.n, "test": test.name, "p_value": test.p_value, "level": test.alpha,
             "detectable_tv": found.detectable_tv, "verdict": found.verdict}  # fmt: skip

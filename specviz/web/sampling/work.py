@@ -15,8 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
-from specviz.evidence.results import CELLS, LEAST, CellShares, build_cell_shares, label_cells
-from specviz.evidence.tally import Tally, possible
+from specviz.evidence.results import CELLS, LEAST, label_cells
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import describe_draftable
 from specviz.progress import ProgressCallback
@@ -27,7 +26,8 @@ from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.partition import Partition
+    from specviz.evidence.sequential import SequentialCells
+    from specviz.evidence.session import SamplingSpec
     from specviz.models.pairs.loading import LoadedPair
 
     Sampler = Callable[[int, ProgressCallback], Sequence[Samples]]
@@ -39,11 +39,10 @@ MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, b
 
 @dataclass(frozen=True, slots=True)
 class ExactCells:
-    """The exact distribution of a question on the cells of the pictures and on those of each test, and what the cells are called."""
+    """The exact distribution of a question on the cells of the pictures and of each test, and what the former are called."""
 
     ids: tuple[int, ...]
-    shown: Partition
-    looks: tuple[Partition, ...]
+    cells: SequentialCells
     labels: tuple[str, ...]
 
 
@@ -52,17 +51,17 @@ EXACT = cache.ResultCache(32)
 
 def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
-    from specviz.evidence import sequential
+    from specviz.evidence.sequential import make_cells
 
-    def computed() -> ExactCells:
-        asked = settings, CELLS, LEAST
-        shown, *of_looks = server_workers.run_in_worker(
-            sequential.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
+    def compute() -> ExactCells:
+        given = settings, CELLS, LEAST
+        made = server_workers.run_in_worker(
+            make_cells, pair, settings, given, lambda share: ticket.tick(), "the exact distribution"
         )
-        cells = possible(shown)
-        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), label_cells(cells, pair.pieces))
+        cells = made.without_impossible()
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, label_cells(cells.shown, pair.pieces))
 
-    return EXACT.get_or_compute(as_key(replace(settings, seed=0)), computed)
+    return EXACT.get_or_compute(as_key(replace(settings, seed=0)), compute)
 
 
 def as_key(settings: Settings) -> str:
@@ -70,30 +69,46 @@ def as_key(settings: Settings) -> str:
     return json.dumps(settings.to_record(), sort_keys=True)
 
 
-class Bench(Tally):
-    """The open pair, the cells of pictures and tests, and the counts of both decoders. tested: how many of them, from the first."""
+class SamplingBench:
+    """What the work of a page keeps between clicks: the open pair and the session of both decoders.
 
-    def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
+    make_specs  ids of the prompt -> both decoders; tested  how many of them, from the first
+    """
+
+    def __init__(
+        self, settings: Settings, make_specs: Callable[[tuple[int, ...]], Sequence[SamplingSpec]], tested: int, ticket: Ticket
+    ):
         key = settings.pair, settings.device, settings.dtype
-        self.pair = model_loading.wait_for_models(ticket, key, cache.load_weights)
+        self.pair, self.settings = model_loading.wait_for_models(ticket, key, cache.load_weights), settings
         self.models = cache.describe_pair(*key)
         self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
         exact = exact_cells(self.pair, settings, ticket)
-        super().__init__(names, tested, exact.shown, exact.looks)
-        self.ids, self.labels = exact.ids, exact.labels
+        from specviz.evidence.session import InterimSession
 
-    def picture(self) -> tuple[CellShares, ...]:
-        """Both decoders so far."""
-        return build_cell_shares(self, self.labels)
+        self.ids = exact.ids
+        self.session = InterimSession(make_specs(exact.ids), exact.cells, exact.labels, tested)
+
+    @property
+    def n(self) -> int:
+        """Samples of each decoder so far."""
+        return self.session.n
+
+    def draw(self, count: int, on_progress: ProgressCallback, modes: Sequence[str] = ()) -> list[Samples]:
+        """The next samples of both decoders. modes: in which each is sampled; empty: as its spec says."""
+
+        def call(function: Callable[..., Any], given: tuple[Any, ...], on_progress: ProgressCallback) -> Any:
+            return server_workers.run_in_worker(function, self.pair, self.settings, given, on_progress, str(given[-1]))
+
+        return self.session.draw(self.pair, count, on_progress, modes, call)
 
     def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
         empty = "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
         one = ""
-        if self.cells.certain:
+        if self.session.cells.shown.certain:
             one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
-        elif not self.cells.tells:
+        elif not self.session.cells.shown.tells:
             one = "No continuation is likely enough for a bar of its own, so the picture shows one bar for all. The test groups them in other cells."
         return tuple(filter(None, (empty, other, self._sharing(settings), one)))
 
@@ -140,9 +155,9 @@ def draw(
         cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
         for begin, end in pairwise(cuts):
             parts = [samples.part(begin, end) for samples in arms]
-            result = replace(result, looks=result.looks + bench.add(parts))
+            result = replace(result, looks=result.looks + bench.session.test(parts))
             result = replace(result, **more(result, parts))
-        state.put(ticket, result=replace(result, arms=bench.picture()))
+        state.put(ticket, result=replace(result, arms=bench.session.report()))
         done += size
         metrics.SAMPLES.labels(state.page).inc(size)
         ticket.tick(done / count)

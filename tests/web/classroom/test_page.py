@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.classroom.records import GAMMA, KINDS, seed_of
 from specviz.errors import SettingsError
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check, read
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check_certificate, read_certificate
 from specviz.evidence.certificate.redraw import redraw
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
@@ -182,9 +182,9 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
     hall = rooms.hall(room)
     file = tmp_path / "report.json"
     file.write_bytes(work.certified(FreeTicket(), hall, hall.store.task(room.code)))
-    record = read(file)
+    record = read_certificate(file)
     assert record["answers"][0]["n"] == 100
-    lines = [*check(record), *redraw(record, page_pair, lambda label: lambda share: None)]
+    lines = [*check_certificate(record), *redraw(record, page_pair, lambda label: lambda share: None)]
     assert {line.state for line in lines} >= {CONFIRMED} and ALTERED not in {line.state for line in lines}
 
 

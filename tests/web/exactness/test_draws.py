@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.evidence import decoders, sequential
-from specviz.evidence.results import CellShares, ExactnessResult, SeedPValues
-from specviz.evidence.tally import SIZES, Look
+from specviz.evidence import sequential
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.results import SIZES, CellShares, ExactnessResult, SeedPValues
 from specviz.figures import cell_shares
 from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work
@@ -27,14 +27,14 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
     for count in (30, 70, 900):
         work.draw_samples(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
-    whole = decoders.draw("speculative", decoders.SHARED, pair, question.settings, bench.ids, 0, 1000)
+    whole = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 1000)
     assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
     assert clicks.result.arms[0].counts == tuple(bench.counts[0].tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
     assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
-    first = decoders.draw("speculative", decoders.SHARED, pair, question.settings, bench.ids, 0, 100)
+    first = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 100)
     assert clicks.result.looks[0][0].counts == tuple(bench.looks[0].counts(first).tolist())
-    other = decoders.reference(pair, question.settings, bench.ids, 1000)
+    other = build_decoder("target", pair, question.settings, bench.ids).sample_target(1000)
     assert bench.counts[1].tolist() == bench.cells.counts(other).tolist()
 
 
@@ -99,7 +99,7 @@ def test_a_proposer_without_shared_distributions_runs_through_the_engine_however
     assert one.result.notes[0] == "As the link asks: proposer tree, tree 2-1."
     assert "--proposer tree --tree 2-1" in words.build_command(one)
     ids = pair.encode("Once upon")
-    samples = decoders.draw("speculative", decoders.ENGINE, pair, one.question.settings, ids, 0, 300)
+    samples = build_decoder("speculative", pair, one.question.settings, ids).sample(ENGINE, 0, 300)
     assert list(one.result.arms[0].counts) == one.bench.cells.counts(samples).tolist()
 
 
@@ -112,7 +112,7 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
-    assert sequential.judge(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
+    assert sequential.run_interim_test(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
 
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
@@ -125,11 +125,9 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     """Temperature 0.7 in place of 1: far more than the 0.05 that the test at 10,000 samples detects."""
     one = exam()
     work.prepare(one, FreeTicket())
-    cold = decoders.draw(
-        "target", decoders.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000
-    )
-    found = sequential.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
-    rejected = ((Look.of(found),),)
+    cold = build_decoder("target", pair, replace(one.question.settings, temperature=0.7), one.bench.ids).sample(SHARED, 0, 10_000)
+    found = sequential.run_interim_test(2, one.bench.session.cells.tests[2], one.bench.session.cells.tests[2].counts(cold), "")
+    rejected = ((found.to_interim(),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.build_verdict(one).mark == "rejected"
     one.reset_findings()
@@ -147,11 +145,11 @@ def test_the_plan_ends_at_its_last_test():
 
 
 def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name():
-    plans = [sequential.plan(look, 2) for look in range(sequential.LOOKS.looks)]
+    plans = [sequential.make_plan(look, 2) for look in range(sequential.SCHEDULE.looks)]
     assert tuple(one.n for one in plans) == SIZES
-    assert sum(one.level * sequential.LOOKS.tests for one in plans) == pytest.approx(0.001)
-    assert [sequential.LOOKS.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
-    assert [row["n"] for row in sequential.rule()] == list(SIZES)
+    assert sum(one.level * sequential.SCHEDULE.tests for one in plans) == pytest.approx(0.001)
+    assert [sequential.SCHEDULE.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
+    assert [row["n"] for row in sequential.tabulate_plan()] == list(SIZES)
 
 
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
@@ -159,13 +157,16 @@ def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     one = exam()
     cells = work.prepare(one, FreeTicket()).looks[1]
     probs = cells.masses / cells.masses.sum()
-    tv = sequential.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
+    tv = sequential.run_interim_test(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
     up[order[1:]] = True
     half = probs[up].sum()
     moved = np.where(up, probs * (1 + tv / half), probs * (1 - tv / (1 - half)))
     assert np.abs(moved - probs).sum() / 2 == pytest.approx(tv)
-    found = [sequential.judge(1, cells, row, "").verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
+    found = [
+        sequential.run_interim_test(1, cells, row, "").verdict
+        for row in np.random.default_rng(2).multinomial(1000, moved, size=40)
+    ]
     assert found.count("rejected") >= 36
 
 
@@ -173,7 +174,7 @@ def test_a_distribution_too_flat_for_any_cell_cannot_be_tested(pair):
     from specviz.evidence.partition import Partition
 
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
-    assert sequential.judge(0, cells, np.array([100]), "").verdict == "too few samples"
+    assert sequential.run_interim_test(0, cells, np.array([100]), "").verdict == "too few samples"
 
 
 def test_p_values_of_many_seeds_are_uniform(page_pair):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.decoding.samples import NONE
-from specviz.evidence import decoders
+from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.results import ROWS, CellShares
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
@@ -28,7 +28,7 @@ def draws(pair):
     settings = replace(BASE, pair="tiny", prompt=PROMPT, seed=11)
 
     def draw(**changes) -> list[list[int]]:
-        tokens = decoders.draw("target", decoders.SHARED, pair, replace(settings, **changes), pair.encode(PROMPT), 0, 600).tokens
+        tokens = build_decoder("target", pair, replace(settings, **changes), pair.encode(PROMPT)).sample(SHARED, 0, 600).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}

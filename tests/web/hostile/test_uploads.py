@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specviz.errors import EvidenceError
-from specviz.evidence.sample_files.reading import LINE, parse
+from specviz.evidence.sample_files.reading import LINE, parse_samples
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState
@@ -19,7 +19,7 @@ from tests.web.hostile.corpus import FILES, TEXTS, line
 @pytest.mark.parametrize("kind", FILES)
 def test_a_hostile_file_is_a_short_sentence(kind):
     with pytest.raises(EvidenceError) as said:
-        parse(FILES[kind], "draws.jsonl")
+        parse_samples(FILES[kind], "draws.jsonl")
     sentence = str(said.value)
     assert "'draws.jsonl'" in sentence and len(sentence) < 500
     assert sentence.encode()
@@ -29,7 +29,7 @@ def test_a_hostile_file_is_a_short_sentence(kind):
 def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
     """What is read can be written again, as UTF-8 and as JSON."""
     try:
-        found = parse(line(prompt=TEXTS[kind]), "draws.jsonl")
+        found = parse_samples(line(prompt=TEXTS[kind]), "draws.jsonl")
     except EvidenceError as error:
         assert len(str(error)) < 500 and kind == "half a character"
     else:
@@ -39,9 +39,9 @@ def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
 
 def test_the_longest_line_is_read_and_one_more_byte_is_not():
     longest = line(note="").rstrip().ljust(LINE)
-    assert len(parse(longest, "a").samples) == 1
+    assert len(parse_samples(longest, "a").samples) == 1
     with pytest.raises(EvidenceError, match="is too long"):
-        parse(longest + b" ", "a")
+        parse_samples(longest + b" ", "a")
 
 
 def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.evidence import decoders
-from specviz.evidence.shards import SamplingSpec, ShardRange, draw_shard
+from specviz.evidence.decoder import SHARED
+from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard, draw_together
 from specviz.jobs.processes import ProcessWorker
 from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
@@ -33,7 +33,7 @@ class FakeCaller:
 
 
 def arguments_for(pair) -> tuple:
-    return SamplingSpec("speculative", decoders.SHARED, SETTINGS, tuple(pair.encode("a"))), ShardRange(30, 40)
+    return SamplingSpec("speculative", SHARED, SETTINGS, tuple(pair.encode("a"))), ShardRange(30, 40)
 
 
 def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
@@ -97,23 +97,24 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
     serve(worker_processes=True)
     pair = cache.load_weights("storybook", "auto", "auto")
     settings = Settings(prompt="Once upon a time", max_new_tokens=2, gamma=3)
-    given = (("speculative", settings), ("target", settings)), pair.encode(settings.prompt), 0, 300
-    here = decoders.draw_each(pair, *given)
+    ids = pair.encode(settings.prompt)
+    given = [SamplingSpec(name, SHARED, settings, ids) for name in ("speculative", "target")], ShardRange(0, 300)
+    here = draw_together(pair, *given)
     with server_workers.open_workers():
         server_workers.start_workers(settings)
         pool = server_workers._caller.pool
         assert server_workers._caller.is_ready and len(set(pool.pids)) == pool.size
-        there = server_workers.run_in_worker(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
+        there = server_workers.run_in_worker(draw_together, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
-            SamplingSpec("speculative", decoders.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
+            SamplingSpec("speculative", SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
             ShardRange(0, 4),
         )
         with pytest.raises(SettingsError, match="text must be one of"):
             server_workers.run_in_worker(draw_shard, pair, settings, bad, lambda share: None, "samples")
         for worker in pool.workers:
             worker.process.kill()
-        again = server_workers.run_in_worker(decoders.draw_each, pair, settings, given, lambda share: None, "samples")
+        again = server_workers.run_in_worker(draw_together, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, again, strict=True))
         processes = [worker.process for worker in pool.workers]
     until = time.monotonic() + 20
@@ -126,7 +127,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
 def test_what_a_worker_reads_is_no_part_of_the_pages():
     """A worker that imported Streamlit would take a second and 60 MB more."""
     code = (
-        "import sys, specviz.jobs.processes, specviz.evidence.bugs.side_by_side, specviz.evidence.sequential, specviz.web.one_round.worker\n"
+        "import sys, specviz.jobs.processes, specviz.evidence.session, specviz.evidence.sequential, specviz.web.one_round.worker\n"
         "print(sorted({'streamlit', 'plotly', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.evidence import decoders, sequential
+from specviz.evidence import sequential
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import POINTS, TextPair
-from specviz.evidence.tally import SIZES
+from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.results import SIZES
 from specviz.settings import Settings
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState
@@ -35,9 +36,7 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     one = trial()
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
-    right, wrong = (
-        decoders.draw(name, decoders.SHARED, pair, case.settings, bench.ids, 0, 1000) for name in ("speculative", "R5")
-    )
+    right, wrong = (build_decoder(name, pair, case.settings, bench.ids).sample(SHARED, 0, 1000) for name in ("speculative", "R5"))
     assert bench.counts[0].tolist() == bench.cells.counts(right).tolist()
     assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
     assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
@@ -45,7 +44,7 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     probs = bench.cells.masses / bench.cells.masses.sum()
     apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
     assert one.result.curve.tv[-1][1] == pytest.approx(apart)
-    judged = sequential.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
+    judged = sequential.run_interim_test(1, bench.looks[1], bench.looks[1].counts(wrong), "")
     assert one.result.looks[1][1].verdict == judged.verdict
 
 

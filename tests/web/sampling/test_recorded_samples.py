@@ -83,11 +83,11 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
     one = ExactnessState(ExactnessQuestion(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
     exact_work.draw_samples(one, FreeTicket(), 1000)
     exact_work.run_many_seeds(one, FreeTicket())
-    made = record_samples.of_a_decoder(pair, one.question.settings, 1000, quiet)
+    made = record_samples.record_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
     other = BugState(BugQuestion(Settings(prompt="A bear", seed=7)))
     mistake_work.draw_until_detected(other, FreeTicket())
-    found = record_samples.of_a_mistake(pair, Settings(prompt="A bear", seed=7), quiet)
+    found = record_samples.record_bug(pair, Settings(prompt="A bear", seed=7), quiet)
     assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.build_verdict(other).words.startswith("Detected")

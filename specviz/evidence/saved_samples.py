@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.sampler import ShardState
-from specviz.decoding.samples import Samples
+from specviz.decoding.samples import Coverage, Samples
 from specviz.errors import EvidenceError
 from specviz.records import Schema, canonical_json, find_difference, write
 
@@ -31,22 +31,28 @@ HEAD = 1 << 20  # bytes that the line of JSON may take
 
 @dataclass(slots=True)
 class ModeSamples:
-    """The samples of one mode: their final number, the complete ones from the first on, and a shard that is half done."""
+    """The samples of one mode: their final number, the complete ones from the first on, and a shard that is half done.
+
+    coverage  what the complete ones exercised; None: not counted, in a file of an earlier version
+    """
 
     n: int
     source: str
     tokens: np.ndarray
     half: ShardState | None = None
+    coverage: Coverage | None = field(default_factory=Coverage)
 
     @property
     def arrays(self) -> list[np.ndarray]:
         half = self.half
-        return [self.tokens, *([half.tokens, half.start, half.open] if half else [])]
+        return [self.tokens, *([half.tokens, half.start, half.open, half.events] if half else [])]
 
     def add(self, samples: Samples) -> None:
         """Add the next shard, whole."""
         self.tokens, self.half = np.concatenate([self.tokens.reshape(-1, samples.tokens.shape[1]), samples.tokens]), None
         self.source = samples.source
+        counted = self.coverage is not None and samples.coverage is not None
+        self.coverage = self.coverage + samples.coverage if counted else None
 
 
 @dataclass(slots=True)
@@ -108,7 +114,7 @@ def _content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[b
         total.update(array.data)
     described = [
         {"mode": mode, "n": part.n, "source": part.source, "half": part.half and [part.half.place, part.half.done],
-         "shapes": [array.shape for array in part.arrays]}
+         "shapes": [array.shape for array in part.arrays], "exercised": part.coverage and part.coverage.to_record()}
         for mode, part in parts.items()
     ]  # fmt: skip
     head = {"schema": SCHEMA.tag, "asked": asked, "parts": described, "sha256": total.hexdigest()}
@@ -154,7 +160,7 @@ def _head(line: bytes, path: Path) -> dict[str, Any]:
 
 
 def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
-    kinds, arrays = (np.int32, np.int32, np.int16, np.bool_), []
+    kinds, arrays = (np.int32, np.int32, np.int16, np.bool_, np.int16), []
     for shape, kind in zip(one["shapes"], kinds, strict=False):
         length = int(np.prod(shape)) * np.dtype(kind).itemsize
         raw = source.read(length) if length <= size else b""
@@ -162,4 +168,10 @@ def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
             raise ValueError("its end is missing")
         total.update(raw)
         arrays.append(np.frombuffer(raw, dtype=kind).reshape(shape).copy())
-    return ModeSamples(one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None)
+    coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
+    if one["half"] and len(arrays) < len(kinds):  # a file of an earlier version
+        coverage = None
+        arrays.append(ShardState.blank(*arrays[1].shape).events)
+    return ModeSamples(
+        one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None, coverage
+    )

@@ -1,0 +1,437 @@
+"""Sampling sessions: draw samples of decoders shard by shard, count and test them as planned, and report.
+
+``Session`` draws a number of samples that is fixed beforehand and tests them once, as ``specviz verify`` does. ``InterimSession``
+lets samples of several decoders accumulate and tests them at fixed numbers, as the pages and the classroom do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from specviz.decoding.sampler import ShardState
+from specviz.decoding.samples import Coverage, Samples, join_samples
+from specviz.errors import SpecvizError
+from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, sample_together, sampling_modes
+from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.report import build_report
+from specviz.evidence.results import SIZES, CellShares, InterimTest
+from specviz.evidence.saved_samples import ModeSamples, SavedSamples
+from specviz.evidence.sequential import SequentialCells, run_interim_test
+from specviz.evidence.tests import Plan, TestReport, run_tests
+from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
+from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
+from specviz.settings import Settings
+from specviz.statistics.goodness import chi_square
+
+SHARD_SIZES = {SHARED: 2_000_000, ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
+ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
+PILOT = 64  # samples whose time tells how many fit into the given seconds
+SEED_CELLS = 16  # most cells of the test of one of many seeds; each with at least 5 expected samples
+
+
+class ShardRange(NamedTuple):
+    """A shard of a run: samples ``first`` to ``first + count - 1``."""
+
+    first: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"samples {self.first} to {self.first + self.count - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSpec:
+    """A decoder and a mode, without the models: what is sent to workers. The fields are those of ``build_decoder``."""
+
+    name: str
+    mode: str
+    settings: Settings
+    ids: tuple[int, ...]
+    without_bug: bool = False
+    label: str = ""
+
+    def build(self, pair: LoadedPair) -> Decoder:
+        return build_decoder(self.name, pair, self.settings, self.ids, without_bug=self.without_bug, label=self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingTask:
+    """A run's shards as items of a task. A worker may read the files that its settings name: they come from a command line."""
+
+    pair: PairRef
+    spec: SamplingSpec
+
+    def prepare(self) -> Callable[[ShardRange, ProgressCallback], Samples]:
+        allow_paths(self.spec.settings)
+        decoder = self.spec.build(self.pair.load())
+        return lambda shard, on_progress: decoder.sample(self.spec.mode, *shard, on_progress)
+
+
+def draw_shard(
+    pair: LoadedPair, spec: SamplingSpec, shard: ShardRange, on_progress: ProgressCallback = ignore_progress
+) -> Samples:
+    """The samples of a shard: a pure function of its arguments."""
+    return spec.build(pair).sample(spec.mode, *shard, on_progress)
+
+
+def draw_together(
+    pair: LoadedPair, specs: Sequence[SamplingSpec], shard: ShardRange, on_progress: ProgressCallback = ignore_progress
+) -> list[Samples]:
+    """The same samples of several decoders: a pure function of its arguments. The target is read once where that is possible."""
+    decoders = [spec.build(pair) for spec in specs]
+    seedless = [replace(spec.settings, seed=0) for spec in specs]
+    is_plain = all(spec.mode == SHARED and spec.name in ("speculative", TARGET) for spec in specs)
+    if is_plain and all(one == seedless[0] for one in seedless):
+        return sample_together(decoders, *shard, on_progress)
+    steps = [lambda share, number=number: on_progress((number + share) / len(specs)) for number in range(len(specs))]
+    return [one.sample(spec.mode, *shard, step) for one, spec, step in zip(decoders, specs, steps, strict=True)]
+
+
+def write_texts(
+    pair: LoadedPair, spec: SamplingSpec, count: int, length: int, on_progress: ProgressCallback = ignore_progress
+) -> tuple[tuple[tuple[int, ...], ...], DraftingCounts]:
+    """The first ``count`` texts of a decoder through the engine, ``length`` tokens each, and what became of its draft tokens."""
+    texts = spec.build(pair).decode_rounds(range(count), length, on_progress)
+    written = tuple(tuple(token for round_ in rounds for token in round_.committed) for rounds in texts)
+    return written, DraftingCounts.from_rounds(spec.label or spec.name, texts)
+
+
+def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
+    """Everything that determines the samples, including the models and versions of this machine."""
+    return {
+        "decoder": name,
+        "settings": settings.to_record(),
+        "draws": draws,
+        "seconds": seconds,
+        **describe_models(pair),
+    }
+
+
+def shard_sizes(mode: str, n: int) -> list[int]:
+    """Sizes of the shards, in order. In float32 a sample very close to an edge may depend on the other samples of its shard."""
+    pilot = [] if mode == SHARED else [min(n, PILOT)]
+    left, size = n - sum(pilot), SHARD_SIZES.get(mode, ONE_BY_ONE)
+    return pilot + [min(size, left - done) for done in range(0, left, size)]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingPlan:
+    """How a decoder is sampled and tested.
+
+    mode     both, shared-distributions or engine
+    samples  number on shared distributions, and most from the engine
+    tv       total variation that the tests must detect, above 0 and at most 1
+    seconds  time for samples from the engine
+    """
+
+    mode: str = "both"
+    samples: int = 200_000
+    tv: float = 0.01
+    seconds: float = 60.0
+
+
+class Session:
+    """A verification of one decoder: draw samples in each mode of the plan, test them, and report.
+
+    decoder   what is sampled; plan  how
+    saved     the samples drawn so far; they grow
+    executor  who draws the shards; None: this process
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        plan: SamplingPlan = SamplingPlan(),
+        saved: SavedSamples | None = None,
+        executor: Executor | None = None,
+    ):
+        self.decoder, self.plan, self.executor = decoder, plan, executor
+        self.saved = saved or SavedSamples.open(None, {})
+        self.modes = sampling_modes(decoder.name, decoder.settings, plan.mode)
+        self.samples: dict[str, Samples] = {}
+        self.coverage: dict[str, Coverage | None] = {}
+        self.reports: dict[str, TestReport] = {}
+        self._models: tuple[LanguageModel, LanguageModel] | None = None
+        self._reference: Samples | None = None
+
+    def run(self, on_stage: Callable[[str], ProgressCallback]) -> dict[str, Any]:
+        """Draw and test in every mode, and report.
+
+        on_stage  what is being done -> what is called with the share of it that is done; may raise to stop
+        """
+        self._open()
+        for mode in self.modes:
+            self.draw(mode, on_stage(f"{self.decoder.name}, {mode}: drawing"))
+            self.test(mode, on_stage(f"{self.decoder.name}, {mode}: testing"))
+        return self.report()
+
+    def draw(self, mode: str, on_progress: ProgressCallback = ignore_progress) -> Samples:
+        """Draw the planned number of samples on shared distributions; otherwise as many as fit into the planned seconds, at least
+        a pilot.
+
+        Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
+        """
+        decoder, saved = self.decoder, self.saved
+        if mode not in saved.parts:
+            saved.parts[mode] = self._begin(mode)
+        part, size = saved.parts[mode], SHARD_SIZES.get(mode, ONE_BY_ONE)
+        if self.executor is not None and part.n - len(part.tokens) > size:
+            left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
+            spec = SamplingSpec(decoder.name, mode, decoder.settings, decoder.prompt)
+            drawn = self.executor.run_all(SamplingTask(PairRef.from_pair(decoder.pair, decoder.settings), spec), left)
+            _gather(drawn, part, saved, on_progress)
+
+        def keep(state: ShardState) -> None:
+            part.half = state
+            saved.tick()
+
+        def report_share(first: int, count: int, share: float) -> None:
+            on_progress((first + count * share) / part.n)
+
+        while (first := len(part.tokens)) < part.n:
+            count = min(size, part.n - first)
+            step = partial(report_share, first, count)
+            part.add(decoder.sample(mode, first, count, step, part.half and replace(part.half), keep))
+            saved.tick()
+        on_progress(1.0)
+        self.coverage[mode] = part.coverage
+        self.samples[mode] = Samples(part.tokens, decoder.settings.to_record(), part.source)
+        return self.samples[mode]
+
+    def redraw(self, mode: str, n: int, on_progress: ProgressCallback = ignore_progress, blocks: Blocks = ()) -> Samples:
+        """Draw ``n`` samples in the shards in which ``draw`` draws them. blocks: which samples of the seed; empty: the first ones."""
+        if blocks:
+            drawn = self.decoder.sample_blocks(blocks, on_progress)
+        else:
+            shards: list[Samples] = []
+            first = 0
+            for count in shard_sizes(mode, n):
+                step = partial(lambda first, count, share: on_progress((first + count * share) / n), first, count)
+                shards.append(self.decoder.sample(mode, first, count, step))
+                first += count
+            drawn = join_samples(shards)
+        self.samples[mode], self.coverage[mode] = drawn, drawn.coverage
+        return drawn
+
+    def test(
+        self,
+        mode: str,
+        on_progress: ProgressCallback = ignore_progress,
+        plan: Plan | None = None,
+        partition: Partition | None = None,
+        blocks: Blocks = (),
+    ) -> TestReport:
+        """Test the samples of a mode.
+
+        plan       None: for the planned distance. After the first mode, it asks for what the samples of a mode allow
+        partition  the cells; None: they are made for the plan
+        blocks     which samples of the seed they are; empty: the first ones
+        """
+        decoder, samples = self.decoder, self.samples[mode]
+        (target, draft), reference = self._open()
+        if plan is None:
+            make_plan = Plan.fitting if self.reports else Plan.of
+            plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.tv)
+        found = run_tests(
+            plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
+            self.coverage[mode], decoder.is_control,
+        )  # fmt: skip
+        borderline = decoder.count_borderline(found.partition, len(samples), blocks)
+        self.reports[mode] = replace(found, borderline=borderline)
+        return self.reports[mode]
+
+    def report(self, blocks: Blocks = ()) -> dict[str, Any]:
+        """The certificate of all tested modes, JSON-ready. blocks: which samples of the seed they are; empty: the first ones."""
+        decoder = self.decoder
+        is_computed = self.plan.mode != "shared-distributions"
+        exact = decoder.compute_analytic_tv() if is_computed else None
+        return build_report(decoder.name, list(self.reports.values()), decoder.pair, decoder.settings, exact, blocks=blocks)
+
+    def _open(self) -> tuple[tuple[LanguageModel, LanguageModel], Samples]:
+        """The models that tests read, and target-only samples, opened once."""
+        if self._models is None:
+            self._models = self.decoder.open_models()
+        if self._reference is None:
+            self._reference = self.decoder.sample_target()
+        return self._models, self._reference
+
+    def _begin(self, mode: str) -> ModeSamples:
+        most = self.plan.samples
+        if mode == SHARED:
+            return ModeSamples(most, self.decoder.label, np.zeros((0, 0), dtype=np.int32))
+        seconds = self.plan.seconds * (self.executor.size if self.executor else 1)
+        began = time.perf_counter()
+        pilot = self.decoder.sample(mode, 0, min(most, PILOT))
+        each = (time.perf_counter() - began) / len(pilot)
+        n = max(len(pilot), min(most, int(seconds / each)))
+        return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
+
+
+def _gather(
+    drawn: Iterator[tuple[ShardRange, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
+) -> None:
+    """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
+    waiting: dict[int, Samples] = {}
+    for _, samples in drawn:
+        waiting[samples.first] = samples
+        while (following := waiting.pop(len(part.tokens), None)) is not None:
+            part.add(following)
+        saved.tick()
+        on_progress((len(part.tokens) + sum(map(len, waiting.values()))) / part.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """What samples added to a tally.
+
+    shown      (C,) counts in the cells of the picture; tests  in those of each test that had not come before
+    coverage   what they exercised
+    due        tests that fell due, by their number
+    """
+
+    shown: np.ndarray
+    tests: dict[int, np.ndarray]
+    coverage: Coverage | None
+    due: dict[int, TestReport]
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready, for ``Tally.restore``."""
+        exercised = self.coverage and self.coverage.to_record()
+        looks = {str(number): _sparse(counts) for number, counts in self.tests.items()}
+        return {"shown": _sparse(self.shown), "looks": looks, "exercised": exercised}
+
+
+class Tally:
+    """Samples of one decoder, counted in the cells of a picture and in those of every interim test.
+
+    is_control  whether the decoder drafts nothing by design
+    """
+
+    def __init__(self, cells: SequentialCells, name: str = "", is_control: bool = False):
+        self.cells, self.name, self.is_control, self.n = cells, name, is_control, 0
+        self.shown = np.zeros(len(cells.shown.names), dtype=np.int64)
+        self.tests = [np.zeros(len(one.names), dtype=np.int64) for one in cells.tests]
+        self.coverage: Coverage | None = Coverage()
+
+    def add(self, samples: Samples) -> Increment:
+        """Count the next samples, and run each test that they complete, on exactly its number of samples."""
+        counts, due = {}, {}
+        for number, (size, cells) in enumerate(zip(SIZES, self.cells.tests, strict=False)):
+            if self.n >= size:
+                continue
+            part = samples.part(0, min(len(samples), size - self.n))
+            counts[number] = cells.counts(part)
+            self.tests[number] += counts[number]
+            if self.n + len(part) == size:
+                reached = add_coverage(self.coverage, part.coverage)
+                due[number] = run_interim_test(number, cells, self.tests[number], self.name, reached, self.is_control)
+        shown = self.cells.shown.counts(samples)
+        self.shown += shown
+        self.n += len(samples)
+        self.coverage = add_coverage(self.coverage, samples.coverage)
+        return Increment(shown, counts, samples.coverage, due)
+
+    def restore(self, count: int, record: dict[str, Any]) -> None:
+        """Count samples that were counted before: their number, and ``Increment.to_record`` of them."""
+        self.n += count
+        for cell, times in record["shown"].items():
+            self.shown[int(cell)] += times
+        for number, counts in record["looks"].items():
+            for cell, times in counts.items():
+                self.tests[int(number)][int(cell)] += times
+        exercised = record.get("exercised")
+        self.coverage = add_coverage(self.coverage, exercised and Coverage.from_record(exercised))
+
+
+def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | None:
+    """The sum; None where one is not known."""
+    return None if one is None or other is None else one + other
+
+
+def _sparse(counts: np.ndarray) -> dict[str, int]:
+    return {str(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
+
+
+class InterimSession:
+    """Samples of several decoders that accumulate side by side, tested whenever their number reaches one of SIZES.
+
+    specs   the decoders; the first ``tested`` of them are tested
+    cells   of the picture and of each test; labels  what the cells of the picture are called
+    """
+
+    def __init__(self, specs: Sequence[SamplingSpec], cells: SequentialCells, labels: tuple[str, ...], tested: int):
+        self.specs, self.cells, self.labels = tuple(specs), cells, labels
+        untested = replace(cells, tests=())
+        self.tallies = [
+            Tally(cells if number < tested else untested, spec.label or spec.name, spec.name == TARGET)
+            for number, spec in enumerate(specs)
+        ]
+
+    @property
+    def n(self) -> int:
+        """Samples of each decoder so far."""
+        return self.tallies[0].n
+
+    def draw(
+        self,
+        pair: LoadedPair,
+        count: int,
+        on_progress: ProgressCallback = ignore_progress,
+        modes: Sequence[str] = (),
+        call: Callable[..., Any] | None = None,
+    ) -> list[Samples]:
+        """The next ``count`` samples of each decoder. ``test`` counts them.
+
+        modes  in which each decoder is sampled; empty: as its spec says
+        call   (function, arguments, on_progress) -> its result, to draw elsewhere; None: here
+        """
+        specs = [replace(spec, mode=mode) for spec, mode in zip(self.specs, modes, strict=True)] if modes else self.specs
+        given = tuple(specs), ShardRange(self.n, count)
+        return call(draw_together, given, on_progress) if call else draw_together(pair, *given, on_progress)
+
+    def test(self, samples: Sequence[Samples]) -> tuple[tuple[InterimTest, ...], ...]:
+        """Count the next samples of each decoder, and run the tests that they complete: for each, the result of every tested decoder."""
+        added = [tally.add(one) for tally, one in zip(self.tallies, samples, strict=True)]
+        numbers = sorted({number for one in added for number in one.due})
+        return tuple(tuple(one.due[number].to_interim() for one in added if number in one.due) for number in numbers)
+
+    def extend_curve(self, curve: DistanceCurve) -> DistanceCurve:
+        """The curve with one more point: the samples counted so far."""
+        return curve.with_point(self.n, self.cells.shown.masses, [tally.shown for tally in self.tallies])
+
+    def report(self) -> tuple[CellShares, ...]:
+        """The samples of each decoder so far, in the cells of the picture."""
+        cells = self.cells.shown
+        fixed = self.labels, cells.whole.tolist(), cells.masses
+        return tuple(CellShares.from_counts(one.name, *fixed, one.shown.tolist(), one.n) for one in self.tallies)
+
+
+def compute_seed_p_values(
+    pair: LoadedPair, settings: Settings, ids: Sequence[int], seeds: int, samples: int, draw: Callable[[Settings], Samples]
+) -> Iterator[float]:
+    """Chi-square p-values, each in [0, 1], of the seeds after the next one, on cells of their own that are fixed before.
+
+    The p-values of an exact decoder are uniform on [0, 1].
+
+    ids      of the prompt; samples  of each seed
+    draw     (settings with a seed of their own) -> so many samples
+
+    Raises SpecvizError where the distribution has a single cell.
+    """
+    target, _ = pair.open(settings)
+    cells = exact_partition(target, ids, settings.max_new_tokens, SEED_CELLS, 5.0 / samples, pair.eos_token_ids)
+    if (cells.masses > 0).sum() < 2:
+        raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
+    probs = cells.masses / cells.masses.sum()
+    for number in range(seeds):
+        own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
+        yield chi_square(cells.counts(draw(own)), probs).p_value
