@@ -28,14 +28,14 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
         work.draw_samples(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
     whole = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 1000)
-    assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
-    assert clicks.result.arms[0].counts == tuple(bench.counts[0].tolist())
+    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.counts(whole).tolist()
+    assert clicks.result.arms[0].counts == tuple(bench.session.tallies[0].shown.tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
     assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
     first = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 100)
-    assert clicks.result.looks[0][0].counts == tuple(bench.looks[0].counts(first).tolist())
+    assert clicks.result.looks[0][0].counts == tuple(bench.session.cells.tests[0].counts(first).tolist())
     other = build_decoder("target", pair, question.settings, bench.ids).sample_target(1000)
-    assert bench.counts[1].tolist() == bench.cells.counts(other).tolist()
+    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.counts(other).tolist()
 
 
 def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pair):
@@ -100,7 +100,7 @@ def test_a_proposer_without_shared_distributions_runs_through_the_engine_however
     assert "--proposer tree --tree 2-1" in words.build_command(one)
     ids = pair.encode("Once upon")
     samples = build_decoder("speculative", pair, one.question.settings, ids).sample(ENGINE, 0, 300)
-    assert list(one.result.arms[0].counts) == one.bench.cells.counts(samples).tolist()
+    assert list(one.result.arms[0].counts) == one.bench.session.cells.shown.counts(samples).tolist()
 
 
 def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
@@ -112,7 +112,9 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
-    assert sequential.run_interim_test(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
+    assert sequential.run_interim_test(0, one.bench.session.cells.tests[0], counts, "").verdict == "rejected", (
+        "one other text is enough"
+    )
 
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
@@ -155,7 +157,7 @@ def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name()
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     """The test at 1,000 samples, 40 times from a distribution at the stated distance: power 0.99, so 35 or fewer are rejected once in 20,000 times."""
     one = exam()
-    cells = work.prepare(one, FreeTicket()).looks[1]
+    cells = work.prepare(one, FreeTicket()).session.cells.tests[1]
     probs = cells.masses / cells.masses.sum()
     tv = sequential.run_interim_test(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)

@@ -37,14 +37,14 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (build_decoder(name, pair, case.settings, bench.ids).sample(SHARED, 0, 1000) for name in ("speculative", "R5"))
-    assert bench.counts[0].tolist() == bench.cells.counts(right).tolist()
-    assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
+    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.counts(right).tolist()
+    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.counts(wrong).tolist()
     assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
     assert one.result.curve.n == (10, 20, 50, 100, 200, 500, 1000)
-    probs = bench.cells.masses / bench.cells.masses.sum()
-    apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
+    probs = bench.session.cells.shown.masses / bench.session.cells.shown.masses.sum()
+    apart = np.abs(bench.session.cells.shown.counts(wrong) / 1000 - probs).sum() / 2
     assert one.result.curve.tv[-1][1] == pytest.approx(apart)
-    judged = sequential.run_interim_test(1, bench.looks[1], bench.looks[1].counts(wrong), "")
+    judged = sequential.run_interim_test(1, bench.session.cells.tests[1], bench.session.cells.tests[1].counts(wrong), "")
     assert one.result.looks[1][1].verdict == judged.verdict
 
 
