@@ -201,7 +201,7 @@ class Pair:
 
         The tokenizers may differ; the draft then proposes the tokens that both have.
 
-        Raises ModelError, UnsupportedModel or DamagedModel with a sentence. Nothing half loaded is kept.
+        Raises ModelError, UnsupportedModelError or DamagedModelError with a sentence. Nothing half loaded is kept.
         """
         if draft_bits not in (None, 8):
             raise SettingsError("draft_bits", draft_bits, "8, or left out")
@@ -233,7 +233,7 @@ class Pair:
 
         Training the models afterwards asks for a new pair: what is computed once from weights would be of the old ones.
 
-        Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit each other or lie on two devices.
+        Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not fit each other or lie on two devices.
         """
         if target.device != draft.device:
             raise ModelError(f"The target lies on {target.device} and the draft on {draft.device}. Move both to one device.")

@@ -9,6 +9,7 @@ the tokens it is asked about.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -114,5 +115,7 @@ class UpperCache(DynamicCache):
         super().__init__()
         self.first = first
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *more, **others) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *more: Any, **others: Any
+    ) -> tuple[Tensor, Tensor]:
         return super().update(key_states, value_states, layer_idx - self.first, *more, **others)

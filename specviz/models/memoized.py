@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from specviz.models.attachments.eagle import DraftHead
-from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.fixed import PassTokens
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
@@ -23,19 +23,19 @@ from specviz.verification.draft_tree import DraftTree, empty_tree, list_node_tex
 BATCH = 64  # contexts in one pass
 MEMORY_MAX = 400_000_000  # bytes of distributions that are held; above this the memory is emptied
 
-Context = tuple[int, ...]
+Context = tuple[Any, ...]  # ids of a text; of a draft head (ids, path)
 
 
 class MemoizedModel:
     """Another model's distributions, each computed once.
 
-    source   asked for the distribution after a prefix only, never about a tree
+    source   a CachedModel, or any model of a pair; asked for the distribution after a prefix only, never about a tree
     longest  tokens of the longest context that is computed. After a longer context token 0 has probability 1, which is fine
              where no later token is tested. None: no limit
     memory   bytes of distributions to hold, unless a single call needs more
     """
 
-    def __init__(self, source: CachedModel, longest: int | None = None, memory: int = MEMORY_MAX):
+    def __init__(self, source: Any, longest: int | None = None, memory: int = MEMORY_MAX):
         self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
         self.longest, self.capacity = longest, max(1, memory // (8 * source.vocabulary))
         self._places: dict[Context, int] = {}
@@ -97,7 +97,7 @@ class MemoizedModel:
         self._learn(list(contexts))
         self._kept = len(self._places)
 
-    def forget(self, source: CachedModel) -> None:
+    def forget(self, source: Any) -> None:
         """Forget all but what is kept, and ask ``source`` from now on. The next distributions take the place of those forgotten."""
         self.source, self._features = source, {}
         self._places = dict(islice(self._places.items(), self._kept))
@@ -172,7 +172,7 @@ class MemoizedFixedModel:
 
 
 class MemoizedHeadDraft(MemoizedModel):
-    """As RememberedModel, for a draft head: its distributions depend on which tokens of a text are draft tokens.
+    """As MemoizedModel, for a draft head: its distributions depend on which tokens of a text are draft tokens.
 
     A context is a prefix and a path below it, (ids, path).
     """
@@ -224,7 +224,7 @@ class MemoizedPair:
         made = self._pair.open_head(head, self._pair.open(settings)[0], settings)
         return (MemoizedHeadDraft(made, self._longest),)
 
-    def _each(self, models: Sequence[CachedModel]) -> tuple[MemoizedModel, ...]:
+    def _each(self, models: Sequence[Any]) -> tuple[MemoizedModel, ...]:
         return tuple(MemoizedModel(model, self._longest) for model in models)
 
     def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
@@ -249,5 +249,5 @@ class MemoizedPair:
                 model.forget(source)
             self._known(self._kept, lambda: kept)
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._pair, name)

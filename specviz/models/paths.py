@@ -12,7 +12,7 @@ from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
 from specviz.verification.draft_tree import ROOT, DraftTree
 
-KEPT = 1024  # distributions that ``Remembering`` keeps: 32 MB at a vocabulary of 4096
+KEPT = 1024  # distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
 
 
@@ -78,7 +78,10 @@ def _build_tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, .
     The last nodes come after all others: no node follows them, and a pass over many such nodes is cheaper when they stand together
     (fast_llama/passes.py).
     """
-    tokens, parents, ends = [], [], []  # of the nodes on the way; token and parent of each path's last node
+    tokens: list[int] = []
+    parents: list[int] = []
+    ends: list[tuple[int, int]] = []
+    # of the nodes on the way; token and parent of each path's last node
     open_path: list[tuple[int, int]] = []  # (token, node) of the nodes on the way of the last path added
     for *way, end in paths[begin : begin + nodes].tolist():
         shared = 0

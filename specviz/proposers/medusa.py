@@ -34,7 +34,7 @@ class HeadDistributions:
     levels  number of heads to use, at most as many as there are
     """
 
-    context = None
+    context: int | None = None
 
     def __init__(self, target: CachedModel, heads: Heads, settings: Settings, levels: int):
         self.target, self.heads, self.settings, self.levels = target, heads, settings, min(levels, len(heads))

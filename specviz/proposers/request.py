@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
 from specviz.models.attachments.eagle import find_eagle_head
 from specviz.models.base import LanguageModel
+from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive.policies import find_policy
 from specviz.proposers.base import Proposer
@@ -39,10 +41,10 @@ class DraftingRequest:
     def open_eagle_head(self, without_cuts: bool = False) -> LanguageModel:
         """Open the EAGLE head over this target. without_cuts: at temperature 1 without cuts, whatever the settings say.
 
-        Raises as ``eagle_of``.
+        Raises as ``find_eagle_head``.
         """
         head = find_eagle_head(self.pair.name, self.pair.target, self.settings.eagle)
-        return self.pair.open_head(head, self.target, uncut(self.settings) if without_cuts else self.settings)
+        return self.pair.open_head(head, cast(CachedModel, self.target), uncut(self.settings) if without_cuts else self.settings)
 
     @property
     def device(self) -> torch.device:

@@ -30,7 +30,7 @@ class FixedDistribution:
     logits  (V,) float64; -inf for impossible tokens
     """
 
-    context = None
+    context: int | None = None
 
     def __init__(self, logits: Tensor, settings: Settings):
         self.probs = warp(logits, settings)

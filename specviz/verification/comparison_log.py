@@ -1,6 +1,6 @@
 """Reports of every comparison of a random number, to a listener.
 
-A number enters a round in two ways only. ``draw_each`` compares it with the cumulative sums of a distribution, and an acceptance test
+A number enters a round in two ways only. ``draw_many`` compares it with the cumulative sums of a distribution, and an acceptance test
 compares it with p / q. Both report the comparison and its answer, so the edges at which a number changes the
 round are known even where no record shows them (a sibling that is drawn and dropped). Without a listener a report costs one
 attribute lookup.
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-Comparison = TypeVar("Verdict", bool, Tensor)
+Comparison = TypeVar("Comparison", bool, Tensor)
 
 
 class ComparisonListener(Protocol):

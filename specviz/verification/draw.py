@@ -33,7 +33,7 @@ def draw_many(probs: Tensor, u: Tensor) -> Tensor:
 
 
 def inverse_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """``draw_each`` in tensor operations alone, and the cumulative masses (..., V) that it compared with."""
+    """``draw_many`` in tensor operations alone, and the cumulative masses (..., V) that it compared with."""
     cumulative = probs.cumsum(-1)
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
     found = torch.searchsorted(cumulative, u.to(probs) * total, right=True)

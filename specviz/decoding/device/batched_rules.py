@@ -69,7 +69,7 @@ def apply_token_rule(
 
     below  ``shape.below`` on the device
     p, q   (B, N + 1, V) and (B, N, V) float64
-    at     ``at_nodes``
+    at     ``gather_node_probabilities``
     """
     tokens, levels, u = drafted
     rows = torch.arange(len(p), device=p.device)
@@ -108,7 +108,7 @@ def apply_token_rule(
 
 
 def apply_block_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: DraftBatch) -> BatchVerdict:
-    """Block verification (Sun et al. 2024, Algorithm 2) of B chains at once. Arguments as in ``token_verdict``."""
+    """Block verification (Sun et al. 2024, Algorithm 2) of B chains at once. Arguments as in ``apply_token_rule``."""
     _, levels, u = drafted
     p_nodes, q_nodes = at
     most = p_nodes.shape[1]

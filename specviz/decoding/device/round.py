@@ -92,7 +92,7 @@ class _Slot:
 class DeviceSteps:
     """``engine.step`` for one request, on the device of its models. Call it with rows as ``step`` is called.
 
-    target, proposer, rule, randomness, eos_token_ids  as for ``engine.step``; ``refusal`` must be None
+    target, proposer, rule, randomness, eos_token_ids  as for ``engine.step``, for which ``explain_refusal`` is None
     rows                                               most rows of a call
     columns                                            most tokens of a row's text
     compiler                                           arguments of torch.compile, such as {"backend": "inductor"}; None: the

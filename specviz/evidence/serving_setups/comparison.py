@@ -78,7 +78,7 @@ def compare_setups(
     expect    told after a probe of each setup how long the rest will take
     show      told what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
 
-    Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that the context does not hold.
+    Raises UnsupportedModelError for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
     refuse_uncompared(pair)
     assert places and places[0][1], "there is nothing to read"

@@ -41,7 +41,7 @@ class ServedTarget:
 def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
     """The setup of that key on a pair. The draft is not changed.
 
-    Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
+    Raises ModelError if the pair cannot be served so, UnsupportedModelError if its layers have no such form.
     """
 
     def network(model: PreTrainedModel) -> ServedTarget:
@@ -74,7 +74,7 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
 
 
 def refuse_uncompared(pair: LoadedPair) -> None:
-    """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
+    """Raises UnsupportedModelError for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
         raise UnsupportedModelError("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
     if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":

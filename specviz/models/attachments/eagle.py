@@ -85,8 +85,8 @@ def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> Dra
 def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     """A draft head in the published layout, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds none or if it was made for another target, UnsupportedModel for a target whose output matrix
-    cannot be used or a head of another generation, DamagedModel if it cannot be read. Nothing half loaded is kept.
+    Raises ModelError if the folder holds none or if it was made for another target, UnsupportedModelError for a target whose output matrix
+    cannot be used or a head of another generation, DamagedModelError if it cannot be read. Nothing half loaded is kept.
     """
     sizes, config = EAGLES.config(folder), EAGLES.record(folder)
     embedding, output = _find_embeddings(target)

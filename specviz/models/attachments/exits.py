@@ -61,7 +61,7 @@ def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     name  name of the pair
 
     Raises SettingsError for a layer that the target does not have or that the folder's exit does not read, and for a folder that
-    was not admitted; ModelError if no layer is named and there is no trained exit; UnsupportedModel for a target whose layers
+    was not admitted; ModelError if no layer is named and there is no trained exit; UnsupportedModelError for a target whose layers
     cannot be run separately; and as ``load_exit``.
     """
     layers = _count_layers(target)
@@ -91,14 +91,15 @@ def build_bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
 def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
     """A trained exit, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds none or if it was made for another target, DamagedModel if it cannot be read. Nothing
+    Raises ModelError if the folder holds none or if it was made for another target, DamagedModelError if it cannot be read. Nothing
     half loaded is kept.
     """
     layer, count = EXITS.config(folder)
     bare, width = build_bare_exit(target, layer), target.config.hidden_size
-    shapes = {"norm.weight": (width,)}
+    shapes: dict[str, tuple[int, ...]] = {"norm.weight": (width,)}
     for k in range(count):
-        shapes |= dict(zip(layer_names(f"{k}"), ((width, width), (width,)), strict=True))
+        weight, bias = layer_names(f"{k}")
+        shapes |= {weight: (width, width), bias: (width,)}
     weights = EXITS.loaded(folder, set(shapes), f"an exit of {count} blocks")
     if layer >= _count_layers(target) or any(tuple(weights[name].shape) != shape for name, shape in shapes.items()):
         raise ModelError(

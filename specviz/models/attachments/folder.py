@@ -68,7 +68,7 @@ class Attachment:
     def admit(self, folder: str) -> str:
         """Allow a folder or hub name to be read in this process. Only the command line calls this.
 
-        Raises ModelError if the folder holds nothing of this kind, DamagedModel if its config cannot be used.
+        Raises ModelError if the folder holds nothing of this kind, DamagedModelError if its config cannot be used.
         """
         self.config(self.found(folder))
         self.admitted.add(folder)
@@ -131,7 +131,7 @@ class Attachment:
     def loaded(
         self, folder: Path, wanted: set[str], of: str, usual: Callable[[str], str] = lambda name: name
     ) -> dict[str, Tensor]:
-        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel.
+        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModelError.
 
         usual  a name of another layout -> the same weight's usual name
         """

@@ -84,7 +84,7 @@ def find_heads(pair: LoadedPair, folder: str = "") -> Heads:
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     """Heads in a published layout, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds no heads or if they were made for another target, DamagedModel if it cannot be read.
+    Raises ModelError if the folder holds no heads or if they were made for another target, DamagedModelError if it cannot be read.
     Nothing half loaded is kept.
     """
     count, layers = HEADS.config(folder)

@@ -33,10 +33,10 @@ class ConditionedModel(CachedModel):
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
         super().__init__(model, settings, vocabulary)
-        self._pass = ConditionedPass(model, prompt)
+        self._conditioned = self._pass = ConditionedPass(model, prompt)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
-        return self._pass.biased(seen, where, positions)
+        return self._conditioned.biased(seen, where, positions)
 
 
 class ConditionedPass:

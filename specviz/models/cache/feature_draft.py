@@ -125,8 +125,11 @@ def _find_first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
 
 def _select_rows(tree: DraftTree, rows: Sequence[int]) -> DraftTree:
     """Some of a tree's rows."""
-    parts = ([part[row] for row in rows] for part in (tree.tokens, tree.parents, tree.q, tree.u_draft))
-    return DraftTree(*map(tuple, parts), tree.source)
+
+    def select(part: tuple) -> tuple:
+        return tuple(part[row] for row in rows)
+
+    return DraftTree(select(tree.tokens), select(tree.parents), select(tree.q), select(tree.u_draft), tree.source)
 
 
 def _keep_inner_nodes(tree: DraftTree) -> DraftTree:

@@ -72,7 +72,7 @@ def _stack_parts(parts: Sequence[Tensor | None]) -> Tensor | None:
 def quantize_model(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
     """A copy of a model with every matrix except the embedding in int8. The model itself is not changed.
 
-    Raises UnsupportedModel for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.
+    Raises UnsupportedModelError for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.
     """
     if model.dtype is not torch.float32 or model.device.type != "cpu":
         where = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"

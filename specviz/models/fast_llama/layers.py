@@ -33,7 +33,7 @@ class FastWeights(NamedTuple):
 
 
 def find_fast_weights(model: LlamaForCausalLM) -> FastWeights:
-    """The ``Written`` of a model: made once, shared by all requests."""
+    """The ``FastWeights`` of a model: made once, shared by all requests."""
     with _weights_lock:
         if model not in _weights:
             known = is_covered(model)
@@ -114,7 +114,7 @@ class FastLayer:
     ) -> Tensor:
         """hidden (B, T, width) -> (B, T, width).
 
-        cos, signed  (B, T, 1, D), as in ``rotated``
+        cos, signed  (B, T, 1, D), as in ``apply_rotary``
         mask         None, or additive (B, 1, T, S); each of the last tokens whose columns it lacks sees itself, too
         held         the layer of the cache, which grows by T columns
         every        queries, keys and values of ``hidden``, (B, T, out), if already known

@@ -131,7 +131,7 @@ class Weights:
 
 
 def multiply(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
-    """``laid_out``, with each token's numbers contiguous in memory."""
+    """``multiply_unordered``, with each token's numbers contiguous in memory."""
     return multiply_unordered(x, weights).contiguous()
 
 

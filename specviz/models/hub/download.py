@@ -33,7 +33,7 @@ def download_models(
                of the models share counts once
     cancelled  asked before each piece of some kilobytes
 
-    Raises ModelError before anything is written if the disk has not enough room; CancelledError if it was cancelled; DamagedModel
+    Raises ModelError before anything is written if the disk has not enough room; CancelledError if it was cancelled; DamagedModelError
     for a content that is not the announced one; ModelError for what the hub refuses. What arrived stays, and the next call goes on
     from there.
     """

@@ -98,7 +98,7 @@ def fetch_file(
     arrived    called with the bytes of this file that are here, at most once for each piece that arrives
     cancelled  asked before each piece
 
-    Raises CancelledError if it was cancelled, DamagedModel if another content arrives than was announced (it is removed), and
+    Raises CancelledError if it was cancelled, DamagedModelError if another content arrives than was announced (it is removed), and
     ModelError as ``client.asked``.
     """
     pointer, content = store.snapshot / file.name, store.content(file)

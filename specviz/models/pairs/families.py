@@ -34,7 +34,7 @@ ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the contex
 def refuse_unsupported(place: str, config: Any) -> None:
     """Refuse a configuration under which a cached pass may give another distribution than an uncached one.
 
-    Raises UnsupportedModel, which names the value and what is supported.
+    Raises UnsupportedModelError, which names the value and what is supported.
     """
     family, text = config.model_type, config.get_text_config()
     if config.is_encoder_decoder and family not in ENCODER_DECODERS:
@@ -71,7 +71,7 @@ def refuse_unsupported(place: str, config: Any) -> None:
 def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
     """Refuse a pair in which only one model has an encoder.
 
-    Raises UnsupportedModel, which names both.
+    Raises UnsupportedModelError, which names both.
     """
     if configs[0].is_encoder_decoder == configs[1].is_encoder_decoder:
         return
@@ -84,7 +84,7 @@ def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
     )
 
 
-def library_class(config: Any) -> type:
+def library_class(config: Any) -> type[AutoModelForSeq2SeqLM] | type[AutoModelForCausalLM]:
     """The transformers class that opens models of this configuration."""
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 

@@ -37,7 +37,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
 
     What is missing of a hub name is downloaded, weights last.
 
-    Raises ModelError, UnsupportedModel or DamagedModel with a sentence. Nothing half loaded is kept.
+    Raises ModelError, UnsupportedModelError or DamagedModelError with a sentence. Nothing half loaded is kept.
     """
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
@@ -75,7 +75,7 @@ def build_pair(
     name             what records call it; places  what sentences call the two models
     draft_tokenizer  the draft's; None: the target's. If the two differ, the draft proposes only tokens that both have (MappedPair)
 
-    Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
+    Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
     """
     refuse_mixed(places, [model.config for model in (target, draft)])
     why = describe_difference(tokenizer, draft_tokenizer) if draft_tokenizer is not None else None
@@ -197,7 +197,7 @@ def _read_small(place: str | ModelListing, kind: Any) -> Any:
 
 
 def check_hashes(folder: Path) -> None:
-    """Compare every file named in SHA256SUMS with its hash. Raises DamagedModel naming the first file that differs."""
+    """Compare every file named in SHA256SUMS with its hash. Raises DamagedModelError naming the first file that differs."""
     sums = folder / HASHES
     if not sums.is_file():
         raise DamagedModelError(
@@ -243,12 +243,13 @@ def find_first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTr
 
     Raises ModelError if a model names none, or if the two name different ones.
     """
-    named = []
+    named: list[int] = []
     for place, model in zip(places, (target, draft), strict=True):
         found = getattr(model.generation_config, "decoder_start_token_id", None)
-        named.append(getattr(model.config, "decoder_start_token_id", None) if found is None else found)
-        if not isinstance(named[-1], int):
+        found = getattr(model.config, "decoder_start_token_id", None) if found is None else found
+        if not isinstance(found, int):
             raise ModelError(f"'{place}' does not say which token its decoder begins with (decoder_start_token_id).")
+        named.append(found)
     if named[0] != named[1]:
         raise ModelError(
             f"The decoder of target '{places[0]}' begins with token {named[0]}, that of draft '{places[1]}' with {named[1]}. "

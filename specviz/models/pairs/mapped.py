@@ -71,7 +71,7 @@ class MappedDraft:
     reads the end.
     """
 
-    context = None
+    context: int | None = None
 
     def __init__(self, source: LogitsSource, tokens: TokenMap, settings: Settings, vocabulary: int):
         self.source, self.tokens, self.settings, self.vocabulary = source, tokens, settings, vocabulary

@@ -34,7 +34,7 @@ def parse_pair_name(name: str) -> PairPlaces | None:
     parts = [part.strip() for part in name.split("|")]
     if (len(parts) == 3 and parts.pop() != _ROUNDED) or len(parts) != 2 or not all(parts):
         return None
-    return PairPlaces(*parts, rounded=name.count("|") == 2)
+    return PairPlaces(parts[0], parts[1], rounded=name.count("|") == 2)
 
 
 def expand_path(place: str) -> Path:

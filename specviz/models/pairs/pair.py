@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from specviz.errors import SettingsError
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import find_exit
+from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.cache.feature_draft import FeatureDraft
@@ -51,14 +52,14 @@ class LoadedPair:
             self.draft
         )
 
-    def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
+    def open(self, settings: Settings) -> tuple[CachedModel, LanguageModel]:
         """Target and draft with fresh caches, for one request."""
         return self.source(self.target, settings, self.vocabulary), self.drafting(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
         """The target, and its own first layers with an exit as the draft, for one request. The two share their computation.
 
-        Raises as exits.exit_of.
+        Raises as exits.find_exit.
         """
         target = LayeredModel(self.target, settings, self.vocabulary, find_exit(self.name, self.target, settings))
         return target, target.lower
@@ -71,7 +72,7 @@ class LoadedPair:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
         return CachedModel(model, settings, vocabulary)
 
-    def drafting(self, settings: Settings) -> CachedModel:
+    def drafting(self, settings: Settings) -> LanguageModel:
         """The draft with a fresh cache, for one request."""
         return SteppingModel(self.draft, settings, self.vocabulary)
 

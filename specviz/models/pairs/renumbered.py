@@ -46,7 +46,9 @@ def renumber_draft(pair: LoadedPair) -> LoadedPair:
 def _read_bpe(tokenizer: PreTrainedTokenizerBase) -> dict | None:
     """A byte-level BPE tokenizer as JSON; None for any other."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    record = json.loads(backend.to_str()) if backend is not None else {"model": {"type": None}}
+    if backend is None:
+        return None
+    record = json.loads(backend.to_str())
     return record if record["model"]["type"] == "BPE" and "ByteLevel" in str(backend.decoder) else None
 
 

@@ -100,8 +100,10 @@ def _match_specials(target: Side, draft: Side) -> dict[int, int]:
         for name, token in names[0].items()
         if name in names[1] and (token in target.ends) == (names[1][name] in draft.ends)
     }
-    if not target.ends & same.keys() and (ends := [_find_end(side) for side in (target, draft)]) and None not in ends:
-        same[ends[0]] = ends[1]
+    if not target.ends & same.keys():
+        ours, theirs = _find_end(target), _find_end(draft)
+        if ours is not None and theirs is not None:
+            same[ours] = theirs
     return same
 
 
@@ -170,7 +172,7 @@ class TextReader:
     def _encoded(self, run: bytes) -> Ids:
         """The draft's tokens for these bytes: as its tokenizer splits them, if it spells exactly these bytes; else greedily."""
         if run not in self.known:
-            self.known[run] = next((ids for ids in self._splits(run) if self._spells(ids) == run), None) or self._greedy(run)
+            self.known[run] = next((ids for ids in self._splits(run) if self._spells(ids) == run), ()) or self._greedy(run)
         return self.known[run]
 
     def _splits(self, run: bytes) -> list[Ids]:

@@ -9,6 +9,7 @@ and drawn tokens stay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from specviz.proposers.trees.growth import (
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
+Slot = TypeVar("Slot", "_IndependentSlot", "_DistinctSlot")
 WIDEST = 4  # most children of a node where no shape is given
 
 
@@ -127,15 +129,13 @@ def _draw_fixed_counts(places: list[Place], budget: int, width: int, randomness:
 
 def _draw_adaptive_counts(places: list[Place], budget: int, width: int, randomness: Randomness, level: int) -> list[int]:
     """The same without replacement, each draw decided after those before it."""
-    grown = []
+    grown: list[int] = []
     for slot in _choose_best_first([_DistinctSlot(place, width) for place in places], budget):
         grown += slot.draw(randomness, level)
     return grown
 
 
-def _choose_best_first(
-    slots: Sequence[_IndependentSlot | _DistinctSlot], budget: int
-) -> Iterator[_IndependentSlot | _DistinctSlot]:
+def _choose_best_first(slots: Sequence[Slot], budget: int) -> Iterator[Slot]:
     """The slot worth most, the first among equals, at most ``budget`` times. It is advanced before the next choice."""
     for _ in range(budget):
         slot = max(slots, key=lambda one: one.worth)

@@ -58,7 +58,7 @@ class FixedTree:
                 for tree, at, probs in places
                 for n in add_certain_children(tree, at, find_most_likely(probs, width), probs)
             ]
-        grown = []
+        grown: list[tuple[TreeGrowth, int]] = []
         for count in range(width):
             here = [place for place in places if can_draw_sibling(place[2], count, self.siblings)]
             if here:
