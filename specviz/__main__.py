@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 rejected (verify, audit), altered (check) or not ready (pairs --check); 2 bad arguments or input, with one sentence
 on stderr; 3 too few samples (verify, audit), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only
-compared with itself (check); 70 a bug in this program; 130 interrupted.
+compared with itself (check); 5 nothing tested: no draft token was proposed (verify); 70 a bug in this program; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence.bugs.bug import on_tables
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution
 from specviz.randomness import PhiloxRandomness
-from specviz.statistics.cells import Cells
+from tests.cells import PooledCells, pool_cells
 from tests.chance import SEED
 
 PROMPT = (0,)
@@ -58,10 +58,10 @@ def first(probs: dict, tokens: int) -> dict:
     return result
 
 
-def pooled(probs: dict, other: dict, n: int) -> tuple[Cells, dict, np.ndarray]:
+def pooled(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndarray]:
     """Cells for n draws of a distribution, the cell of each text, and another distribution's masses in them."""
     texts = sorted(probs)
-    cells = Cells.of([probs[text] for text in texts], n)
+    cells = pool_cells([probs[text] for text in texts], n)
     where = dict(zip(texts, cells.cell.tolist(), strict=True))
     masses = np.zeros(len(cells.probs))
     for text, mass in other.items():
@@ -69,7 +69,7 @@ def pooled(probs: dict, other: dict, n: int) -> tuple[Cells, dict, np.ndarray]:
     return cells, where, masses
 
 
-def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, Cells]:
+def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, PooledCells]:
     """Counts of n draws in the cells of a distribution, from draw number ``first`` on: on shared distributions where the mutant can be drawn so."""
     made = build(on_tables(*mutant.toy), mutant.settings)
     draw = shared_distributions if mutant.shared else decoded

@@ -21,11 +21,25 @@ OWN = {  # options that apply to a matrix
     *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "min_tv", "all", "only", "format", "cluster"),
     *("heads", "eagle", "early_exit", "exit_layer", "engine"),
 }
-MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
+MARKS = {
+    "consistent": "exact",
+    "coincides": "same",
+    "rejected": "lossy",
+    "blank": ".",
+    "too few samples": "unseen",
+    "nothing tested": "untested",
+}
+NOTHING_TESTED = "nothing tested"
+UNREACHED = {  # a count of 0 -> in words
+    "accepted": "no draft token accepted",
+    "rejected": "no draft token rejected",
+    "bonus": "no bonus token",
+    "rollbacks": "no cache rolled back",
+}
 COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
     "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",
-    "WRONG: not the expected result   .: the combination makes no sense, see below",
+    "untested: no draft token was proposed   WRONG: not the expected result   .: the combination makes no sense, see below",
 )
 
 
@@ -81,11 +95,14 @@ def format_matrix(record: dict[str, Any], color: bool = False) -> str:
 
     def shown(name: str, column: str, rule: str) -> str:
         cell = cells[name, column, rule]
-        mark = MARKS[cell["verdict"]] if cell["right"] else "WRONG"
+        mark = MARKS[cell["verdict"]] if cell["right"] or cell["verdict"] == NOTHING_TESTED else "WRONG"
         return f"{COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in COLORS else mark.ljust(narrow)
 
     table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
-    return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
+    return "\n".join(
+        line.rstrip()
+        for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_list_unreached(record), *_blanks(record))
+    )
 
 
 def _title(record: dict[str, Any], column: str) -> str:
@@ -96,7 +113,11 @@ def _title(record: dict[str, Any], column: str) -> str:
 
 def _meaning(record: dict[str, Any]) -> list[str]:
     """The samples and the distance that they can show; what a lossy rule never writes; every unexpected cell."""
-    tested = [cell for cell in record["cells"] if cell["seen"] is not None and record["rules"][cell["rule"]]["exact"]]
+    tested = [
+        cell
+        for cell in record["cells"]
+        if cell["seen"] is not None and cell["verdict"] != NOTHING_TESTED and record["rules"][cell["rule"]]["exact"]
+    ]
     said = []
     if tested:
         samples, seen = max(cell["n"] for cell in tested), max(cell["seen"] for cell in tested)
@@ -110,7 +131,22 @@ def _meaning(record: dict[str, Any]) -> list[str]:
         for (column, rule), mass in lost.items()
     ]
     wrong = [cell for cell in record["cells"] if not cell["right"]]
-    return said + [f"WRONG {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}" for cell in wrong]
+    mark = {True: "UNTESTED", False: "WRONG"}
+    return said + [
+        f"{mark[cell['verdict'] == NOTHING_TESTED]} {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}"
+        for cell in wrong
+    ]
+
+
+def _list_unreached(record: dict[str, Any]) -> list[str]:
+    """The parts of a decoder that the samples of some cells never reached, each with these cells."""
+    cells: dict[str, list[str]] = {}
+    for cell in record["cells"]:
+        exercised = cell["exercised"] or {"proposed": 0}
+        for part, name in UNREACHED.items():
+            if exercised["proposed"] and exercised[part] == 0:
+                cells.setdefault(name, []).append(f"{cell['line']} / {cell['rule']}, {_title(record, cell['column'])}")
+    return [f"{name}: {', '.join(names)}" for name, names in cells.items()]
 
 
 def _blanks(record: dict[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts, ch
 from specviz.statistics.power import detectable_impossible, detectable_tv
 from specviz.statistics.registry import register_statistic
 
-LEAST = 1.0  # expected draws that a cell must have; cells are made with more (cells.MINIMUM)
+LEAST = 1.0  # expected draws that a cell must have
 
 Array: TypeAlias = Sequence[float] | np.ndarray
 
@@ -50,7 +50,7 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
     probs   (C,) float64, exact mass of each cell: 0, or large enough to expect 1 draw. A draw in a cell of mass 0 rejects
             outright
 
-    Cells must be fixed before any draw (``Cells``). The null mean is C - 1, the variance that of Haldane 1937. If one cell has
+    Cells must be fixed before any draw. The null mean is C - 1, the variance that of Haldane 1937. If one cell has
     all the mass, the test is for equality, and its note says so.
     """
     return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)

@@ -56,7 +56,7 @@ def affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWE
     """Most degrees of freedom with which n draws still detect ``tv``; 0 if even one is too many.
 
     More cells show finer differences but need more draws: lambda grows like the square root of df. The result is known before any
-    draw, so a partition may be chosen by it (``Cells.of(..., most=affordable_df(...) + 1)``).
+    draw, so a partition may be chosen by it.
     """
     _check_distance(tv)
     _check_draws(n)

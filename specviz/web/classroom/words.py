@@ -8,6 +8,7 @@ from typing import Any
 
 from specviz.classroom.records import KINDS, METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
+from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED
 from specviz.figures.narration import format_probability
 from specviz.records import HERE
 from specviz.settings import Settings
@@ -92,6 +93,8 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
             f"Not exact: the first {tested} of the class do not follow the exact distribution.",
             f"p = {p:.2g}, at a level of {last['level']:.2g}.",
         )
+    if last["verdict"] == NOTHING_TESTED:
+        return "untold", "Nothing was tested.", f"{tested} of the class, and {NO_DRAFT}"
     if last["verdict"] != "consistent":
         return "untold", f"The first {tested} cannot decide: all texts share one cell.", _next(n)
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.results import SEEDS, ExactnessResult, SeedPValues
+from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
 from specviz.export.manifest import proposer_options
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import p_in_a_table
@@ -48,6 +48,8 @@ def build_verdict(exam: ExactnessState) -> PageVerdict:
         return PageVerdict(
             "rejected", f"No, not exact: {samples} do not follow the target’s distribution.", describe_rejection(found)
         )
+    if found.verdict == NOTHING_TESTED:
+        return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
     if not found.tells:
         return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", announce_next_test(exam))
     if found.detectable_tv > LARGE:
@@ -56,9 +58,9 @@ def build_verdict(exam: ExactnessState) -> PageVerdict:
             f"No difference seen, but {samples} can show only a large one.",
             f"{who}. {describe_detectable(found)} {announce_next_test(exam)}",
         )
-    return PageVerdict(
-        "consistent", f"Yes, as far as {samples} can tell.", f"{who}: {samples}, no difference seen. {describe_detectable(found)}"
-    )
+    unreached = describe_unreached(found.exercised, exam.question.source == "target")
+    seen = " ".join([f"{who}: {samples}, no difference seen. {describe_detectable(found)}", *unreached])
+    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
 
 
 def describe_limits(exam: ExactnessState) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
 from specviz.evidence.bugs.published import MISTAKES, Mistake
-from specviz.evidence.results import SIZES
+from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
@@ -144,9 +144,15 @@ def build_verdict(trial: BugState) -> PageVerdict:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
         return PageVerdict("untold", words, f"Try another text, in Settings. {announce_next_test(trial)}")
     found = result.looks[-1][1]
+    if found.verdict == NOTHING_TESTED:
+        return PageVerdict("untold", "Nothing was tested.", f"{count_samples(found.n)} of the wrong rule, and {NO_DRAFT}")
     words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
     seen = describe_detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
-    return PageVerdict("untold", words, " ".join(filter(None, (seen, _describe_pooling(found), announce_next_test(trial)))))
+    return PageVerdict(
+        "untold",
+        words,
+        " ".join(filter(None, (seen, *describe_unreached(found.exercised), _describe_pooling(found), announce_next_test(trial)))),
+    )
 
 
 def _build_unshown_verdict(trial: BugState) -> PageVerdict:
