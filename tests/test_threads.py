@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from specviz.decoding.engine import build_randomness
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.models.pairs.loading import load_pair
-from specviz.process import usable_cores
+from specviz.process import SPIN_COUNT, usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.threads import PassThreads, limit_threads, most_threads, preserve_thread_count
@@ -175,6 +176,33 @@ def test_a_process_that_shares_the_cores_has_fewer(machine):
     assert most_threads() == CORES
 
 
+def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
+    from specviz.jobs.task_runner import TaskRunner
+    from specviz.web.jobs import warmup
+
+    TaskRunner().start(os.getcwd(), 2)
+    gc.unfreeze()
+    assert machine.count == most_threads() == 2
+    monkeypatch.setattr(warmup, "threads_per_job", lambda: 4)
+    warmup.share_cores()
+    assert machine.count == most_threads() == 4
+
+
+def test_a_command_measures_and_bounds_the_spin(pair_folders):
+    code = """
+import os, sys
+from specviz import threads
+from specviz.__main__ import main
+measure, made = threads.ThreadChoice.measure, []
+threads.ThreadChoice.measure = lambda *given: (made.append(1), measure(*given))
+code = main(["decode", "--prompt", "the river", "--pair", sys.argv[1], "--max-new-tokens", "8", "--device", "cpu"])
+print(code, os.environ["GOMP_SPINCOUNT"], threads.most_threads() == 1 or len(made) > 0)
+"""
+    command = [sys.executable, "-c", code, "|".join(map(str, pair_folders))]
+    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == [f"0 {SPIN_COUNT} True"], done.stderr
+
+
 def test_a_program_that_decodes_has_its_number_back_afterward(machine):
     machine.seconds_of = lambda count: 1.0 * count
     chosen = PassThreads(True)
@@ -283,7 +311,7 @@ for line in sys.stdin:
 
 def own_environment() -> dict[str, str]:
     """The environment without the number of threads that the tests set for themselves."""
-    return {name: value for name, value in os.environ.items() if name not in threads.SET_BY_USER}
+    return {name: value for name, value in os.environ.items() if name not in (*threads.SET_BY_USER, "GOMP_SPINCOUNT")}
 
 
 @contextmanager
