@@ -161,7 +161,7 @@ def read_record(path: Path) -> CollectionRecord | None:
 class CollectionJob:
     """One file to be filled.
 
-    server   as ``recognized`` found, with the profile that was settled
+    server   as ``recognize_server`` found it, with the settled profile
     path     of the sample file
     checks   of the preflight; refusals  fields that the server does not take: both for the record
     """
@@ -178,7 +178,7 @@ class CollectionJob:
 def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback = ignore_progress) -> list[CollectionRecord]:
     """Fill the sample files of one server or of two, in turn, up to ``size.samples``, from where an earlier call left them.
 
-    on_progress  told the share of all samples that is there, several times a second; what it raises ends the work
+    on_progress  called with the share of all samples that is there, several times a second; what it raises ends the work
 
     Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
     of other questions. What was collected until then is in the files.

@@ -306,7 +306,7 @@ def compute_explained_share(reading: PrefixTable, counts: Tensor, probs: Tensor)
 
     counts, probs  (G, V): tokens seen after each prefix, and the decoder's distributions there
 
-    G is the likelihood-ratio statistic with a cell for each token that was seen or expected OFTEN after its prefix, and one for all others.
+    G is the likelihood-ratio statistic with a cell for each token that was seen or expected MIN_CELL_COUNT times after its prefix, and one for all others.
     """
     n = counts.sum(-1, keepdim=True)
     cells = (counts >= MIN_CELL_COUNT) | (n * reading.p >= MIN_CELL_COUNT)

@@ -1,4 +1,4 @@
-"""Where rejected samples part from their reference: the first prefix after which the next tokens differ by themselves."""
+"""First difference of rejected samples from their reference: the first prefix after which the next tokens differ significantly."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def compute_detectable_tv(samples: int, length: int, two_files: bool) -> float:
 
 
 def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
-    """Samples per second with as many requests at a time as the probe has: TIMED rounds, or more for quick servers, one where the rate
+    """Samples per second with as many requests at a time as the probe has: TIMED_REQUESTS rounds, or more for quick servers, one where the rate
     is limited."""
     done, began = 0, time.monotonic()
     rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1

@@ -1,4 +1,4 @@
-"""How far two precisions of the same weights lie apart, so that a verdict can say which distance rounding alone explains."""
+"""Distance between two precisions of the same weights: the distance that rounding alone explains."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def build_prefix_table(
     samples: Samples,
     on_progress: ProgressCallback = ignore_progress,
 ) -> PrefixTable:
-    """The prefixes that at least FEWEST of the first COMPARED samples share, the most frequent ones first. One pass of each model per group."""
+    """The prefixes that at least MIN_SAMPLES_PER_PREFIX of the first MAX_SAMPLES samples share, the most frequent ones first. One pass of each model per group."""
     tokens = samples.tokens[:MAX_SAMPLES]
     kept: list[tuple[int, tuple[int, ...]]] = []
     for place in range(tokens.shape[1]):

@@ -1,6 +1,6 @@
-"""What spoils samples of a server, asked for before the first sample: each trap is a few requests and a sentence.
+"""Preflight checks: what would invalidate samples of a server. Each check takes a few requests and gives a sentence.
 
-Most are answered from continuations at the highest temperature that the server takes. There two honest ones are practically never
+Most use continuations at the highest temperature that the server takes. There two honest ones are practically never
 equal, so equal ones mean something.
 """
 
@@ -36,7 +36,7 @@ FLAT_TEMPERATURE = 50.0  # temperature from which tokens are so alike that their
 
 @dataclass(frozen=True, slots=True)
 class PreflightCheck:
-    """One thing that was looked for.
+    """Result of one check.
 
     name      short, the same for every server
     state     "safe", "caught", or "unknown" where this server does not show it
@@ -52,7 +52,7 @@ class PreflightCheck:
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """All traps, and what follows for the samples.
+    """All checks, and what follows for the collection.
 
     at_once   requests at a time: 1 where seeds are mixed
     choices   samples that one request may be asked for: 1 where they would be equal, or are not given
@@ -70,7 +70,7 @@ class PreflightResult:
 
 
 class ServerProbe:
-    """Asks one server for continuations, each with a seed that no other request of the probes has.
+    """Requests continuations from one server, each with a seed that no other request of the probes has.
 
     at_once     most requests at a time
     seeds       from where they are taken: no sample uses one of these
@@ -131,7 +131,7 @@ def get_content(sample: SampledText) -> tuple[int, ...] | str:
 
 
 def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_progress) -> PreflightResult:
-    """Look for every trap. Raises EndpointError where the server does not answer; SpecvizError as ``on_progress`` raises."""
+    """Run every check. Raises EndpointError where the server does not answer; SpecvizError as ``on_progress`` raises."""
     found: list[PreflightCheck] = []
     looks = (
         check_prompt,

@@ -1,4 +1,4 @@
-"""What a server is asked for: the text, how much of it, and the distribution that its tokens should be sampled from."""
+"""What is requested from a server: the text, its length, and the distribution of its tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TEMPERATURE = 1000.0  # temperature of a probe: every token is about as like
 
 @dataclass(frozen=True, slots=True)
 class SamplingRequest:
-    """How samples are asked for. None for top_k, top_p or min_p means off.
+    """A request for samples. None for top_k, top_p or min_p means off.
 
     prompt      the text to continue; under ``chat`` the message of the user
     max_tokens  1 to 64

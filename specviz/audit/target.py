@@ -1,4 +1,4 @@
-"""One server of an audit, or one way of asking it, from the first look to the record of its samples. The command and the page use it."""
+"""One server of an audit, from recognition to the record of its samples. The command line and the page use it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from specviz.records import to_json_fields
 
 @dataclass(frozen=True, slots=True)
 class AuditPreparation:
-    """What was learned before the first sample.
+    """Results of the preflight.
 
     server    as ``recognize_server``, with the settled profile; checks  of the preflight
-    asked     with what the traps ask for: one request at a time, one sample of a request
+    size      as the checks require: one request at a time, or one sample per request
     refusals  fields that the server does not take
     forecast  None where all samples are there already
     ids       whether it gives the ids of its tokens
@@ -63,7 +63,7 @@ class AuditPreparation:
 
 @dataclass(slots=True)
 class AuditTarget:
-    """Whom to ask, for what, how, and into which file of the audit's folder. preparation: set by ``prepare_target``."""
+    """An endpoint, what is requested from it, and the file in the audit's folder. preparation: set by ``prepare_target``."""
 
     endpoint: Endpoint
     sampling: SamplingRequest
@@ -103,7 +103,7 @@ def prepare_target(
     pair: LoadedPair | None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> AuditPreparation:
-    """Who answers, which traps there are, and how long the samples will take.
+    """Recognize the server, run the preflight checks, and estimate how long the samples will take.
 
     files  sample files of the audit: 2 where two servers are compared; pair  local weights, None: there are none
 

@@ -307,7 +307,7 @@ def omits_partial_character(texts: Sequence[str], broken: float) -> bool:
 def count_cells(distribution: TextDistribution, seen: Counter[str], plan: Plan, length: int) -> tuple[Partition, np.ndarray]:
     """A cell for each likely text, named by its likeliest tokens, and one for all others; with how many samples lie in each.
 
-    The lightest texts join the others until these expect EXPECTED samples too.
+    The lightest texts join the others until these expect MIN_EXPECTED samples too.
     """
     texts = list(distribution.masses)
     while len(texts) > 1 and 1e-9 < (1.0 - sum(distribution.masses[text] for text in texts)) * plan.n < MIN_EXPECTED:

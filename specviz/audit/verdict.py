@@ -60,12 +60,12 @@ def build_verdict(
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
-    on        the samples; settings  the distribution that they were asked for, and ``length``, the tokens of a sample that are tested
+    file      the samples; settings  the distribution that they were asked for, and ``length``, the tokens of a sample that are tested
     pair      local weights, the reference if they are given; against  else the samples of another server, or of the same one
     tv        total variation that the tests must detect; seed  of the permutations and of our own samples
     drafted   whether each server was seen to draft; None: it does not tell
     command   the words of the audit's own command line, for the report
-    on_progress  told the share of the work that is done, in [0, 1], and what is being done; may raise to stop
+    on_progress  called with the share of the work that is done, in [0, 1], and what is being done; may raise to stop
     request, against_request  of the servers, for the reproduction; None: there is none
 
     Raises EvidenceError or SettingsError where nothing can be tested.

@@ -227,7 +227,7 @@ def _find_context(pair: LoadedPair) -> int | None:
 def cut_openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
     """At most ``count`` places spread evenly over a text: the ``opening`` tokens before each, and the ``length`` tokens after it.
 
-    Raises SettingsError as ``readable``.
+    Raises SettingsError as ``tokenize_text``.
     """
     ids = tokenize_text(pair, text, opening, length)
     last = len(ids) - opening - length
@@ -262,7 +262,7 @@ def decode_texts(
     is_speculative: bool = False,
     on_progress: ProgressCallback = ignore_progress,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Texts of ``settings.max_new_tokens`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
+    """Texts of ``settings.max_new_tokens`` tokens after each prompt, TEXTS_PER_BATCH of them side by side. Text i is draw number i.
 
     drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
     returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)

@@ -105,8 +105,8 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
 
     names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
     clock = Clock({name: partial(write, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
-    told = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
-    clock.run_until(runs, told, cost)
+    on_item = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
+    clock.run_until(runs, on_item, cost)
     result = _build_result(settings, clock, combine_costs(costs))
     written = [[token for round_ in made for token in round_.committed] for made in clock.kept("speculative")[: len(PROMPTS)]]
     texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
@@ -115,11 +115,11 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
 
 def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int, Any], None]:
     """A callback of a clock that says the number of each run as it begins."""
-    told: set[int] = set()
+    logged: set[int] = set()
 
     def on_progress(share: float, run: int, key: Any) -> None:
-        if run not in told:
-            told.add(run)
+        if run not in logged:
+            logged.add(run)
             log(f"run {run} of {runs}" if run > 0 else "warm-up")
 
     return on_progress

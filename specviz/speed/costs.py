@@ -278,7 +278,7 @@ def build_tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ..
 
 
 def build_cached_rows(count: int) -> list[Prefix]:
-    """So many rows, each with HELD tokens in the cache once it has been read."""
+    """``count`` rows, each with CACHED_TOKENS tokens in the cache once it has been read."""
     return [Prefix(tuple(range(1, CACHED_TOKENS + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
@@ -356,7 +356,7 @@ class RoundProbes:
         return self.texts[number % len(self.texts)], (0.5 + number * PLACE_STEP) % 1.0
 
     def _run_stretch(self, n: int, lap: Lap) -> None:
-        """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
+        """A text's first round with its opening, and then rounds from a place on, of which the last TIMED_ROUNDS are timed."""
         (prompt, tokens), share = lap.item
         draft_tokens = max(n, 0)
         remaining = max(len(tokens), draft_tokens + 1)

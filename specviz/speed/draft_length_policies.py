@@ -85,10 +85,10 @@ def compare_policies(
 
 
 def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> PolicyComparison:
-    told = f"temperature {settings.temperature:g}: "
+    prefix = f"temperature {settings.temperature:g}: "
     tokens = settings.max_new_tokens * len(PROMPTS)
     lengths = time_settings(
-        pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED_LENGTHS}, runs, lambda s: log(f"{told}fixed, {s}")
+        pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED_LENGTHS}, runs, lambda s: log(f"{prefix}fixed, {s}")
     )
     fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
     best = max(FIXED_LENGTHS, key=lambda gamma: fixed[gamma].value)
@@ -99,7 +99,7 @@ def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Call
     }
     others["heuristic"] = replace(others["heuristic"], gamma=best)
     contestants = {BEST_FIXED: replace(settings, gamma=best), BEST_FIXED_AGAIN: replace(settings, gamma=best), **others}
-    clock = time_settings(pair, contestants, runs, lambda s: log(f"{told}policies, {s}"))
+    clock = time_settings(pair, contestants, runs, lambda s: log(f"{prefix}policies, {s}"))
     return PolicyComparison(settings.temperature, best, fixed, {name: _build_row(clock, name, tokens) for name in contestants})
 
 

@@ -27,7 +27,7 @@ RESAMPLES = 1000  # of a mean
 class Estimate:
     """A number, its 95% interval, the number of values it comes from, and its unit ("" for a ratio or a share).
 
-    The median of fewer than LEAST runs has no 95% interval: low and high are then the lowest and the highest run.
+    The median of fewer than MIN_RUNS runs has no 95% interval: low and high are then the lowest and the highest run.
     """
 
     value: float

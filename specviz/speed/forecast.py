@@ -124,8 +124,8 @@ class PlanForecast:
         if self.own:
             predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resample_tokens_per_pass(self.weights))
         gaps = {
-            name: Estimate.from_resamples(told / value - 1.0, others / many - 1.0, count)
-            for name, (told, others) in predicted.items()
+            name: Estimate.from_resamples(tokens_per_pass / value - 1.0, others / many - 1.0, count)
+            for name, (tokens_per_pass, others) in predicted.items()
         }
         gain = None
         if plain is not None:

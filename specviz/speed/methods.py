@@ -68,8 +68,8 @@ def compare_methods(
     """Run every method. settings: the prompt, the distribution and the length of all; DRAFTING_METHODS say what each method changes.
 
     runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
-    expect  told after a probe of each method how long the rest will take
-    show    told what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
+    expect  called after a probe of each method how long the rest will take
+    show    called with what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
     """
     rows, where = {key: _prepare_row(pair, DRAFTING_METHODS[key], settings) for key in keys}, describe_measurement(pair)
     under = {key: DRAFTING_METHODS[key].under(settings) for key, row in rows.items() if not row.reason}

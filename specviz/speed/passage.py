@@ -61,7 +61,7 @@ def write_passage(
 
     runs    timed ones, the first among them; on_rounds  (share done, what is done, rounds of the first run so far), after every round;
             what it raises ends the work
-    expect  told after the warm-up how long the rest will take; show  told the passage after each run but the last, with the rates so far
+    expect  called after the warm-up how long the rest will take; show  called with the passage after each run but the last, with the rates so far
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
@@ -138,7 +138,7 @@ def score_text(
     tokens: Sequence[int],
     on_round: Callable[[], None] = lambda: None,
 ) -> ScoredText:
-    """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
+    """A text scored by both models: p, q and beta at each of its tokens, TOKENS_PER_PASS tokens in a pass.
 
     prompt  at least one id; tokens  of the text after it, at least one
     """

@@ -74,7 +74,7 @@ def make_plan(
 
     settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
     text      like those that will be written, continued from places all over it; or prompts, each continued as it is
-    expect    told after a first probe how long the rest will take; show  told the plan as soon as its tokens are counted, without speeds
+    expect    called after a first probe how long the rest will take; show  called with the plan as soon as its tokens are counted, without speeds
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
@@ -258,7 +258,7 @@ def time_gammas(
     """The clock of every gamma, 0 being the target alone, over the texts of each run; it keeps the number of rounds of each text.
 
     All gammas write a text, one right after the other under the same seed, before the next text begins, so that a burst of other work
-    meets all alike. A run of one text before them warms up. between: told after each text which share of the work is done.
+    meets all alike. A run of one text before them warms up. between: called after each text with the share of the work that is done.
     """
 
     def write(gamma: int, lap: Lap) -> None:

@@ -42,7 +42,7 @@ ESTIMATE_ERROR = (
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPassTimes:
-    """Seconds, each an estimate with the interval of its runs. The real pair's may lie off by a share of OFF more.
+    """Seconds, each an estimate with the interval of its runs. The real pair may deviate by a share of ESTIMATE_ERROR more.
 
     one    target pass over one token
     block  target pass over gamma + 1 tokens

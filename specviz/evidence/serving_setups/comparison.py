@@ -75,8 +75,8 @@ def compare_setups(
     """Run every setup, the reference among them.
 
     settings  seed, gamma and temperature; places  at least one text, all of one length; name  of what they were cut from
-    expect    told after a probe of each setup how long the rest will take
-    show      told what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
+    expect    called after a probe of each setup how long the rest will take
+    show      called with what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
 
     Raises UnsupportedModelError for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
@@ -100,11 +100,11 @@ def compare_setups(
     for key, row in rows.items():
         if key in ways:
 
-            def told(share: float, key: str = key) -> None:
+            def report_share(share: float, key: str = key) -> None:
                 number = list(ways).index(key)
                 tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {SETUPS[key].name}")
 
-            seen = check_setup(pair, key, ways, ways[key], settings, places, effort.positions, told)
+            seen = check_setup(pair, key, ways, ways[key], settings, places, effort.positions, report_share)
             own = SetupCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
             row = replace(row, **read.get(SETUPS[key].of, {}), own=own)
         done[key] = row
@@ -237,10 +237,10 @@ def time_setups(
     clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
     for number in range(1, runs + 1):
 
-        def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
+        def report_run(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
             on_progress((number - 1 + share) / runs, f"timing, run {run} of {runs}: {SETUPS[key[0]].name}")
 
-        clock.run_until(number, told)
+        clock.run_until(number, report_run)
         timed = {key: _build_timing_fields(clock, key, settings.max_new_tokens) for key in ways}
         yield number, timed, relative_iqr(clock.seconds((REFERENCE, TARGET_ONLY)))
 

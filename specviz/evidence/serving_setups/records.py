@@ -305,5 +305,5 @@ def dump_setups(one: SetupComparison) -> str:
 
 
 def load_setups(text: str) -> SetupComparison:
-    """Back from to_json. Raises TraceError for anything else."""
+    """Read the JSON of a record. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(SetupComparison, record))

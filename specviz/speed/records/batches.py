@@ -165,7 +165,7 @@ class BatchSpeeds:
 
     @classmethod
     def from_json(cls, text: str) -> BatchSpeeds:
-        """Back from to_json. Raises TraceError for anything else."""
+        """Read the JSON of a record. Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build(cls, record))
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class ScoredText:
 
     tokens  (N,) ids; p, q  (N,) probability of each under the target and the draft; beta  (N,) sum of min(p, q) over the vocabulary
     kinds   (N,) of KINDS
-    forks   place -> both distributions there, at the FORKS places where beta is least; each includes the token of the text
+    forks   place -> both distributions there, at the MAX_FORKS places where beta is least; each includes the token of the text
     pieces  id -> bytes as hex, of every token that it mentions; empty where single tokens are not shown
 
     Raises ValueError for columns of different lengths, a beta outside [0, 1], and kinds that are not known.
@@ -80,7 +80,7 @@ class DivergenceProfile:
     """How the divergence of some texts is shared out among their tokens.
 
     count    tokens; total  sum of 1 - beta over them
-    x, y     Lorenz's curve, from (0, 0); tops  share held by each of TOPS of the tokens
+    x, y     Lorenz's curve, from (0, 0); tops  share held by each of TOP_SHARES of the tokens
     by_text  whether whole texts were resampled for the intervals; else single tokens, as if they were independent
     """
 
@@ -128,7 +128,7 @@ def compute_divergence_profile(texts: tuple[ScoredText, ...]) -> DivergenceProfi
 
 
 def _compute_shares(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Of some tokens: the shares that TOPS hold, and for each kind the mean of 1 - beta, its share of the sum, and its count."""
+    """Of some tokens: the shares that TOP_SHARES hold, and for each kind the mean of 1 - beta, its share of the sum, and its count."""
     sums, counts = np.bincount(kinds, apart, len(KINDS)), np.bincount(kinds, minlength=len(KINDS))
     with np.errstate(invalid="ignore"):
         return np.interp(TOP_SHARES, *compute_lorenz_curve(apart)), sums / counts, sums / sums.sum(), counts
@@ -145,7 +145,7 @@ def _estimate_share(value: float, again: Sequence[np.ndarray], place: int, count
 
 
 def _draw_resamples(sizes: Sequence[int]) -> Iterator[np.ndarray]:
-    """Places of AGAIN resamples, drawn with replacement (Efron 1979): of whole texts if there are MANY, since a text's tokens depend on each other."""
+    """Places of RESAMPLES resamples, drawn with replacement (Efron 1979): of whole texts if there are MIN_TEXTS, since a text's tokens depend on each other."""
     rng, edges = generator(0, Use.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
     for _ in range(RESAMPLES):
         if len(sizes) >= MIN_TEXTS:

@@ -183,17 +183,17 @@ class MethodComparison:
 
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
-    """One comparison for each of CHOICES."""
+    """One comparison for each of DISTRIBUTIONS."""
     return SCHEMA.text({"comparisons": to_json_value(comparisons)})
 
 
 def load_comparisons(text: str) -> dict[str, MethodComparison]:
-    """Back from to_json. Raises TraceError for anything else."""
+    """Read the JSON of a record. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["comparisons"])
 
 
 def choose_distribution(base: Settings, choice: str) -> Settings:
-    """Settings under one of CHOICES. Raises SettingsError for another."""
+    """Settings under one of DISTRIBUTIONS. Raises SettingsError for another."""
     if choice not in DISTRIBUTIONS:
         raise SettingsError("choice", choice[:60], f"one of {', '.join(DISTRIBUTIONS)}")
     return base.without_cuts(uniforms={}, **DISTRIBUTIONS[choice])

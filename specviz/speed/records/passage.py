@@ -163,5 +163,5 @@ def dump_passages(passages: Mapping[str, Passage]) -> str:
 
 
 def load_passages(text: str) -> dict[str, Passage]:
-    """Back from to_json. Raises TraceError for anything else."""
+    """Read the JSON of a record. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])

@@ -227,7 +227,7 @@ class SpeedPlan:
 
     @classmethod
     def from_json(cls, text: str) -> SpeedPlan:
-        """Back from to_json. Raises TraceError for anything that is no plan."""
+        """Read the JSON of a record. Raises TraceError for anything else."""
         return SCHEMA.read(text, cls.from_record)
 
     @classmethod

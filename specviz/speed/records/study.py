@@ -146,7 +146,7 @@ class Study:
 
     @classmethod
     def from_json(cls, text: str) -> Study:
-        """Back from to_json. Raises TraceError for anything else."""
+        """Read the JSON of a record. Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
