@@ -119,8 +119,8 @@ def no_pictures(monkeypatch):
         def get_figwidth(self):
             return 1.0
 
-    monkeypatch.setattr(package.Picture, "paper", lambda one, form="": Sheet())
-    monkeypatch.setattr(package, "html_page", lambda figures, title, captions: "")
+    monkeypatch.setattr(package.Picture, "draw_for_print", lambda one, form="": Sheet())
+    monkeypatch.setattr(package, "build_html_page", lambda figures, title, captions: "")
     monkeypatch.setattr(matplotlib_adapter, "save_figure", lambda drawn, kind, dpi=0: b"")
     monkeypatch.setattr(slides, "draw_slide", lambda payload, round_, motion: None)
     monkeypatch.setattr(slides, "build_animation", lambda payload, round_: b"")

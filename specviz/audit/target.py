@@ -24,7 +24,7 @@ from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.certificate.seal import seal
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
@@ -155,4 +155,4 @@ SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of t
 def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:
     """The sealed report with the records of the servers in its field ``audit``."""
     servers = [to_json_fields(record) for record in records]
-    return sealed(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})
+    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})

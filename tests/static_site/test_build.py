@@ -201,7 +201,7 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
     """The disk is full at the third file."""
     out, written = tmp_path / "out", []
     write_site(out)
-    real = building.write.__globals__["flushed"]
+    real = building.write_folder.__globals__["flushed"]
 
     def full(path, pieces):
         written.append(path.name)
@@ -209,7 +209,7 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
             raise OSError(28, os.strerror(28))
         real(path, pieces)
 
-    monkeypatch.setitem(building.write.__globals__, "flushed", full)
+    monkeypatch.setitem(building.write_folder.__globals__, "flushed", full)
     with pytest.raises(SettingsError, match="No space left"):
         write_site(out, "https://example.org")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == found

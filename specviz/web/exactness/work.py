@@ -15,15 +15,15 @@ from specviz.export.manifest import proposing, sampling_options
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import format_options
 from specviz.progress import ProgressCallback
+from specviz.settings import CUT_FIELDS, Settings
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling import work as sampling
-from specviz.web.sampling.work import SHARD, SamplingBench, as_key
+from specviz.web.sampling.work import SHARD, SamplingBench, as_key, report_part
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.settings import CUT_FIELDS, Settings
 
 THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
@@ -98,7 +98,7 @@ def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sam
         ticket.tick(len(values) / seeds, f"Run {len(values) + 1} of {seeds}")
         limits.get_sample_allowance().grant(ticket.visitor, samples)
         given = SamplingSpec(source, mode, own, bench.ids), ShardRange(0, samples)
-        return server_workers.run_in_worker(draw_shard, bench.pair, own, given, lambda share: ticket.tick(), str(given[1]))
+        return server_workers.run_in_worker(draw_shard, bench.pair, own, given, lambda *_: ticket.tick(), str(given[1]))
 
     for value in compute_seed_p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
@@ -109,28 +109,26 @@ def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sam
 
 def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
-    model_loading.libraries(ticket)
+    model_loading.wait_for_libraries(ticket)
     from specviz.evidence.sample_files.against_weights import report_file
     from specviz.evidence.sample_files.reading import parse_samples
     from specviz.evidence.sample_files.two_files import compare_files
 
     settings = exam.question.settings
-    files = [
-        parse_samples(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads
-    ]
+    files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
     for one in files:
         limits.check_text("prompt", one.prompt)
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
-        found = compare_files(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
+        found = compare_files(*files, TV_OF_TWO, settings.seed, report_part(ticket, 0.5, 1.0))
         return exam.put(ticket, report=found)
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
-    def on_progress(share: float) -> None:
-        ticket.tick(0.3 + 0.7 * share, "Testing the samples")
-
-    asked = files[0], replace(settings, prompt=files[0].prompt), TV
+    asked, on_progress = (
+        (files[0], replace(settings, prompt=files[0].prompt), TV),
+        report_part(ticket, 0.3, 1.0, "Testing the samples"),
+    )
     exam.put(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
 
 
@@ -156,12 +154,12 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     try:
         arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
         arm.preparation = prepare_target(
-            arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing: ticket.tick(0.2 * share, doing.capitalize())
+            arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize())
         )
         exam.put(ticket, told=tuple(arm.preparation.summary.splitlines()))
         if arm.preparation.blocking:
             raise EvidenceError(" ".join(check.sentence for check in arm.preparation.blocking))
-        record = arm.collect(folder, lambda share, doing: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
+        record = arm.collect(folder, lambda share, doing="", /: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
     finally:
         endpoint.close()
     command = ["specviz", "audit", who.url, *(["--model", who.model] if who.model else []), "--prompt", settings.prompt]
@@ -183,7 +181,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
         seed=settings.seed,
         drafted=[record.drafted],
         command=command,
-        on_progress=lambda share, doing: ticket.tick(0.8 + 0.2 * share, "Testing the samples"),
+        on_progress=report_part(ticket, 0.8, 1.0, "Testing the samples"),
         request=arm.request,
     )
     exam.put(ticket, report=add_server_records(report, [record]))

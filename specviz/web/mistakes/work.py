@@ -16,7 +16,7 @@ from specviz.web.jobs import server_workers
 from specviz.web.jobs.cache import ResultCache
 from specviz.web.mistakes.state import BugQuestion, BugState
 from specviz.web.sampling import work
-from specviz.web.sampling.work import SHARD, SamplingBench, as_key
+from specviz.web.sampling.work import SHARD, SamplingBench, as_key, report_part
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -45,11 +45,8 @@ def _start_result(case: BugQuestion, bench: SamplingBench, ticket: Ticket) -> Bu
 
     texts, speeds = [], []
     for arm, spec in enumerate(bench.session.specs):
-
-        def on_progress(share: float, arm: int = arm) -> None:
-            ticket.tick((arm + share) / 2.0, "Writing texts with the same random numbers")
-
         given = spec, TEXTS, LONG
+        on_progress = report_part(ticket, arm / 2.0, (arm + 1) / 2.0, "Writing texts with the same random numbers")
         written, counts = server_workers.run_in_worker(
             write_texts, bench.pair, case.settings, given, on_progress, "texts side by side"
         )

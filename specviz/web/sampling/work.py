@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +54,20 @@ def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCe
 
     def compute() -> ExactCells:
         given = settings, CELLS, LEAST
-        made = server_workers.run_in_worker(
-            make_cells, pair, settings, given, lambda share: ticket.tick(), "the exact distribution"
-        )
+        made = server_workers.run_in_worker(make_cells, pair, settings, given, lambda *_: ticket.tick(), "the exact distribution")
         cells = made.without_impossible()
         return ExactCells(tuple(pair.encode(settings.prompt)), cells, label_cells(cells.shown, pair.pieces))
 
     return EXACT.get_or_compute(as_key(replace(settings, seed=0)), compute)
+
+
+def report_part(ticket: Ticket, low: float, high: float, doing: str | None = None) -> ProgressCallback:
+    """Map one part of the work to [low, high] of the ticket's share. doing: what the page says meanwhile, None: what it said before."""
+
+    def report(share: float, _: str = "", /) -> None:
+        ticket.tick(low + (high - low) * share, doing)
+
+    return report
 
 
 def as_key(settings: Settings) -> str:
@@ -143,14 +149,11 @@ def draw(
     bench, done, count = state.bench, before, before + count
     pauses = [end for end in ends if end >= MOMENT or not bench.small]
 
-    def on_progress(doing: str, before: int, size: int, share: float) -> None:
-        ticket.tick((before + size * share) / count, doing)
-
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])
         size = limits.get_sample_allowance().grant(ticket.visitor, size)
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
-        arms = sampler(size, partial(on_progress, doing, done, size))
+        arms = sampler(size, report_part(ticket, done / count, (done + size) / count, doing))
         result = state.result  # all or nothing: from here nothing asks whether to stop
         cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
         for begin, end in pairwise(cuts):

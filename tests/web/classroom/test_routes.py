@@ -235,7 +235,9 @@ def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not
 
 def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(rooms, room, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(hosts, "Pace", lambda per_second: socket_filter.ActionRateLimiter(per_second, lambda: now[0]))
+    monkeypatch.setattr(
+        hosts, "ActionRateLimiter", lambda per_second: socket_filter.ActionRateLimiter(per_second, lambda: now[0])
+    )
     rooms._halls.clear()
     hall = rooms.hall(room)
 

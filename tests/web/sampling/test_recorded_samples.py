@@ -34,7 +34,7 @@ def trial(**changes) -> BugState:
 
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
 def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torch(page):
-    seen = first_paint(page, {}, '"waits": app.session_state["PAGE"].busy'.replace("PAGE", page))
+    seen = first_paint(page, {}, '"waits": app.session_state["PAGE"].is_busy'.replace("PAGE", page))
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert seen["figures"] >= 2
     assert any(line.startswith("Recorded on ") and "you draw take their place" in line for line in seen["text"]), seen["text"]

@@ -14,7 +14,7 @@ from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import Ticket
 from specviz.settings import Settings
 from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
-from specviz.web.common import elements
+from specviz.web.common import html
 from specviz.web.jobs import cache
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
@@ -186,7 +186,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
 
 
 def test_sentences_with_a_token_of_the_text_are_no_markdown():
-    assert elements.escaped(":red[x] <b> $y$ *z*", elements.ALL) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
+    assert html.escape_markdown(":red[x] <b> $y$ *z*", html.ALL_SIGNS) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
 
 
 def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
