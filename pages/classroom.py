@@ -4,4 +4,4 @@ from specviz.web.classroom import view
 from specviz.web.common import frame
 
 frame.preload_libraries()
-view.page()
+view.show_page()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specviz.classroom.store import Drawn
+from specviz.classroom.store import StoredBlock
 from specviz.decoding.samples import Samples
 from specviz.evidence.sequential import SequentialCells
 from specviz.evidence.session import Tally
@@ -22,11 +22,11 @@ from specviz.evidence.tests import TestReport
 class StudentCounts:
     """Samples of several students as they are kept, and the tests that fell due: number of the test -> its record."""
 
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[StoredBlock, ...]
     looks: dict[int, dict[str, Any]]
 
 
-def restore_tally(cells: dict[str, Any], drawn: Iterable[Drawn]) -> Tally:
+def restore_tally(cells: dict[str, Any], drawn: Iterable[StoredBlock]) -> Tally:
     """The tally of a task from what is kept of it. cells: as ``SequentialCells.to_record``."""
     tally = Tally(SequentialCells.from_record(cells), "the class")
     for one in drawn:
@@ -40,7 +40,7 @@ def count_students(tally: Tally, blocks: Sequence[tuple[int, int, int]], samples
     for student, first, count in blocks:
         added = tally.add(samples.part(begin, begin + count))
         found |= {number: to_record(report) for number, report in added.due.items()}
-        drawn.append(Drawn(student, first, count, added.to_record()))
+        drawn.append(StoredBlock(student, first, count, added.to_record()))
         begin += count
     return StudentCounts(tuple(drawn), found)
 

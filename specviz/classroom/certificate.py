@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.classroom.records import block
-from specviz.classroom.store import Drawn, blocks
+from specviz.classroom.records import list_sample_numbers
+from specviz.classroom.store import StoredBlock, split_blocks
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.sequential import SCHEDULE
@@ -39,7 +39,7 @@ def certificate(
     Raises EvidenceError for fewer samples than the first test has.
     """
     n = count_tested(sum(count for *_, count in drawn))
-    numbers = [block(*one) for one in blocks((Drawn(*one, {}) for one in drawn), n)]
+    numbers = [list_sample_numbers(*one) for one in split_blocks((StoredBlock(*one, {}) for one in drawn), n)]
     session = Session(build_decoder("speculative", pair, settings), SamplingPlan("shared-distributions", n, TV))
     samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
     look = SCHEDULE.due(n)

@@ -21,36 +21,36 @@ REMEMBERED = 2000  # addresses whose tries are counted
 TOO_MANY = "Too many wrong codes were tried from here. Please wait a minute, or open the link that your teacher shows."
 
 
-def link_code(prefix: str = "") -> str:
+def make_link_code(prefix: str = "") -> str:
     """A code for a link. prefix: what the codes of this server begin with, so that a proxy finds it."""
-    return prefix.lower() + _random(LINK).lower()
+    return prefix.lower() + _draw_letters(LINK).lower()
 
 
-def short_code(prefix: str = "") -> str:
+def make_short_code(prefix: str = "") -> str:
     """A code to type."""
-    return prefix.upper() + _random(SHORT - len(prefix))
+    return prefix.upper() + _draw_letters(SHORT - len(prefix))
 
 
-def _random(length: int) -> str:
+def _draw_letters(length: int) -> str:
     return "".join(secrets.choice(LETTERS) for _ in range(length))
 
 
-def typed(text: str) -> str:
+def normalize_code(text: str) -> str:
     """A short code as somebody typed it: without spaces and dashes, in capitals. Not longer than LONGEST."""
     return "".join(letter for letter in text[:LONGEST].upper() if letter.isalnum())
 
 
-def token(steer: str, student: int) -> str:
+def make_token(steer: str, student: int) -> str:
     """What a student's browser shows for who it is. It follows from the room's private code, so that none is stored."""
     return hmac.new(steer.encode(), f"student {student}".encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def is_token(given: object, steer: str, student: int) -> bool:
+def is_valid_token(given: object, steer: str, student: int) -> bool:
     """Whether this is the token of this student."""
-    return isinstance(given, str) and same(given, token(steer, student))
+    return isinstance(given, str) and compare_codes(given, make_token(steer, student))
 
 
-class Tries:
+class WrongCodeLimiter:
     """How many wrong codes came in the last minute, by address and in all. clock: seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -79,6 +79,6 @@ class Tries:
         return count if self.clock() - since < 60.0 else 0
 
 
-def same(given: str, code: str) -> bool:
+def compare_codes(given: str, code: str) -> bool:
     """Whether two codes are equal, in a time that does not tell where they differ."""
     return given.isascii() and hmac.compare_digest(given, code)

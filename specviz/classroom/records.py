@@ -89,22 +89,22 @@ class Task:
         return phases[after] if after < len(phases) else None
 
 
-def new_seed() -> int:
+def draw_seed() -> int:
     return secrets.randbits(63)
 
 
-def seed_of(room_seed: int, task: int) -> int:
+def derive_task_seed(room_seed: int, task: int) -> int:
     """The seed under which a task decodes, 0 to 2**63 - 1. No two tasks share a random number, whatever they decode."""
     return int.from_bytes(hashlib.sha256(f"room {room_seed} task {task}".encode()).digest()[:8], "big") >> 1
 
 
-def block(student: int, first: int, count: int) -> tuple[int, int]:
+def list_sample_numbers(student: int, first: int, count: int) -> tuple[int, int]:
     """A student's samples ``first`` to ``first + count - 1`` as samples of the task's seed: (first, count)."""
     assert first >= 0 and first + count <= SPAN
     return student * SPAN + first, count
 
 
-def room_settings(settings: Settings) -> Settings:
+def check_room_settings(settings: Settings) -> Settings:
     """Settings as a room decodes them. Raises SettingsError for those with which phones cannot draw samples."""
     if settings.max_new_tokens not in LENGTHS:
         raise SettingsError(
@@ -122,7 +122,7 @@ def room_settings(settings: Settings) -> Settings:
     return settings
 
 
-def checked(task: Task, sent: object) -> dict[str, Any]:
+def check_answer(task: Task, sent: object) -> dict[str, Any]:
     """What a student sent for a task, with nothing else in it. Raises SettingsError for anything that its kind does not take."""
     if not isinstance(sent, dict):
         raise SettingsError("answer", sent, "an object")
@@ -134,17 +134,17 @@ def checked(task: Task, sent: object) -> dict[str, Any]:
             raise SettingsError("chance", chance, "a number from 0 to 1")
         return {"accepted": sent["accepted"], "chance": round(float(chance), 4)}
     if task.kind == "vote":
-        return {"choice": whole("choice", sent.get("choice"), 0, len(task.content["options"]) - 1)}
+        return {"choice": read_whole_number("choice", sent.get("choice"), 0, len(task.content["options"]) - 1)}
     if task.kind == "race":
         if sent.get("method") not in tuple(METHODS):
             raise SettingsError("method", sent.get("method"), f"one of {', '.join(METHODS)}")
-        return {"method": sent["method"], "gamma": whole("gamma", sent.get("gamma"), 1, GAMMA)}
+        return {"method": sent["method"], "gamma": read_whole_number("gamma", sent.get("gamma"), 1, GAMMA)}
     raise SettingsError("task", task.kind, "one that takes answers: samples are drawn by the server")
 
 
-def asked_for(sent: Mapping[str, Any]) -> tuple[int, int]:
+def read_sample_request(sent: Mapping[str, Any]) -> tuple[int, int]:
     """(first, count) of samples that a student asks for. Raises SettingsError."""
-    first, count = whole("first", sent.get("first"), 0, MOST_EACH - 1), sent.get("count")
+    first, count = read_whole_number("first", sent.get("first"), 0, MOST_EACH - 1), sent.get("count")
     if type(count) is not int or count not in ASKED:
         raise SettingsError("count", count, f"one of {', '.join(map(str, ASKED))}")
     if first + count > MOST_EACH:
@@ -152,7 +152,7 @@ def asked_for(sent: Mapping[str, Any]) -> tuple[int, int]:
     return first, count
 
 
-def whole(name: str, value: object, low: int, high: int) -> int:
+def read_whole_number(name: str, value: object, low: int, high: int) -> int:
     """The value. Raises SettingsError where it is no whole number in this range."""
     if type(value) is not int or not low <= value <= high:
         raise SettingsError(name, value, f"a whole number from {low} to {high}")

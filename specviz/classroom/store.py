@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, SHOWN, Room, Task, new_seed
+from specviz.classroom.records import HOURS, SHOWN, Room, Task, draw_seed
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 
@@ -48,7 +48,7 @@ class StoreError(SpecvizError):
         super().__init__(f"Rooms cannot be kept on this server now ({why}). Nothing was lost; please try again.")
 
 
-class Drawn(NamedTuple):
+class StoredBlock(NamedTuple):
     """Samples of one student, in the order in which they came. cells: counts by kind of cells, as JSON says."""
 
     student: int
@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
     cells: Mapping[str, Any]
 
 
-class Store:
+class RoomStore:
     """The file. clock: seconds since 1970. Any thread may ask; one is answered at a time.
 
     Raises SettingsError where the folder cannot be written, or the file is none of this version.
@@ -93,7 +93,7 @@ class Store:
         with self._lock:
             self._db.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> RoomStore:
         """One change, from here to the end of the block, or none."""
         self._lock.acquire()
         try:
@@ -130,7 +130,7 @@ class Store:
     def open(self, settings: Settings, prefix: str = "", most: int = 0) -> Room:
         """A new room. most: rooms that may be open at a time, 0 for no limit. Raises SpecvizError where there are as many."""
         self.sweep()
-        room = Room(codes.link_code(prefix), codes.link_code(prefix), new_seed(), settings, self.clock())
+        room = Room(codes.make_link_code(prefix), codes.make_link_code(prefix), draw_seed(), settings, self.clock())
         with self:
             if most and self._db.execute("SELECT COUNT(*) FROM rooms").fetchone()[0] >= most:
                 raise SpecvizError(
@@ -284,7 +284,7 @@ class Store:
             rows = [(json.dumps(one), code, task, phase, student) for student, one in found.items()]
             self._db.executemany("UPDATE answers SET sent = ? WHERE room = ? AND task = ? AND phase = ? AND student = ?", rows)
 
-    def add(self, code: str, task: int, drawn: Sequence[Drawn], looks: Mapping[int, Mapping[str, Any]]) -> None:
+    def add(self, code: str, task: int, drawn: Sequence[StoredBlock], looks: Mapping[int, Mapping[str, Any]]) -> None:
         """Samples in the order in which they came, and the tests that fell due with them, all or nothing."""
         with self:
             rows = [(code, task, one.student, one.first, one.count, json.dumps(one.cells)) for one in drawn]
@@ -292,10 +292,10 @@ class Store:
             found = [(code, task, look, json.dumps(one)) for look, one in looks.items()]
             self._db.executemany("INSERT INTO looks VALUES (?, ?, ?, ?)", found)
 
-    def draws(self, code: str, task: int) -> list[Drawn]:
+    def draws(self, code: str, task: int) -> list[StoredBlock]:
         """All samples of a task, in the order in which they came."""
         asked = "SELECT student, first, count, cells FROM draws WHERE room = ? AND task = ? ORDER BY place"
-        return [Drawn(*row[:3], json.loads(row[3])) for row in self._rows(asked, code, task)]
+        return [StoredBlock(*row[:3], json.loads(row[3])) for row in self._rows(asked, code, task)]
 
     def looks(self, code: str, task: int) -> list[dict[str, Any]]:
         """What the tests of a task found, in their order."""
@@ -303,7 +303,7 @@ class Store:
         return [json.loads(found) for (found,) in rows]
 
 
-def blocks(drawn: Iterable[Drawn], most: int) -> list[tuple[int, int, int]]:
+def split_blocks(drawn: Iterable[StoredBlock], most: int) -> list[tuple[int, int, int]]:
     """The first ``most`` samples as they came: (student, first, count) each, the last one cut."""
     found: list[tuple[int, int, int]] = []
     for one in drawn:

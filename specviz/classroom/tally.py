@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.classroom.records import SPAN, Task, seed_of
-from specviz.classroom.store import Drawn
+from specviz.classroom.records import SPAN, Task, derive_task_seed
+from specviz.classroom.store import StoredBlock
 from specviz.evidence.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
 
@@ -19,19 +19,19 @@ BINS = 10  # of predicted probabilities
 Answers = Sequence[tuple[str, int, Mapping[str, Any]]]  # phase, student, what is kept
 
 
-class Standing:
+class TaskTally:
     """The samples of a task so far: all of them in the order in which they came, and counts that grow with each.
 
     drawn  as they are kept; n  samples; counts  cell of the picture -> samples; own  student -> (samples, their counts)
     """
 
-    def __init__(self, drawn: Iterable[Drawn] = ()):
-        self.drawn: list[Drawn] = []
+    def __init__(self, drawn: Iterable[StoredBlock] = ()):
+        self.drawn: list[StoredBlock] = []
         self.n, self.counts = 0, Counter[str]()
         self.own: dict[int, tuple[int, Counter[str]]] = {}
         self.add(drawn)
 
-    def add(self, drawn: Iterable[Drawn]) -> None:
+    def add(self, drawn: Iterable[StoredBlock]) -> None:
         for one in drawn:
             self.drawn.append(one)
             self.n += one.count
@@ -49,19 +49,19 @@ class ClassSamples:
     looks: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def of(cls, task: Task, standing: Standing, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
+    def of(cls, task: Task, standing: TaskTally, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
         counts = [standing.counts[str(cell)] for cell in range(len(task.content["labels"]))]
-        return cls(shares_of(task, "the class", counts, standing.n), len(standing.own), tuple(looks))
+        return cls(build_shares(task, "the class", counts, standing.n), len(standing.own), tuple(looks))
 
 
-def shares_of(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:
+def build_shares(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:
     """Counts beside the exact distribution of a task."""
     shown = task.content["cells"]["shown"]
     return CellShares.from_counts(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PredictionOutcome:
     """What became of one student's draft token.
 
     u  their random number; accepted  u q < p; brier  (chance said - outcome)^2, 0 to 1
@@ -75,13 +75,13 @@ class Outcome:
     best: float
 
 
-def outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -> Outcome:
+def compute_outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -> PredictionOutcome:
     """Whether the draft token of a situation is accepted for this student. Each has a random number of their own."""
-    numbers = PhiloxRandomness(seed_of(room_seed, task.number))
+    numbers = PhiloxRandomness(derive_task_seed(room_seed, task.number))
     u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
     accepted = u * task.content["q"] < task.content["p"]
     chance, best = task.content["chance"], task.content["chance"] * (1.0 - task.content["chance"])
-    return Outcome(u, accepted, (sent["chance"] - accepted) ** 2, (sent["chance"] - chance) ** 2 + best, best)
+    return PredictionOutcome(u, accepted, (sent["chance"] - accepted) ** 2, (sent["chance"] - chance) ** 2 + best, best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class Calibration:
     points: tuple[tuple[float, float], ...]
 
 
-def calibration(room_seed: int, tasks: Sequence[tuple[Task, Answers]]) -> Calibration | None:
+def compute_calibration(room_seed: int, tasks: Sequence[tuple[Task, Answers]]) -> Calibration | None:
     """Of every prediction in a room, or in one task; None where there are none."""
     rows = []
     for task, answers in tasks:
         for _, student, sent in answers:
-            found = outcome(room_seed, task, student, sent)
+            found = compute_outcome(room_seed, task, student, sent)
             rows.append((sent["chance"], sent["accepted"], task.content["chance"], found))
     if not rows:
         return None
@@ -141,7 +141,7 @@ class Votes:
     moved: int
 
 
-def votes(task: Task, answers: Answers) -> Votes:
+def count_votes(task: Task, answers: Answers) -> Votes:
     by_phase = {
         phase: {student: sent["choice"] for when, student, sent in answers if when == phase} for phase in ("before", "after")
     }
@@ -153,7 +153,7 @@ def votes(task: Task, answers: Answers) -> Votes:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RaceChoice:
     """What one choice gave in a race. students: who made it; tokens, passes, drafted, accepted: of all their texts together."""
 
     method: str
@@ -179,16 +179,16 @@ class Choice:
 class Race:
     """choices: those whose texts are written, with the most tokens per target pass first; sent: students who have chosen."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[RaceChoice, ...]
     sent: int
 
 
-def race(answers: Answers) -> Race:
+def rank_choices(answers: Answers) -> Race:
     """Of the choices that were made. One that has not run yet, or that this pair does not have, counts as sent and gives no text."""
     found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for _, _, sent in answers:
         if sent.get("passes"):
             found.setdefault((sent["method"], sent["gamma"]), []).append(sent)
     names = ("tokens", "passes", "drafted", "accepted")
-    rows = [Choice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
+    rows = [RaceChoice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
     return Race(tuple(sorted(rows, key=lambda row: (-row.per_pass, row.method, row.gamma))), len(answers))

@@ -59,15 +59,15 @@ class Worksheet:
     @property
     def residual(self) -> tuple[int, ...]:
         """(4,) tenths: max(0, p - q) where the draft word was rejected, not yet rescaled."""
-        return left_over(*(table[self.before[self.rejected]] for table in (self.p, self.q)))
+        return compute_residual(*(table[self.before[self.rejected]] for table in (self.p, self.q)))
 
     @property
     def bonus(self) -> int:
         """The word that the last digits would draw after the last draft word, had all been accepted."""
-        return drawn(self.p[self.round.proposals[-1].token], self.last)
+        return find_drawn_token(self.p[self.round.proposals[-1].token], self.last)
 
 
-def worksheet(seed: int) -> Worksheet:
+def make_worksheet(seed: int) -> Worksheet:
     """The sheet of a seed: the first of its stream in which a word is accepted after a real test (p < q), a later one is rejected,
     and no digits fall so near an edge that a third would decide.
 
@@ -76,15 +76,15 @@ def worksheet(seed: int) -> Worksheet:
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
         raise SettingsError("seed", seed, f"a whole number from 0 to {SEEDS - 1:,}")
     generator = np.random.Generator(np.random.Philox(seed))
-    return next(sheet for _ in range(TRIES) if (sheet := _tried(seed, generator)) is not None)
+    return next(sheet for _ in range(TRIES) if (sheet := _try_sheet(seed, generator)) is not None)
 
 
-def left_over(p: Sequence[int], q: Sequence[int]) -> tuple[int, ...]:
+def compute_residual(p: Sequence[int], q: Sequence[int]) -> tuple[int, ...]:
     """max(0, p - q) word by word, in tenths (Leviathan et al. 2023, Algorithm 1, before it is rescaled)."""
     return tuple(max(0, a - b) for a, b in zip(p, q, strict=True))
 
 
-def ranges(weights: Sequence[int]) -> tuple[range, ...]:
+def compute_ranges(weights: Sequence[int]) -> tuple[range, ...]:
     """For each word the two-digit numbers that draw it: 0 to 99, dealt out in proportion to the weights, in the order of the words.
 
     Where a weight does not divide 100, a number belongs to the word in which it begins.
@@ -94,33 +94,33 @@ def ranges(weights: Sequence[int]) -> tuple[range, ...]:
     return tuple(range(a, b) for a, b in pairwise(edges))
 
 
-def drawn(weights: Sequence[int], digits: int) -> int:
+def find_drawn_token(weights: Sequence[int], digits: int) -> int:
     """The word that two digits draw from weights, as its place."""
-    return next(place for place, one in enumerate(ranges(weights)) if digits in one)
+    return next(place for place, one in enumerate(compute_ranges(weights)) if digits in one)
 
 
-def _tried(seed: int, generator: np.random.Generator) -> Worksheet | None:
+def _try_sheet(seed: int, generator: np.random.Generator) -> Worksheet | None:
     """The next sheet of a stream, None where it would not do."""
-    p = tuple(_row(generator) for _ in WORDS)
-    q = tuple(_moved(row, generator) for row in p)
+    p = tuple(_draw_weights(generator) for _ in WORDS)
+    q = tuple(_move_weights(row, generator) for row in p)
     start, *digits = (int(generator.integers(bound)) for bound in (len(WORDS), *[100] * (2 * GAMMA + 1)))
     drawing, testing, last = tuple(digits[:GAMMA]), tuple(digits[GAMMA:-1]), digits[-1]
-    sheet = Worksheet(seed, p, q, start, drawing, testing, last, _round(p, q, start, drawing, testing, last))
+    sheet = Worksheet(seed, p, q, start, drawing, testing, last, _run_round(p, q, start, drawing, testing, last))
     verdicts = [one.accepted for one in sheet.round.proposals]
     if False not in verdicts:
         return None
     accepted = [one for one in sheet.round.proposals if one.accepted]
     real = any(one.p < one.q for one in accepted)
-    return sheet if real and not _near_an_edge(sheet) else None
+    return sheet if real and not _is_near_edge(sheet) else None
 
 
-def _row(generator: np.random.Generator) -> tuple[int, ...]:
+def _draw_weights(generator: np.random.Generator) -> tuple[int, ...]:
     """Tenths of four words, each at least one."""
     cuts = sorted(generator.choice(np.arange(1, 10), len(WORDS) - 1, replace=False).tolist())
     return tuple(b - a for a, b in zip([0, *cuts], [*cuts, 10], strict=True))
 
 
-def _moved(row: tuple[int, ...], generator: np.random.Generator) -> tuple[int, ...]:
+def _move_weights(row: tuple[int, ...], generator: np.random.Generator) -> tuple[int, ...]:
     """The row with three tenths moved at random from one word to another; no word goes below nothing."""
     found = list(row)
     for _ in range(3):
@@ -130,7 +130,7 @@ def _moved(row: tuple[int, ...], generator: np.random.Generator) -> tuple[int, .
     return tuple(found)
 
 
-def _near_an_edge(sheet: Worksheet) -> bool:
+def _is_near_edge(sheet: Worksheet) -> bool:
     """Whether one of the two-digit numbers that are used begins on one side of an edge and ends on the other."""
     for one, digits in zip(sheet.round.proposals, sheet.testing, strict=True):
         if one.accepted is None:
@@ -154,15 +154,15 @@ class _Digits:
         return np.full(len(rows), (digits + 0.5) / 100)
 
 
-def _round(p: Table, q: Table, start: int, drawing: Sequence[int], testing: Sequence[int], last: int) -> Round:
+def _run_round(p: Table, q: Table, start: int, drawing: Sequence[int], testing: Sequence[int], last: int) -> Round:
     """The round of the production engine under the token rule."""
     known = {(Purpose.DRAFT, node): digits for node, digits in enumerate(drawing)}
     known |= {(Purpose.ACCEPT, node): digits for node, digits in enumerate(testing)}
     rows = [Prefix((start,), 0, GAMMA + 1)]
-    (found,) = step(rows, _model(p), DraftModel(_model(q), GAMMA), TokenRule(), _Digits(known, last), bars=len(WORDS))
+    (found,) = step(rows, _build_model(p), DraftModel(_build_model(q), GAMMA), TokenRule(), _Digits(known, last), bars=len(WORDS))
     return found
 
 
 @lru_cache(maxsize=64)
-def _model(table: Table) -> TableModel:
+def _build_model(table: Table) -> TableModel:
     return TableModel(lambda ids: [Fraction(one, 10) for one in table[ids[-1]]], len(WORDS))

@@ -24,21 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.classroom.worksheet import worksheet
+    from specviz.classroom.worksheet import make_worksheet
     from specviz.errors import SettingsError
     from specviz.records import write
-    from specviz.web.classroom.worksheet_pdf import pdf
+    from specviz.web.classroom.worksheet_pdf import build_pdf
 
     if not 1 <= options.count <= MOST:
         raise SettingsError("count", options.count, f"a whole number from 1 to {MOST}")
     if options.out.suffix.lower() != ".pdf":
         raise SettingsError("out", str(options.out), "the name of a file that ends in .pdf")
-    sheets = [worksheet(options.seed + place) for place in range(options.count)]
+    sheets = [make_worksheet(options.seed + place) for place in range(options.count)]
     key = options.out.with_name(f"{options.out.stem}-key.pdf")
     for path in (options.out, key):
         if path.exists():
             raise SettingsError("out", str(path), "a new file")
-    write(options.out, pdf(sheets))
-    write(key, pdf(sheets, key=True))
+    write(options.out, build_pdf(sheets))
+    write(key, build_pdf(sheets, key=True))
     print(f"{options.out} has {options.count} {'sheet' if options.count == 1 else 'sheets'}, and {key} the answers.")
     return 0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.classroom.records import PHASES, Room, Task, seed_of
-from specviz.classroom.store import Store
+from specviz.classroom.records import PHASES, Room, Task, derive_task_seed
+from specviz.classroom.store import RoomStore
 from specviz.evidence import sequential
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.sequential import SequentialCells
@@ -27,8 +27,8 @@ class Clock:
         return self.now
 
 
-def store_in(folder: Path, clock: Clock | None = None) -> Store:
-    return Store(folder, clock or Clock())
+def store_in(folder: Path, clock: Clock | None = None) -> RoomStore:
+    return RoomStore(folder, clock or Clock())
 
 
 def task_of(kind: str, number: int = 1, **content: object) -> Task:
@@ -37,7 +37,7 @@ def task_of(kind: str, number: int = 1, **content: object) -> Task:
 
 def under(room: Room, task: int = 1) -> Settings:
     """The settings under which a task of a room decodes."""
-    return replace(room.settings, seed=seed_of(room.seed, task))
+    return replace(room.settings, seed=derive_task_seed(room.seed, task))
 
 
 def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:

@@ -12,9 +12,9 @@ from specviz.classroom import certificate as certificates
 from specviz.classroom import drawing
 from specviz.classroom.cells import count_students, restore_tally
 from specviz.classroom.certificate import certificate
-from specviz.classroom.records import SERVER, SPAN, block, seed_of
-from specviz.classroom.store import Drawn, blocks
-from specviz.classroom.tally import ClassSamples, Race, Standing, calibration, outcome, race, votes
+from specviz.classroom.records import SERVER, SPAN, derive_task_seed, list_sample_numbers
+from specviz.classroom.store import StoredBlock, split_blocks
+from specviz.classroom.tally import ClassSamples, Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import sequential
@@ -34,7 +34,7 @@ ASKED = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 def drawn(pair):
     """Samples of three students, in five batches, under a room's settings."""
     return drawing.samples(
-        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [block(*one) for one in ASKED], [], ignore_progress
+        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(*one) for one in ASKED], [], ignore_progress
     )[0]
 
 
@@ -56,7 +56,7 @@ def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, dr
 
 
 def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
-    ids, numbers = tuple(pair.encode(SETTINGS.prompt)), [block(2, 0, 1)[0], block(3, 0, 1)[0]]
+    ids, numbers = tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(2, 0, 1)[0], list_sample_numbers(3, 0, 1)[0]]
     rounds = build_decoder("speculative", pair, SETTINGS, ids).decode_rounds(numbers)
     texts = [[token for one in walk for token in one.committed] for walk in rounds]
     assert texts == [[token for token in drawn.tokens[place].tolist() if token != NONE] for place in (0, 21)]
@@ -75,18 +75,18 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     )
     assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
     begin = 0
-    kept: list[Drawn] = []
+    kept: list[StoredBlock] = []
     for student, count, size in ASKED:  # as if the server had been started again after each batch
         begun = restore_tally(task.content["cells"], kept)
         part = count_students(begun, [(student, count, size)], drawn.part(begin, begin + size))
-        kept, begin = kept + [Drawn(*row[:3], json.loads(json.dumps(row.cells))) for row in part.drawn], begin + size
+        kept, begin = kept + [StoredBlock(*row[:3], json.loads(json.dumps(row.cells))) for row in part.drawn], begin + size
     assert (
         kept == list(found.drawn)
         and begun.n == one.n
         and all((a == b).all() for a, b in zip(begun.tests, one.tests, strict=True))
         and begun.coverage == one.coverage == drawn.coverage
     )
-    seen = ClassSamples.of(task, Standing(kept), [found.looks[0]])
+    seen = ClassSamples.of(task, TaskTally(kept), [found.looks[0]])
     assert seen.shares.counts == tuple(cells.shown.counts(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
 
 
@@ -101,7 +101,9 @@ def states(record, pair) -> dict[str, str]:
 
 
 def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
-    assert read_blocks(certified) == tuple(block(*one) for one in blocks((Drawn(*row, {}) for row in ASKED), 100))
+    assert read_blocks(certified) == tuple(
+        list_sample_numbers(*one) for one in split_blocks((StoredBlock(*row, {}) for row in ASKED), 100)
+    )
     assert (
         certified["answers"][0]["n"] == 100 == certificates.count_tested(221)
         and certified["answers"][0]["plan"]["alpha"] == sequential.SCHEDULE.level(0) * 2
@@ -126,10 +128,10 @@ def test_there_is_no_certificate_before_the_first_test(pair):
 
 def test_a_prediction_is_scored_against_the_students_own_random_number():
     task = task_of("predict", 2, p=0.2, q=0.5, chance=0.4)
-    numbers = PhiloxRandomness(seed_of(11, 2))
+    numbers = PhiloxRandomness(derive_task_seed(11, 2))
     for student in (1, 2, 3, 40):
         u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
-        found = outcome(11, task, student, {"chance": 0.7})
+        found = compute_outcome(11, task, student, {"chance": 0.7})
         assert (found.u, found.accepted, found.brier) == (u, u < 0.4, (0.7 - (u < 0.4)) ** 2)
         assert (found.expected, found.best) == (pytest.approx(0.4 * 0.3**2 + 0.6 * 0.7**2), pytest.approx(0.24))
 
@@ -137,7 +139,7 @@ def test_a_prediction_is_scored_against_the_students_own_random_number():
 def test_calibration_is_that_of_the_whole_class():
     """With 4,000 students the shares lie within 0.04 of their means: 5 standard deviations, once in 10^6."""
     task, students = task_of("predict", 1, p=0.2, q=0.5, chance=0.4), range(1, 4001)
-    found = calibration(3, [(task, [("open", one, {"chance": 0.4, "accepted": False}) for one in students])])
+    found = compute_calibration(3, [(task, [("open", one, {"chance": 0.4, "accepted": False}) for one in students])])
     assert found.n == 4000 and found.said == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
     assert (
         found.brier == pytest.approx(0.24, abs=0.04)
@@ -146,13 +148,13 @@ def test_calibration_is_that_of_the_whole_class():
     )
     ((middle, n, came),) = found.bins
     assert (middle, n) == (0.45, 4000) and came == pytest.approx(0.4, abs=0.04)
-    assert calibration(3, []) is None
+    assert compute_calibration(3, []) is None
 
 
 def test_votes_are_counted_before_and_after_with_those_who_changed_their_mind():
     task = task_of("vote", options=["a", "b", "c"])
     sent = [("before", 1, 0), ("before", 2, 0), ("before", 3, 1), ("after", 1, 1), ("after", 2, 0), ("after", 9, 2)]
-    found = votes(task, [(phase, student, {"choice": choice}) for phase, student, choice in sent])
+    found = count_votes(task, [(phase, student, {"choice": choice}) for phase, student, choice in sent])
     assert (found.before, found.after, found.moved) == ((2, 1, 0), (1, 1, 1), 1)
 
 
@@ -161,7 +163,9 @@ def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
     found = drawing.raced(pair, SETTINGS, ids, asked, ignore_progress)
     assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], ignore_progress) and set(found) == {1, 2, 3}
     assert all(1 <= one["tokens"] <= drawing.RACE_LENGTH and 1 <= one["passes"] <= one["tokens"] for one in found.values())
-    made = race([("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked])
+    made = rank_choices(
+        [("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked]
+    )
     rows = made.choices
     assert made.sent == 3
     mine = next(row for row in rows if row.method == "draft")
@@ -169,7 +173,7 @@ def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
         found[1]["passes"] + found[2]["passes"]
     )
     assert [row.per_pass for row in rows] == sorted((row.per_pass for row in rows), reverse=True)
-    assert race([("open", 1, {"method": "draft", "gamma": 1})]) == Race((), 1), "sent, and not written yet"
+    assert rank_choices([("open", 1, {"method": "draft", "gamma": 1})]) == Race((), 1), "sent, and not written yet"
 
 
 def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(pair):
@@ -184,7 +188,7 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
 def test_what_a_class_votes_on_has_the_mistake(pair):
     from specviz.evidence.bugs.registry import MUTANTS
 
-    settings = replace(MUTANTS["R5"].under(SETTINGS), seed=seed_of(1, 1))
+    settings = replace(MUTANTS["R5"].under(SETTINGS), seed=derive_task_seed(1, 1))
     ids = tuple(pair.encode(settings.prompt))
     right, wrong = (drawing.voted_on(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
     assert len(right) == len(wrong) == drawing.OWN and SERVER == 0

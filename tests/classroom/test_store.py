@@ -7,8 +7,18 @@ import math
 import pytest
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, MOST_EACH, SHOWN, SPAN, asked_for, block, checked, room_settings, seed_of
-from specviz.classroom.store import ADDED, FILE, Drawn, StoreError, blocks
+from specviz.classroom.records import (
+    HOURS,
+    MOST_EACH,
+    SHOWN,
+    SPAN,
+    check_answer,
+    check_room_settings,
+    derive_task_seed,
+    list_sample_numbers,
+    read_sample_request,
+)
+from specviz.classroom.store import ADDED, FILE, StoredBlock, StoreError, split_blocks
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
@@ -23,7 +33,7 @@ def test_a_restart_in_the_middle_loses_nothing(tmp_path):
     store.begin(room.code, task)
     assert [store.join(room, f"ticket {one}") for one in range(3)] == [1, 2, 3]
     store.answer(room.code, task, 2, {"choice": 1})
-    store.add(room.code, 1, [Drawn(2, 0, 10, {"shown": {"0": 10}, "looks": {}})], {0: {"verdict": "consistent"}})
+    store.add(room.code, 1, [StoredBlock(2, 0, 10, {"shown": {"0": 10}, "looks": {}})], {0: {"verdict": "consistent"}})
     before = store.room(room.code), store.tasks(room.code), store.answers(room.code, 1), store.draws(room.code, 1)
     store._db.close()  # as a process that is killed: nothing is told
     again = store_in(tmp_path)
@@ -46,7 +56,7 @@ def test_the_first_answer_of_a_student_in_a_phase_stays(tmp_path):
 def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
     store = store_in(tmp_path)
     room = store.open(SETTINGS)
-    one, two = (Drawn(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
+    one, two = (StoredBlock(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
     store.add(room.code, 1, [one], {})
     with pytest.raises(StoreError, match="UNIQUE"):
         store.add(room.code, 1, [two, one], {})
@@ -160,22 +170,22 @@ def test_a_file_of_the_version_before_is_taken_over_with_its_rooms(tmp_path):
 
 def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own():
     assert codes.LINK * math.log2(len(codes.LETTERS)) >= 60
-    made = {codes.link_code() for _ in range(100)}
+    made = {codes.make_link_code() for _ in range(100)}
     assert len(made) == 100 and all(one.isalnum() and len(one) == codes.LINK for one in made), (
         "it does not break, and can be read aloud"
     )
     assert (
-        codes.link_code("K").startswith("k")
-        and codes.short_code("k").startswith("K")
-        and len(codes.short_code("k")) == codes.SHORT
+        codes.make_link_code("K").startswith("k")
+        and codes.make_short_code("k").startswith("K")
+        and len(codes.make_short_code("k")) == codes.SHORT
     )
     assert not set("01OIL") & set(codes.LETTERS) and codes.SHORT * math.log2(len(codes.LETTERS)) > 29
-    assert codes.typed(" abc-2 34 ") == "ABC234"
+    assert codes.normalize_code(" abc-2 34 ") == "ABC234"
 
 
 def test_wrong_short_codes_are_limited_by_address_and_in_all_and_forgotten_after_a_minute():
     clock = Clock()
-    tries = codes.Tries(clock)
+    tries = codes.WrongCodeLimiter(clock)
     for _ in range(codes.TRIES):
         tries.check("here")
         tries.wrong("here")
@@ -191,8 +201,8 @@ def test_wrong_short_codes_are_limited_by_address_and_in_all_and_forgotten_after
 
 
 def test_a_token_is_of_one_student_in_one_room():
-    token = codes.token("steer", 3)
-    assert codes.is_token(token, "steer", 3)
+    token = codes.make_token("steer", 3)
+    assert codes.is_valid_token(token, "steer", 3)
     for given, steer, student in (
         (token, "steer", 4),
         (token, "other", 3),
@@ -200,7 +210,7 @@ def test_a_token_is_of_one_student_in_one_room():
         (None, "steer", 3),
         ("é", "steer", 3),
     ):
-        assert not codes.is_token(given, steer, student)
+        assert not codes.is_valid_token(given, steer, student)
 
 
 @pytest.mark.parametrize(
@@ -216,27 +226,34 @@ def test_a_token_is_of_one_student_in_one_room():
 )  # fmt: skip
 def test_what_no_page_sends_is_refused_with_its_name(kind, sent, name):
     with pytest.raises(SettingsError) as refused:
-        checked(task_of(kind, **VOTE), sent)
+        check_answer(task_of(kind, **VOTE), sent)
     assert refused.value.name == name
 
 
 def test_an_answer_holds_nothing_but_what_its_kind_takes():
     sent = {"accepted": False, "chance": 0.123456, "name": "Anna"}
-    assert checked(task_of("predict"), sent) == {"accepted": False, "chance": 0.1235}
-    assert checked(task_of("race"), {"method": "ngram", "gamma": 3, "tokens": 99}) == {"method": "ngram", "gamma": 3}
+    assert check_answer(task_of("predict"), sent) == {"accepted": False, "chance": 0.1235}
+    assert check_answer(task_of("race"), {"method": "ngram", "gamma": 3, "tokens": 99}) == {"method": "ngram", "gamma": 3}
 
 
 def test_samples_are_asked_for_by_their_place_and_within_bounds():
-    assert asked_for({"first": 0, "count": 100}) == (0, 100) and asked_for({"first": 990, "count": 10}) == (990, 10)
+    assert read_sample_request({"first": 0, "count": 100}) == (0, 100) and read_sample_request({"first": 990, "count": 10}) == (
+        990,
+        10,
+    )
     for sent in ({"first": 0, "count": 2}, {"first": -1, "count": 1}, {"first": 1000, "count": 1}, {"first": 901, "count": 100},
                  {"first": 0, "count": True}, {"first": 0.0, "count": 1}, {}):  # fmt: skip
         with pytest.raises(SettingsError):
-            asked_for(sent)
+            read_sample_request(sent)
 
 
 def test_no_two_students_and_no_two_tasks_share_a_random_number():
-    assert MOST_EACH <= SPAN and block(2, 0, 10) == (2 * SPAN, 10) and block(1, MOST_EACH - 10, 10)[0] + 10 <= block(2, 0, 1)[0]
-    seeds = {seed_of(seed, task) for seed in (0, 1, 2**63 - 1) for task in range(1, 50)}
+    assert (
+        MOST_EACH <= SPAN
+        and list_sample_numbers(2, 0, 10) == (2 * SPAN, 10)
+        and list_sample_numbers(1, MOST_EACH - 10, 10)[0] + 10 <= list_sample_numbers(2, 0, 1)[0]
+    )
+    seeds = {derive_task_seed(seed, task) for seed in (0, 1, 2**63 - 1) for task in range(1, 50)}
     assert len(seeds) == 147 and all(0 <= seed < 2**63 for seed in seeds)
 
 
@@ -247,13 +264,17 @@ def test_no_two_students_and_no_two_tasks_share_a_random_number():
 )  # fmt: skip
 def test_a_room_decodes_only_what_phones_can_sample(changed, name):
     with pytest.raises(SettingsError) as refused:
-        room_settings(Settings(**{"gamma": 2, "max_new_tokens": 2} | changed))
+        check_room_settings(Settings(**{"gamma": 2, "max_new_tokens": 2} | changed))
     assert refused.value.name == name
 
 
 def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
-    drawn = [Drawn(2, 0, 10, {}), Drawn(1, 0, 100, {}), Drawn(2, 10, 10, {})]
-    assert blocks(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and blocks(drawn, 200) == [(2, 0, 10), (1, 0, 100), (2, 10, 10)]
+    drawn = [StoredBlock(2, 0, 10, {}), StoredBlock(1, 0, 100, {}), StoredBlock(2, 10, 10, {})]
+    assert split_blocks(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and split_blocks(drawn, 200) == [
+        (2, 0, 10),
+        (1, 0, 100),
+        (2, 10, 10),
+    ]
 
 
 def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_is_room_again(tmp_path):
@@ -261,7 +282,7 @@ def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_
     room = store.open(SETTINGS)
     (pages,), *_ = store._rows("PRAGMA page_count")
     store._rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
-    drawn = [Drawn(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
+    drawn = [StoredBlock(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
     with pytest.raises(StoreError, match="full"):
         store.add(room.code, 1, drawn, {})
     assert store.draws(room.code, 1) == []

@@ -7,12 +7,12 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from specviz.__main__ import main
-from specviz.classroom.worksheet import SEEDS, WORDS, drawn, left_over, ranges, worksheet
+from specviz.classroom.worksheet import SEEDS, WORDS, compute_ranges, compute_residual, find_drawn_token, make_worksheet
 from specviz.errors import SettingsError
 from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
 
-SHEETS = tuple(worksheet(seed) for seed in (*range(30), SEEDS - 1))
+SHEETS = tuple(make_worksheet(seed) for seed in (*range(30), SEEDS - 1))
 
 
 def by_hand(sheet):
@@ -53,7 +53,7 @@ def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is
 
 
 def test_the_same_seed_gives_the_same_sheet_and_other_seeds_give_others():
-    assert worksheet(7) == worksheet(7)
+    assert make_worksheet(7) == make_worksheet(7)
     assert len({(one.p, one.q, one.drawing) for one in SHEETS}) == len(SHEETS)
 
 
@@ -65,18 +65,18 @@ def test_digits_draw_the_words_that_the_decoder_draws_from_the_middle_of_their_h
         for digits in range(100):
             if not any(digits < edge < digits + 1 for edge in edges):
                 u = torch.tensor([(digits + 0.5) / 100], dtype=torch.float64)
-                assert drawn(weights, digits) == int(draw_tokens(probs[None], u)[0])
-        assert [number for one in ranges(weights) for number in one] == list(range(100))
+                assert find_drawn_token(weights, digits) == int(draw_tokens(probs[None], u)[0])
+        assert [number for one in compute_ranges(weights) for number in one] == list(range(100))
 
 
 def test_what_is_left_over_is_the_target_less_the_draft():
-    assert left_over((2, 1, 6, 1), (4, 1, 3, 2)) == (0, 0, 3, 0)
+    assert compute_residual((2, 1, 6, 1), (4, 1, 3, 2)) == (0, 0, 3, 0)
 
 
 @pytest.mark.parametrize("seed", (-1, SEEDS, True, 1.0, "1"))
 def test_a_seed_out_of_range_is_refused_with_a_sentence(seed):
     with pytest.raises(SettingsError, match="whole number from 0 to 999,999"):
-        worksheet(seed)
+        make_worksheet(seed)
 
 
 def words_of(figure):
@@ -85,7 +85,7 @@ def words_of(figure):
 
 @pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
 def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
-    blank, key = words_of(paper.front(sheet)), words_of(paper.front(sheet, key=True))
+    blank, key = words_of(paper.draw_front(sheet)), words_of(paper.draw_front(sheet, key=True))
     assert {f"{one:02d}" for one in sheet.drawing} <= set(blank)
     assert {f".{one:02d}" for one in sheet.testing} <= set(blank)
     answer = next(one for one in key if "words from one pass" in one)
@@ -98,7 +98,7 @@ def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
 
 @pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
 def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
-    for figure in (page(sheet, key) for page in (paper.front, paper.back) for key in (False, True)):
+    for figure in (page(sheet, key) for page in (paper.draw_front, paper.draw_back) for key in (False, True)):
         renderer = FigureCanvasAgg(figure).get_renderer()
         boxes = [one.get_window_extent(renderer) for one in figure.texts if one.get_text()]
         width, height = figure.bbox.size
@@ -115,7 +115,10 @@ def test_the_command_writes_sheets_and_key_and_the_same_bytes_again(tmp_path, ca
     assert first[0].startswith(b"%PDF") and first[0].count(b"/Type /Page ") == 4
     assert first[0] != first[1]
     assert "2 sheets" in capsys.readouterr().out
-    assert first == (paper.pdf([worksheet(4), worksheet(5)]), paper.pdf([worksheet(4), worksheet(5)], key=True))
+    assert first == (
+        paper.build_pdf([make_worksheet(4), make_worksheet(5)]),
+        paper.build_pdf([make_worksheet(4), make_worksheet(5)], key=True),
+    )
 
 
 @pytest.mark.parametrize("there", ("class.pdf", "class-key.pdf"))

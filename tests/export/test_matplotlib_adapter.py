@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import specviz.figures
-from specviz.classroom.tally import Calibration, Choice, Votes
+from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.bugs import comparison
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw_figure, make_printable, save_figure
 from specviz.export.package import PRINTS, Picture
@@ -61,14 +61,14 @@ RARE = {  # what recorded pages do not show, and visitors can make
 }
 OF_A_CLASS = {
     "what a class predicted": partial(
-        class_figures.calibration,
+        class_figures.plot_calibration,
         Calibration(3, 0.7, 0.6, 0.67, 0.2, 0.22, 0.21, ((0.75, 3, 0.67),), ((0.7, 0.6), (0.8, 0.6), (0.6, 0.6))),
     ),
     "votes of a class": partial(
-        class_figures.votes, [{"name": "no mistake"}, {"name": "gate off by one"}], Votes((3, 1), (0, 4), 3), 1
+        class_figures.plot_votes, [{"name": "no mistake"}, {"name": "gate off by one"}], Votes((3, 1), (0, 4), 3), 1
     ),
     "a race of a class": partial(
-        class_figures.race, [Choice("draft", 4, 2, 48, 16, 60, 30), Choice("ngram", 1, 1, 24, 24, 24, 0)]
+        class_figures.plot_race, [RaceChoice("draft", 4, 2, 48, 16, 60, 30), RaceChoice("ngram", 1, 1, 24, 24, 24, 0)]
     ),
 }
 RARE |= OF_A_CLASS

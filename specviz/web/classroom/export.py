@@ -15,7 +15,7 @@ from specviz.export.package import ExportOffer, Package, Picture, Rows, quote_te
 from specviz.figures import cell_shares
 from specviz.settings import Settings
 from specviz.web.classroom import figures, words
-from specviz.web.classroom.host import Hall, settings_of
+from specviz.web.classroom.host import RoomSession, read_settings
 from specviz.web.classroom.state import Lesson
 from specviz.web.jobs import cache
 from specviz.web.sampling.export import CELLS, cell_rows
@@ -24,23 +24,23 @@ from specviz.web.sampling.words import RULE
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
 
 
-def offer(hall: Hall, room: Room) -> ExportOffer:
+def build_offer(hall: RoomSession, room: Room) -> ExportOffer:
     """What can be exported of a room as it stands; nothing before a task has something to show."""
-    found = tuple(one for one in map(partial(_found, hall), hall.store.tasks(room.code)) if one.shown)
+    found = tuple(one for one in map(partial(_find_task_result, hall), hall.store.tasks(room.code)) if one.shown)
     if not found:
         return ExportOffer("classroom", note=EMPTY)
-    return ExportOffer("classroom", classroom(found, {}).names, partial(room_package, room, found))
+    return ExportOffer("classroom", build_classroom_package(found, {}).names, partial(build_room_package, room, found))
 
 
-def _found(hall: Hall, task: Task) -> Found:
+def _find_task_result(hall: RoomSession, task: Task) -> TaskResult:
     record = hall.found(task)
     if isinstance(record, ClassSamples):
-        return Found(task, settings_of(task), record, " ".join(words.verdict(record)[1:]))
+        return TaskResult(task, read_settings(task), record, " ".join(words.build_verdict(record)[1:]))
     decoder = hall.samples_of(task) if task.kind == "vote" else None
-    return Found(task, settings_of(task), record, words.of_task(task, record), decoder)
+    return TaskResult(task, read_settings(task), record, words.describe_task(task, record), decoder)
 
 
-def room_package(room: Room, found: tuple[Found, ...]) -> Package:
+def build_room_package(room: Room, found: tuple[TaskResult, ...]) -> Package:
     """The private link is no part of it: its permalink opens another room under the same settings."""
     under = room.settings
     tasks = [
@@ -53,7 +53,7 @@ def room_package(room: Room, found: tuple[Found, ...]) -> Package:
         ["python -m specviz check report.json"] if any(one.task.kind == "sample" for one in found) else [],
         students=room.students, tasks=tasks, rule_of_the_looks=RULE,
     )  # fmt: skip
-    return classroom(found, said)
+    return build_classroom_package(found, said)
 
 
 PREDICTIONS = ("said", "min_1_p_q")
@@ -62,7 +62,7 @@ RACE = ("drafting_method", "gamma", "students", "tokens", "target_passes", "draf
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TaskResult:
     """What the class has for a task, under which settings, and the sentence that says it. decoder: the samples that a class voted on."""
 
     task: Task
@@ -80,7 +80,7 @@ class Found:
         return {"sample": lambda: record.shares.n > 0, "race": lambda: bool(record.choices)}.get(kind, lambda: True)()
 
 
-def classroom(found: Sequence[Found], manifest: Mapping[str, Any]) -> Package:
+def build_classroom_package(found: Sequence[TaskResult], manifest: Mapping[str, Any]) -> Package:
     """manifest: settings, models, versions and what the tests found; empty where only the names are asked for."""
     models = manifest.get("models", {})
     pictures: dict[str, Picture] = {}
@@ -98,28 +98,28 @@ def classroom(found: Sequence[Found], manifest: Mapping[str, Any]) -> Package:
     return Package("classroom", "Classroom", {}, tables, pictures, tuple(captions), manifest)
 
 
-def _samples(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
-    return {"samples": _bars(one.record.shares, "The class’s samples")}, {"samples": partial(_cells, one.record.shares)}
+def _export_samples(one: TaskResult) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    return {"samples": _draw_bars(one.record.shares, "The class’s samples")}, {"samples": partial(_cell_table, one.record.shares)}
 
 
-def _predictions(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
-    picture = Picture(partial(figures.calibration, one.record), "What the class predicted")
+def _export_predictions(one: TaskResult) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+    picture = Picture(partial(figures.plot_calibration, one.record), "What the class predicted")
     return {"predictions": picture}, {"predictions": lambda: (PREDICTIONS, one.record.points)}
 
 
-def _votes(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+def _export_votes(one: TaskResult) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
     options, answer = one.task.content["options"], one.task.content["answer"]
-    pictures = {"votes": Picture(partial(figures.votes, options, one.record, answer), "Which mistake is in this decoder?")}
-    tables: dict[str, Callable[[], Rows]] = {"votes": lambda: (VOTES, _counts(options, one.record, answer))}
+    pictures = {"votes": Picture(partial(figures.plot_votes, options, one.record, answer), "Which mistake is in this decoder?")}
+    tables: dict[str, Callable[[], Rows]] = {"votes": lambda: (VOTES, _vote_rows(options, one.record, answer))}
     if one.decoder is not None:
-        pictures["samples"] = _bars(one.decoder, "What the class voted on")
-        tables["samples"] = partial(_cells, one.decoder)
+        pictures["samples"] = _draw_bars(one.decoder, "What the class voted on")
+        tables["samples"] = partial(_cell_table, one.decoder)
     return pictures, tables
 
 
-def _race(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
+def _export_race(one: TaskResult) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]]:
     choices = one.record.choices
-    picture = Picture(partial(figures.race, choices), "Tokens per target pass of each choice")
+    picture = Picture(partial(figures.plot_race, choices), "Tokens per target pass of each choice")
     rows = [
         [METHODS[row.method], row.gamma, row.students, row.tokens, row.passes, row.drafted, row.accepted, row.per_pass]
         for row in choices
@@ -127,17 +127,17 @@ def _race(one: Found) -> tuple[dict[str, Picture], dict[str, Callable[[], Rows]]
     return {"race": picture}, {"race": lambda: (RACE, rows)}
 
 
-PARTS = {"sample": _samples, "predict": _predictions, "vote": _votes, "race": _race}
+PARTS = {"sample": _export_samples, "predict": _export_predictions, "vote": _export_votes, "race": _export_race}
 
 
-def _bars(shares: CellShares, title: str) -> Picture:
+def _draw_bars(shares: CellShares, title: str) -> Picture:
     return Picture(partial(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares)), title)
 
 
-def _cells(shares: CellShares) -> Rows:
+def _cell_table(shares: CellShares) -> Rows:
     return CELLS, ([shares.name, quote_text(row[0]), *row[1:]] for row in cell_rows(shares))
 
 
-def _counts(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:
+def _vote_rows(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:
     for place, option in enumerate(options):
         yield [option["name"], place == answer, found.before[place], found.after[place]]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from specviz.classroom.records import METHODS
-from specviz.classroom.tally import Calibration, Choice, Votes
+from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
@@ -17,7 +17,7 @@ ROW = 46  # pixels of a row of bars
 HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 7}
 
 
-def calibration(found: Calibration, kind: str = "light") -> go.Figure:
+def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. ``kind``: light or dark page."""
     dots = sorted(Counter((round(said * FINE) / FINE, truth) for said, truth in found.points).items())
     most = max(n for _, n in dots)
@@ -41,7 +41,7 @@ def calibration(found: Calibration, kind: str = "light") -> go.Figure:
     return figure
 
 
-def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind: str = "light") -> go.Figure:
+def plot_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind: str = "light") -> go.Figure:
     """Votes before and after the discussion; the right answer is marked."""
     names = [
         f"{'✓ ' if place == answer else ''}{escape_label(shorten_label(option['name'], 44))}"
@@ -56,13 +56,13 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind:
         marker = {"color": GRAY[kind], "pattern": pattern}
         figure.add_bar(x=list(counts), y=[row + shift for row in rows], orientation="h", width=0.38, marker=marker, name=name,
                        hoverinfo="skip")  # fmt: skip
-        _beside(figure, counts, [row + shift for row in rows], [str(count) for count in counts], kind)
+        _add_numbers(figure, counts, [row + shift for row in rows], [str(count) for count in counts], kind)
     most = max(1, *found.before, *found.after)
     figure.update_xaxes(range=[0, 1.15 * most], title="votes", dtick=max(1, round(most / 6)), gridcolor=GRID, zeroline=False, fixedrange=True)  # fmt: skip
-    return _rows(figure, rows, names)
+    return _lay_out_rows(figure, rows, names)
 
 
-def race(found: Sequence[Choice], kind: str = "light") -> go.Figure:
+def plot_race(found: Sequence[RaceChoice], kind: str = "light") -> go.Figure:
     """Tokens per target pass of each choice, the most first; a mark where nothing is drafted."""
     shown = list(found)[:CHOICES]
     rows = list(range(len(shown)))[::-1]
@@ -70,16 +70,16 @@ def race(found: Sequence[Choice], kind: str = "light") -> go.Figure:
     figure = go.Figure()
     figure.add_bar(x=values, y=rows, orientation="h", width=0.6, marker={"color": GRAY[kind]}, name="tokens per target pass",
                    hoverinfo="skip")  # fmt: skip
-    _beside(figure, values, rows, [f"{value:.2f}" for value in values], kind)
+    _add_numbers(figure, values, rows, [f"{value:.2f}" for value in values], kind)
     marker = {"symbol": "line-ns-open", "size": 24, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=[1.0] * len(rows), y=rows, mode="markers", marker=marker, name="1: without drafting", hoverinfo="skip")
     figure.update_xaxes(
         range=[0, 1.15 * max(1.0, *values)], title="tokens per target pass", gridcolor=GRID, zeroline=False, fixedrange=True
     )
-    return _rows(figure, rows, [f"{METHODS[one.method]}, gamma {one.gamma}" for one in shown])
+    return _lay_out_rows(figure, rows, [f"{METHODS[one.method]}, gamma {one.gamma}" for one in shown])
 
 
-def _beside(figure: go.Figure, ends: Sequence[float], places: Sequence[float], words: Sequence[str], kind: str) -> None:
+def _add_numbers(figure: go.Figure, ends: Sequence[float], places: Sequence[float], words: Sequence[str], kind: str) -> None:
     """A number after the end of each bar."""
     for end, place, text in zip(ends, places, words, strict=True):
         figure.add_annotation(
@@ -87,7 +87,7 @@ def _beside(figure: go.Figure, ends: Sequence[float], places: Sequence[float], w
         )
 
 
-def _rows(figure: go.Figure, rows: Sequence[int], names: Sequence[str]) -> go.Figure:
+def _lay_out_rows(figure: go.Figure, rows: Sequence[int], names: Sequence[str]) -> go.Figure:
     figure.update_yaxes(tickvals=list(rows), ticktext=list(names), range=[-0.6, max(rows) + 0.6], showgrid=False, zeroline=False, automargin=True,
                         fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_layout(barmode="overlay", height=110 + ROW * len(rows), margin={"l": 8, "r": 12, "t": 34, "b": 46}, legend=LEGEND,

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specviz.classroom import codes, tally
-from specviz.classroom.records import PHASES, Room, Task, block, seed_of
-from specviz.classroom.store import Drawn, Store, StoreError
+from specviz.classroom.records import PHASES, Room, Task, derive_task_seed, list_sample_numbers
+from specviz.classroom.store import RoomStore, StoredBlock, StoreError
 from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback, ignore_progress
@@ -51,7 +51,7 @@ FEW = 100  # samples of a batch that are drawn in less time than the way to a cl
 NOT_ON = "This task is not on any more."
 
 
-class Wanted(NamedTuple):
+class SampleRequest(NamedTuple):
     """What a student waits for: samples ``first`` to ``first + count - 1`` of a task, or with count 0 the text of their race."""
 
     task: int
@@ -60,13 +60,13 @@ class Wanted(NamedTuple):
     count: int = 0
 
 
-class Host:
+class ClassroomHost:
     """The rooms of one process. folder: where they are kept."""
 
     def __init__(self, folder: Path):
-        self.store, self.tries = Store(folder), codes.Tries()
+        self.store, self.tries = RoomStore(folder), codes.WrongCodeLimiter()
         self._lock = threading.Lock()
-        self._halls: OrderedDict[str, Hall] = OrderedDict()
+        self._halls: OrderedDict[str, RoomSession] = OrderedDict()
         self._opened: OrderedDict[object, list[str]] = OrderedDict()  # visitor -> codes of the rooms they opened
 
     def open(self, settings: Settings, visitor: object) -> Room:
@@ -82,12 +82,12 @@ class Host:
                 self._opened.popitem(last=False)
         return room
 
-    def hall(self, room: Room) -> Hall:
+    def hall(self, room: Room) -> RoomSession:
         """What the process knows of a room."""
         with self._lock:
             hall = self._halls.get(room.code)
             if hall is None:
-                hall = self._halls[room.code] = Hall(self.store, room)
+                hall = self._halls[room.code] = RoomSession(self.store, room)
             self._halls.move_to_end(room.code)
             while len(self._halls) > HALLS:
                 self._halls.popitem(last=False)
@@ -96,7 +96,7 @@ class Host:
     def show(self, room: Room) -> str:
         """Show the room's short code: a new one each time."""
         for _ in range(5):
-            short = codes.short_code(load_options().replica)
+            short = codes.make_short_code(load_options().replica)
             if self.store.shown(short) is None:
                 break
         self.store.show(room.code, short)
@@ -111,7 +111,7 @@ class Host:
     def enter(self, typed: str, address: str) -> Room:
         """The room of a short code that somebody typed. Raises SpecvizError for a wrong one, and after too many of them."""
         self.tries.check(address)
-        room = self.store.shown(codes.typed(typed))
+        room = self.store.shown(codes.normalize_code(typed))
         if room is None:
             self.tries.wrong(address)
             raise SpecvizError("There is no room with this code now. Check it, or ask your teacher to show it again.")
@@ -119,16 +119,16 @@ class Host:
 
 
 @lru_cache(maxsize=1)
-def host() -> Host:
+def open_host() -> ClassroomHost:
     """Of this server. Raises StoreError where rooms cannot be kept; the folder is named in the log alone."""
     try:
-        return Host(folder())
+        return ClassroomHost(find_folder())
     except SettingsError as error:
         logging.getLogger(__name__).error("rooms cannot be kept: %s", error)
         raise StoreError("its folder cannot be written to") from error
 
 
-def folder() -> Path:
+def find_folder() -> Path:
     """Where rooms are kept: as the options say, else where the system keeps such things."""
     if load_options().rooms_folder:
         return Path(load_options().rooms_folder)
@@ -136,29 +136,29 @@ def folder() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "specviz"
 
 
-def sweep() -> None:
+def delete_expired_rooms() -> None:
     """Delete what is over, where this server has ever kept rooms."""
-    if host.cache_info().currsize or (folder() / "rooms.sqlite").is_file():
-        host().store.sweep()
+    if open_host.cache_info().currsize or (find_folder() / "rooms.sqlite").is_file():
+        open_host().store.sweep()
 
 
-class Hall:
+class RoomSession:
     """One room in this process: who waits for samples, the counts of its tasks, how often students ask.
 
     stamp  grows with every answer and sample, for whoever remembers what the class has
     """
 
-    def __init__(self, store: Store, room: Room):
+    def __init__(self, store: RoomStore, room: Room):
         self.store, self.code, self.seed, self.stamp = store, room.code, room.seed, 0
         self.lock = threading.RLock()
         self.joins = ActionRateLimiter(JOINS)
         self.joins_of = lru_cache(maxsize=ADDRESSES)(lambda address: ActionRateLimiter(OF_ADDRESS))
         self.pace_of = lru_cache(maxsize=2000)(lambda student: ActionRateLimiter(PER_SECOND))
         self._heard: dict[int, float] = {}  # student -> when they last asked
-        self._waiting: dict[Wanted, Future] = {}
+        self._waiting: dict[SampleRequest, Future] = {}
         self._ticket: Ticket | None = None
         self._tallies: dict[int, Tally] = {}
-        self._standing: dict[int, tally.Standing] = {}
+        self._standing: dict[int, tally.TaskTally] = {}
         self._found: dict[int, tuple[int, str, Any]] = {}
         self._predicted: tuple[int, tally.Calibration | None] | None = None
         self._voted_on: dict[int, CellShares] = {}
@@ -180,14 +180,14 @@ class Hall:
 
     # What the class has -----------------------------------------------------------------------------------------------------
 
-    def standing(self, task: int) -> tally.Standing:
+    def standing(self, task: int) -> tally.TaskTally:
         """The samples of a task. To be read under the lock, because it grows."""
         with self.lock:
             if task not in self._standing:
-                self._standing[task] = tally.Standing(self.store.draws(self.code, task))
+                self._standing[task] = tally.TaskTally(self.store.draws(self.code, task))
             return self._standing[task]
 
-    def drawn(self, task: int) -> list[Drawn]:
+    def drawn(self, task: int) -> list[StoredBlock]:
         """Samples of a task in the order in which they came, as they are now."""
         with self.lock:
             return self.standing(task).drawn[:]
@@ -209,9 +209,9 @@ class Hall:
         else:
             answers = self.store.answers(self.code, task.number)
             if task.kind == "predict":
-                found = tally.calibration(self.seed, [(task, answers)])
+                found = tally.compute_calibration(self.seed, [(task, answers)])
             else:
-                found = tally.votes(task, answers) if task.kind == "vote" else tally.race(answers)
+                found = tally.count_votes(task, answers) if task.kind == "vote" else tally.rank_choices(answers)
         self._found[task.number] = stamp, task.phase, found
         return found
 
@@ -221,13 +221,13 @@ class Hall:
         if known is None or known[0] != stamp:
             tasks = [one for one in self.store.tasks(self.code) if one.kind == "predict" and not one.takes]
             answered = [(one, self.store.answers(self.code, one.number)) for one in tasks]
-            known = self._predicted = stamp, tally.calibration(self.seed, answered)
+            known = self._predicted = stamp, tally.compute_calibration(self.seed, answered)
         return known[1]
 
     def samples_of(self, task: Task) -> CellShares:
         """The samples of the decoder that a class votes on; the same record each time."""
         if task.number not in self._voted_on:
-            self._voted_on[task.number] = tally.shares_of(task, "the decoder", task.content["counts"], task.content["n"])
+            self._voted_on[task.number] = tally.build_shares(task, "the decoder", task.content["counts"], task.content["n"])
         return self._voted_on[task.number]
 
     def turn(self, number: int, phase: object) -> None:
@@ -245,7 +245,7 @@ class Hall:
 
     # Work -------------------------------------------------------------------------------------------------------------------
 
-    def want(self, wanted: Wanted) -> Future:
+    def want(self, wanted: SampleRequest) -> Future:
         """What a student asks for, once it is there; the same for who asks twice. Raises Busy where the queue is full."""
         with self.lock:
             future = self._waiting.get(wanted)
@@ -287,8 +287,8 @@ class Hall:
             for wanted, future in batch.items():
                 future.set_result(found[wanted])
 
-    def _answered(self, ticket: Ticket, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
-        found: dict[Wanted, Any] = {}
+    def _answered(self, ticket: Ticket, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
+        found: dict[SampleRequest, Any] = {}
         for number in sorted({one.task for one in batch}):
             task = next((one for one in self.store.tasks(self.code) if one.number == number), None)
             mine = [one for one in batch if one.task == number]
@@ -298,10 +298,10 @@ class Hall:
                 found |= (self._draw if task.kind == "sample" else self._race)(ticket, task, mine)
         return found
 
-    def _draw(self, ticket: Ticket, task: Task, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
+    def _draw(self, ticket: Ticket, task: Task, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
         """Samples that are new are drawn and kept; the rounds of a single one are shown, however often it is asked for."""
-        settings = settings_of(task)
-        pair = pair_of(ticket, settings)
+        settings = read_settings(task)
+        pair = load_pair(ticket, settings)
         from specviz.classroom import drawing
         from specviz.classroom.cells import count_students, restore_tally
 
@@ -314,7 +314,7 @@ class Hall:
                 new.append((one.student, one.first, one.count))
                 have[one.student] += one.count
         walks = sorted({one for one in batch if one.count == 1 and one.first < have[one.student]})
-        asked = [block(*one) for one in new], [block(one.student, one.first, 1)[0] for one in walks]
+        asked = [list_sample_numbers(*one) for one in new], [list_sample_numbers(one.student, one.first, 1)[0] for one in walks]
         given = settings, tuple(task.content["ids"]), *asked
         few = sum(count for *_, count in new) <= FEW
         samples, shown = server_workers.run_in_worker(
@@ -335,10 +335,10 @@ class Hall:
         seen = dict(zip(walks, shown, strict=True))
         return {one: seen.get(one) for one in batch}
 
-    def _race(self, ticket: Ticket, task: Task, batch: Sequence[Wanted]) -> dict[Wanted, Any]:
+    def _race(self, ticket: Ticket, task: Task, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
         """The texts of those whose choice has not run yet."""
-        settings = settings_of(task)
-        pair = pair_of(ticket, settings)
+        settings = read_settings(task)
+        pair = load_pair(ticket, settings)
         from specviz.classroom import drawing
 
         sent = {student: one for _, student, one in self.store.answers(self.code, task.number)}
@@ -356,7 +356,7 @@ class Hall:
 
         ran: dict[int, dict[str, Any]] = {}
         if asked:
-            own, *others = alike(asked, server_workers.count_ready_workers() or 1)
+            own, *others = split_by_choice(asked, server_workers.count_ready_workers() or 1)
             with ThreadPoolExecutor(max(1, len(others))) as pool:
                 found = [pool.submit(run, part, ignore_progress) for part in others]
                 ran = run(own, lambda share, *_: ticket.tick())
@@ -367,34 +367,34 @@ class Hall:
         return {one: (sent | {student: sent[student] | got for student, got in ran.items()}).get(one.student) for one in batch}
 
 
-def alike(asked: Sequence[tuple[int, str, int]], parts: int) -> list[list[tuple[int, str, int]]]:
+def split_by_choice(asked: Sequence[tuple[int, str, int]], parts: int) -> list[list[tuple[int, str, int]]]:
     """A race's choices in at most so many parts, for as many workers: (student, method, gamma) each, the same choice always in one part."""
     choices = sorted({tuple(choice) for _, *choice in asked})
     found = [[one for one in asked if choices.index(tuple(one[1:])) % parts == part] for part in range(parts)]
     return [part for part in found if part]
 
 
-def pair_of(ticket: Ticket, settings: Settings) -> LoadedPair:
+def load_pair(ticket: Ticket, settings: Settings) -> LoadedPair:
     return model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
 
 
-def settings_of(task: Task) -> Settings:
+def read_settings(task: Task) -> Settings:
     """What a task decodes, with its own seed."""
     return Settings.from_record(task.content["settings"])
 
 
-def begun(ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
+def prepare_task(ticket: Ticket, hall: RoomSession, room: Room, kind: str, number: int) -> None:
     """Open task ``number`` of a room: what its kind needs is computed, then students see it. kind: one of KINDS. Raises SpecvizError."""
-    settings = replace(room.settings, seed=seed_of(room.seed, number))
+    settings = replace(room.settings, seed=derive_task_seed(room.seed, number))
     ticket.tick(doing="Preparing the task")
-    pair = pair_of(ticket, settings)
+    pair = load_pair(ticket, settings)
     content = MAKERS[kind](ticket, pair, settings, hall)
     content = {"settings": settings.to_record(), "ids": list(pair.encode(settings.prompt))} | content
     hall.store.begin(room.code, Task(number, kind, PHASES[kind][0], content))
     hall.changed()
 
 
-def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
     from specviz.classroom import drawing
 
     number = sum(task.kind == "predict" for task in hall.store.tasks(hall.code))
@@ -403,14 +403,14 @@ def _predict(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -
     )
 
 
-def _sample(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
     from specviz.web.sampling.work import exact_cells
 
     exact = exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
-def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
     """A decoder that may make a mistake: what it writes, and what it may be. The choice is this server's, by no seed that anyone sees."""
     from specviz.classroom import drawing
     from specviz.evidence.bugs.published import MISTAKES
@@ -437,22 +437,22 @@ def _vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> d
     }  # fmt: skip
 
 
-def _race(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Hall) -> dict[str, Any]:
+def _prepare_race(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
     return {}
 
 
-MAKERS: dict[str, Callable[[Ticket, Any, Settings, Hall], dict[str, Any]]] = {
-    "predict": _predict, "sample": _sample, "vote": _vote, "race": _race,
+MAKERS: dict[str, Callable[[Ticket, Any, Settings, RoomSession], dict[str, Any]]] = {
+    "predict": _prepare_prediction, "sample": _prepare_sampling, "vote": _prepare_vote, "race": _prepare_race,
 }  # fmt: skip
 
 
-def next_number(hall: Hall) -> int:
+def find_next_number(hall: RoomSession) -> int:
     """Number of the task that comes next."""
     task = hall.store.task(hall.code)
     return 1 if task is None else task.number + 1
 
 
-def checked_prompt(settings: Settings) -> Settings:
+def check_prompt(settings: Settings) -> Settings:
     """Settings whose prompt this server takes. Raises SettingsError."""
     limits.check_text("prompt", settings.prompt)
     return settings

@@ -11,34 +11,34 @@ from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import words
-from specviz.web.classroom.host import Hall
+from specviz.web.classroom.host import RoomSession
 
 LEAST_AGAIN, MORE_FOR = 2.0, 40  # seconds between two looks of a phone; students for whom it is one second more
 
 
-def now(hall: Hall, room: Room, student: int) -> dict[str, Any]:
+def build_payload(hall: RoomSession, room: Room, student: int) -> dict[str, Any]:
     """All that a student's page draws."""
     task = hall.store.task(room.code)
     said: dict[str, Any] = {
-        "mark": mark(hall, room), "again": again(room), "students": room.students, "ended": room.ended, "number": student,
-        "prompt": room.settings.prompt, "under": words.settings_line(room.settings), "task": None,
+        "mark": compute_version(hall, room), "again": compute_poll_interval(room), "students": room.students, "ended": room.ended, "number": student,
+        "prompt": room.settings.prompt, "under": words.describe_settings(room.settings), "task": None,
     }  # fmt: skip
     if task is not None:
-        said |= {"task": of_task(hall, task), "mine": mine(hall, room, task, student), "class": of_class(hall, task)}
+        said |= {"task": build_task(hall, task), "mine": build_own(hall, room, task, student), "class": build_class(hall, task)}
     return said
 
 
-def mark(hall: Hall, room: Room) -> str:
+def compute_version(hall: RoomSession, room: Room) -> str:
     """Changes whenever there is something new to tell."""
     return f"{room.version}.{hall.stamp}.{room.students}"
 
 
-def again(room: Room) -> float:
+def compute_poll_interval(room: Room) -> float:
     """Seconds until a phone asks next: more where there are many."""
     return LEAST_AGAIN + room.students / MORE_FOR
 
 
-def of_task(hall: Hall, task: Task) -> dict[str, Any]:
+def build_task(hall: RoomSession, task: Task) -> dict[str, Any]:
     """A task without its answer."""
     said = {"number": task.number, "kind": task.kind, "phase": task.phase, "takes": task.takes, "title": words.TITLES[task.kind]}
     content = task.content
@@ -47,12 +47,12 @@ def of_task(hall: Hall, task: Task) -> dict[str, Any]:
     if task.kind == "sample":
         return said | {"sizes": list(ASKED), "most": MOST_EACH}
     if task.kind == "vote":
-        return said | {"options": content["options"], "bars": bars(hall.samples_of(task)), "n": content["n"]}
+        return said | {"options": content["options"], "bars": build_bars(hall.samples_of(task)), "n": content["n"]}
     methods = [{"value": name, "label": METHODS[name], "more": DRAFTING_METHODS[name].description} for name in METHODS]
     return said | {"methods": methods, "gamma": GAMMA}
 
 
-def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
+def build_own(hall: RoomSession, room: Room, task: Task, student: int) -> dict[str, Any]:
     """What this student has sent and drawn, and once it is shown, what came of it."""
     if task.kind == "sample":
         n, counts = hall.own(task.number, student)
@@ -62,7 +62,7 @@ def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
     if task.phase == "shown" and task.kind == "predict":
         said |= {"sent": sent.get("open"), "chance": task.content["chance"], "p": task.content["p"], "q": task.content["q"]}
         if sent.get("open"):
-            found = tally.outcome(room.seed, task, student, sent["open"])
+            found = tally.compute_outcome(room.seed, task, student, sent["open"])
             said |= asdict(found)
     if task.phase == "shown" and task.kind == "vote":
         said |= {"sent": sent.get("after"), "answer": task.content["answer"]}
@@ -71,23 +71,29 @@ def mine(hall: Hall, room: Room, task: Task, student: int) -> dict[str, Any]:
     return said
 
 
-def of_class(hall: Hall, task: Task) -> dict[str, Any]:
+def build_class(hall: RoomSession, task: Task) -> dict[str, Any]:
     """What the class has. Votes and truths stay hidden until they are shown."""
     found = hall.found(task)
-    said: dict[str, Any] = {"answered": words.answered(task, found)}
+    said: dict[str, Any] = {"answered": words.count_answered(task, found)}
     if task.kind == "sample":
-        mark_, sentence, seen = words.verdict(found)
-        return said | {"n": found.shares.n, "bars": bars(found.shares), "verdict": mark_, "sentence": sentence, "seen": seen}
+        mark_, sentence, seen = words.build_verdict(found)
+        return said | {
+            "n": found.shares.n,
+            "bars": build_bars(found.shares),
+            "verdict": mark_,
+            "sentence": sentence,
+            "seen": seen,
+        }
     if task.kind == "predict":
-        return said | {"sentence": words.predictions(task, found)}
+        return said | {"sentence": words.describe_predictions(task, found)}
     if task.kind == "vote":
         shown = {"before": list(found.before), "after": list(found.after)} if task.phase == "shown" else {}
-        return said | {"sentence": words.voted(task, found)} | shown
+        return said | {"sentence": words.describe_votes(task, found)} | shown
     rows = [[METHODS[one.method], one.gamma, one.students, f"{one.per_pass:.2f}", f"{one.wasted:.1f}"] for one in found.choices]
-    return said | {"sentence": words.raced(task, found), "rows": rows}
+    return said | {"sentence": words.describe_race(task, found), "rows": rows}
 
 
-def bars(shares: CellShares) -> dict[str, Any]:
+def build_bars(shares: CellShares) -> dict[str, Any]:
     """The bars of a histogram, heaviest first. cell: its place among the counts."""
     places = shares.bars
     return {

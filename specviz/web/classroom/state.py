@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import GAMMA, Room, room_settings
+from specviz.classroom.records import GAMMA, Room, check_room_settings
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
-from specviz.web.classroom.host import Hall, checked_prompt, host
+from specviz.web.classroom.host import RoomSession, check_prompt, open_host
 from specviz.web.common.links import linked
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair
@@ -28,7 +28,7 @@ class Lesson:
     steer: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        room_settings(self.settings)
+        check_room_settings(self.settings)
 
     def link(self) -> dict[str, str]:
         """Query parameters: of the room that is steered, else of the room that would be opened."""
@@ -41,23 +41,23 @@ class Lesson:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         said: list[str] = []
         if steer := query.get("steer"):
-            if room := host().store.steered(steer):
+            if room := open_host().store.steered(steer):
                 return cls(room.settings, room.steer), []
             said.append(GONE)
-        plain = fitting(base)
+        plain = fit_to_room(base)
         if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
             settings, unknown = resolve_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
-            return cls(fitting(settings)), [*said, *unknown]
+            return cls(fit_to_room(settings)), [*said, *unknown]
         settings, left_out = linked({"max_new_tokens": str(LENGTH)} | dict(query))
         settings, unknown = resolve_pair(settings, base)
         said += [*left_out, *unknown]
         try:
             return cls(settings), said
         except SettingsError as error:
-            return cls(fitting(settings)), [*said, f"The link asks for what a room does not do: {error}"]
+            return cls(fit_to_room(settings)), [*said, f"The link asks for what a room does not do: {error}"]
 
 
-def fitting(settings: Settings) -> Settings:
+def fit_to_room(settings: Settings) -> Settings:
     """Settings as near to these as a room decodes."""
     return Settings(
         pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), max_new_tokens=LENGTH,
@@ -65,16 +65,16 @@ def fitting(settings: Settings) -> Settings:
     )  # fmt: skip
 
 
-class Desk(PageState):
+class DeskState(PageState):
     """A lesson, and the work for its room."""
 
     @property
     def room(self) -> Room | None:
         """The room that is steered, as it stands now; None before one is open, and after it is gone."""
-        return host().store.steered(self.question.steer) if self.question.steer else None
+        return open_host().store.steered(self.question.steer) if self.question.steer else None
 
-    def hall(self, room: Room) -> Hall:
-        return host().hall(room)
+    def hall(self, room: Room) -> RoomSession:
+        return open_host().hall(room)
 
     def set_pair(self, pair: str) -> None:
         """Ask another pair the same; a room that is open keeps its own."""
@@ -83,10 +83,10 @@ class Desk(PageState):
 
     def open(self) -> None:
         """Open a room for the lesson that the fields ask for. Raises SpecvizError."""
-        settings = checked_prompt(room_settings(self.question.settings))
-        room = host().open(settings, self.visitor)
+        settings = check_prompt(check_room_settings(self.question.settings))
+        room = open_host().open(settings, self.visitor)
         with suppress(SpecvizError):  # another room may show the same code: it can be shown later
-            host().show(room)
+            open_host().show(room)
         self.choose(Lesson(settings, room.steer))
 
     def leave(self) -> None:
@@ -95,18 +95,18 @@ class Desk(PageState):
         self.turn += 1
 
 
-def elsewhere(code: str) -> bool:
+def is_on_other_replica(code: str) -> bool:
     """Whether a room of this code, if there is one, lives on another replica."""
     return bool(load_options().replica) and code[:1].upper() != load_options().replica
 
 
-def only_here(root: str) -> bool:
+def is_local_address(root: str) -> bool:
     """Whether an address is one that a machine has for itself, which leads a phone to the phone."""
     name = urlsplit(root).hostname or ""
     return name == "localhost" or name.endswith(".localhost") or is_loopback(name)
 
 
-def root_of(url: str) -> str:
+def find_root(url: str) -> str:
     """Where this app is served, with a slash at its end, from the address of its page Classroom."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("classroom")

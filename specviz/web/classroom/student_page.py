@@ -10,13 +10,13 @@ from specviz.static_site.document import ICON, build_policy, hash_for_policy
 
 
 @lru_cache(maxsize=1)
-def script() -> str:
+def build_script() -> str:
     return link_modules("classroom/page.js")
 
 
-def script_digest() -> str:
+def hash_script() -> str:
     """For the policy of the server's headers, which holds for this page too."""
-    return hash_for_policy(script())
+    return hash_for_policy(build_script())
 
 
 FONT = "../app/static/inter-latin.woff2"  # the app's; read after the page is drawn, in the system's own until then
@@ -24,15 +24,15 @@ FACE = f'@font-face {{ font-family: Inter; font-weight: 100 900; font-display: s
 
 
 @lru_cache(maxsize=1)
-def page() -> str:
+def build_page() -> str:
     """The file. It is the same for every room and every student."""
     style = FACE + read_styles("theme", "classroom_student")
-    for part in (script(), style):
+    for part in (build_script(), style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
     head = "\n".join(
         (
             '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script(), style, connect="self"))}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(build_script(), style, connect="self"))}">',
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',
@@ -46,5 +46,5 @@ def page() -> str:
         '<header><span>specviz</span><span id="who"></span></header>\n'
         '<main>\n<h1 id="title" tabindex="-1" aria-live="polite">One moment</h1>\n<p id="line" role="status"></p>\n<p id="notice" role="alert"></p>\n'
         '<noscript><p>This page needs JavaScript.</p></noscript>\n<div id="place"></div>\n<p id="class"></p>\n</main>\n'
-        f'<script type="module">{script()}</script>\n</body>\n</html>\n'
+        f'<script type="module">{build_script()}</script>\n</body>\n</html>\n'
     )

@@ -20,9 +20,9 @@ from specviz.figures import cell_shares
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import wall, words, work
-from specviz.web.classroom.host import Hall, host, next_number
-from specviz.web.classroom.state import Desk, Lesson, elsewhere, only_here, root_of
-from specviz.web.classroom.words import MINUTES, plan
+from specviz.web.classroom.host import RoomSession, find_next_number, open_host
+from specviz.web.classroom.state import DeskState, Lesson, find_root, is_local_address, is_on_other_replica
+from specviz.web.classroom.words import MINUTES, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import show_notes
@@ -42,30 +42,30 @@ FIRST = 100  # samples of the first test
 EACH = 40  # samples of a student in the example
 
 
-def page() -> None:
+def show_page() -> None:
     try:
-        if lives_elsewhere(st.query_params.to_dict()):
+        if show_other_replica(st.query_params.to_dict()):
             return
         if code := st.query_params.get("wall"):
             draw_wall(code)
             return
-        desk = session.open_state("classroom", session.make_opener(Desk, Lesson))
+        desk = session.open_state("classroom", session.make_opener(DeskState, Lesson))
         room = desk.room
         if room is None:
-            opening(desk)
+            show_new_room(desk)
         else:
-            steering(desk, room)
+            show_room(desk, room)
     except StoreError as error:
         show_notes([str(error)], "classroom-notes-store")
 
 
-def lives_elsewhere(query: dict[str, str]) -> bool:
+def show_other_replica(query: dict[str, str]) -> bool:
     """Whether a link asks for a room of another replica; then the way there, which the proxy knows, is all that is drawn."""
     for name, way in (("wall", "wall"), ("steer", "teach")):
         code = query.get(name, "")
-        if code and elsewhere(code):
+        if code and is_on_other_replica(code):
             st.markdown("This room lives on another replica of this server.")
-            st.link_button("Open it there", f"{root_of(st.context.url or '')}room/{quote(code[:LONGEST], safe='')}/{way}")
+            st.link_button("Open it there", f"{find_root(st.context.url or '')}room/{quote(code[:LONGEST], safe='')}/{way}")
             return True
     return False
 
@@ -73,17 +73,17 @@ def lives_elsewhere(query: dict[str, str]) -> bool:
 # A new room ------------------------------------------------------------------------------------------------------------------
 
 
-def opening(desk: Desk) -> None:
+def show_new_room(desk: DeskState) -> None:
     if desk.question.steer:  # deleted meanwhile
         desk.leave()
     show_page_head("classroom", LEDE)
     left, right = st.columns([5, 6], gap="large")
     with left:
-        lesson, problems = fields(desk)
+        lesson, problems = show_fields(desk)
         desk.choose(lesson)
         show_notes(problems, "classroom-notes-fields")
         session.sync_address(desk)
-        export(desk, None)
+        show_export(desk, None)
         if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
             try:
                 desk.open()
@@ -95,29 +95,29 @@ def opening(desk: Desk) -> None:
             "what they will see, and whether phones reach this computer."
         )
         show_notes(desk.notices, "classroom-notes-live")
-        st.markdown(words.kinds())
+        st.markdown(words.list_kinds())
     with right:
-        recorded(session.get_theme())
-    plans()
+        load_example_samples(session.get_theme())
+    show_lesson_plans()
     st.caption(
         f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
         "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
     )
 
 
-def plans() -> None:
+def show_lesson_plans() -> None:
     """The lesson plans, one tab each. A closed fold reads none."""
     place = st.expander("Lesson plans: 20, 45 and 90 minutes", key="classroom-lessons", on_change="rerun")
     if not place.open:
         return
     with place:
         for minutes, tab in zip(MINUTES, st.tabs([f"{minutes} minutes" for minutes in MINUTES]), strict=True):
-            tab.markdown(plan(minutes, root_of(st.context.url or "")))
+            tab.markdown(read_lesson_plan(minutes, find_root(st.context.url or "")))
 
 
-def recorded(kind: str) -> None:
+def load_example_samples(kind: str) -> None:
     """What a class makes, as recorded samples of a right decoder show it."""
-    one, said = example()
+    one, said = show_example()
     if one is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
         picture = draw_cached(cell_shares.plot_cells, one, cell_shares.compute_rows_end(one), kind)
@@ -126,7 +126,7 @@ def recorded(kind: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def example() -> tuple[CellShares | None, str]:
+def show_example() -> tuple[CellShares | None, str]:
     """The record's picture, the same object each time, and where it is from; None without the file."""
     known = load_recorded_samples()
     if known is None:
@@ -139,7 +139,7 @@ def example() -> tuple[CellShares | None, str]:
     )
 
 
-def fields(desk: Desk) -> tuple[Lesson, list[str]]:
+def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     asked = desk.question.settings
     form = Form("classroom", desk.turn, as_fields(asked))
@@ -162,52 +162,52 @@ def fields(desk: Desk) -> tuple[Lesson, list[str]]:
 # The desk --------------------------------------------------------------------------------------------------------------------
 
 
-def steering(desk: Desk, room: Room) -> None:
+def show_room(desk: DeskState, room: Room) -> None:
     hall = desk.hall(room)
     task = hall.store.task(room.code)
     with st.container(key="classroom-room-head"):
         st.markdown("# Classroom")
-        st.fragment(status, run_every=GLANCE)(hall, room)
+        st.fragment(show_status, run_every=GLANCE)(hall, room)
     session.sync_address(desk)
-    export(desk, room)
-    more(desk, hall, room)
+    show_export(desk, room)
+    show_more(desk, hall, room)
     left, right = st.columns([2, 3], gap="large")
     with left:
-        come_in(desk, room)
+        show_entrance(desk, room)
     with right:
-        on_now(desk, hall, room, task)
+        show_task(desk, hall, room, task)
         session.show_progress("classroom")
         show_notes(desk.notices, "classroom-notes-live")
         if task is not None:
-            st.fragment(found_so_far, run_every=GLANCE)(hall, task)
-    plans()
+            st.fragment(show_findings, run_every=GLANCE)(hall, task)
+    show_lesson_plans()
 
 
-def status(hall: Hall, drawn_room: Room) -> None:
+def show_status(hall: RoomSession, drawn_room: Room) -> None:
     """Who is in. The whole page runs again where the room was steered from another browser."""
     room = hall.store.room(hall.code)
     if room is None or (room.version, room.short) != (drawn_room.version, drawn_room.short):
         st.rerun()
     task = hall.store.task(room.code)
-    st.markdown(words.status(room, task, None if task is None else hall.found(task)))
+    st.markdown(words.describe_status(room, task, None if task is None else hall.found(task)))
 
 
-def come_in(desk: Desk, room: Room) -> None:
+def show_entrance(desk: DeskState, room: Room) -> None:
     """How students come in: a picture to scan, a short code while it is shown; and the way to the wall."""
-    root = root_of(st.context.url or "")
-    st.html(f'<div class="room-door">{scanned(root, room)}<div>{door(root, room)}</div></div>')
+    root = find_root(st.context.url or "")
+    st.html(f'<div class="room-door">{draw_qr_code(root, room)}<div>{draw_entrance(root, room)}</div></div>')
     with st.container(horizontal=True, key="classroom-door"):
         st.link_button("Open the wall", f"{root}room/{room.code}/wall")
         if not room.ended:
             name, key = ("Open the door", "classroom-unshut") if room.shut else ("Close the door", "classroom-shut")
-            st.button(name, key=key, on_click=doored, args=(desk, host().shut, room, not room.shut))
+            st.button(name, key=key, on_click=change_door, args=(desk, open_host().shut, room, not room.shut))
         if not (room.ended or room.shut or room.short):
-            st.button("Show a short code", key="classroom-show", on_click=doored, args=(desk, host().show, room))
-    if only_here(root):
+            st.button("Show a short code", key="classroom-show", on_click=change_door, args=(desk, open_host().show, room))
+    if is_local_address(root):
         show_notes([words.LOCAL], "classroom-notes-local")
 
 
-def doored(desk: Desk, change: Callable[..., Any], *given: Any) -> None:
+def change_door(desk: DeskState, change: Callable[..., Any], *given: Any) -> None:
     """Show a short code, close or open the door."""
     desk.enter()
     try:
@@ -216,9 +216,9 @@ def doored(desk: Desk, change: Callable[..., Any], *given: Any) -> None:
         desk.said = [str(error)]
 
 
-def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
+def show_task(desk: DeskState, hall: RoomSession, room: Room, task: Task | None) -> None:
     """The task that is on, the way to its next phase, and the next task."""
-    settings = escape_markdown(words.settings_line(room.settings), ALL_SIGNS)
+    settings = escape_markdown(words.describe_settings(room.settings), ALL_SIGNS)
     if task is None:
         st.markdown("## The text that the class continues")
         st.container(key="classroom-text-prompt").text(room.settings.prompt)
@@ -232,25 +232,25 @@ def on_now(desk: Desk, hall: Hall, room: Room, task: Task | None) -> None:
             phase = task.next_phase
             st.button(
                 words.TURNS[task.kind, phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
-                on_click=turned, args=(desk, hall, task.number, phase),
+                on_click=change_phase, args=(desk, hall, task.number, phase),
             )  # fmt: skip
         first = "secondary" if task is not None and task.next_phase is not None else "primary"
         with st.popover(
             "Start a task" if task is None else "Next task",
-            key=f"classroom-next-{next_number(hall)}",
+            key=f"classroom-next-{find_next_number(hall)}",
             disabled=desk.is_busy,
             type=first,
         ):
             for kind in KINDS:
                 st.button(
-                    words.TITLES[kind], key=f"classroom-begin-{kind}-{next_number(hall)}", help=words.BEGINS[kind], width="stretch",
-                    on_click=began, args=(desk, hall, room, kind, next_number(hall)), disabled=desk.is_busy,
+                    words.TITLES[kind], key=f"classroom-begin-{kind}-{find_next_number(hall)}", help=words.BEGINS[kind], width="stretch",
+                    on_click=begin_task, args=(desk, hall, room, kind, find_next_number(hall)), disabled=desk.is_busy,
                 )  # fmt: skip
     if task is None:
-        st.markdown(words.kinds())
+        st.markdown(words.list_kinds())
 
 
-def turned(desk: Desk, hall: Hall, number: int, phase: str) -> None:
+def change_phase(desk: DeskState, hall: RoomSession, number: int, phase: str) -> None:
     desk.enter()
     try:
         hall.turn(number, phase)
@@ -258,26 +258,26 @@ def turned(desk: Desk, hall: Hall, number: int, phase: str) -> None:
         desk.said = [str(error)]
 
 
-def began(desk: Desk, hall: Hall, room: Room, kind: str, number: int) -> None:
+def begin_task(desk: DeskState, hall: RoomSession, room: Room, kind: str, number: int) -> None:
     desk.enter()
-    if number == next_number(hall):
-        desk.submit(work.begin, hall, room, kind, number)
+    if number == find_next_number(hall):
+        desk.submit(work.begin_task, hall, room, kind, number)
 
 
-def found_so_far(hall: Hall, task: Task) -> None:
+def show_findings(hall: RoomSession, task: Task) -> None:
     """What the class has, in a sentence."""
     found = hall.found(task)
     if task.kind == "sample":
-        elements.show_verdict("classroom", *words.verdict(found))
+        elements.show_verdict("classroom", *words.build_verdict(found))
     else:
-        st.container(key="classroom-said").markdown(escape_markdown(words.of_task(task, found), ALL_SIGNS))
+        st.container(key="classroom-said").markdown(escape_markdown(words.describe_task(task, found), ALL_SIGNS))
 
 
-def more(desk: Desk, hall: Hall, room: Room) -> None:
+def show_more(desk: DeskState, hall: RoomSession, room: Room) -> None:
     """What is rarely needed: the private link, the end of the room."""
     with st.container(key="fold"), st.popover("Room", width="content"):
         st.caption("Your private link. Whoever has it steers this room: keep it from the projector.")
-        st.code(f"{root_of(st.context.url or '')}room/{room.steer}/teach", language=None, wrap_lines=True)
+        st.code(f"{find_root(st.context.url or '')}room/{room.steer}/teach", language=None, wrap_lines=True)
         if not room.ended:
             st.button("End the room", key="classroom-end", on_click=hall.store.end, args=(room.code,), width="stretch",
                       help="Nobody can send anything more. What was found stays for 24 hours from its opening.")  # fmt: skip
@@ -292,7 +292,7 @@ def more(desk: Desk, hall: Hall, room: Room) -> None:
         )
 
 
-def export(desk: Desk, room: Room | None) -> None:
+def show_export(desk: DeskState, room: Room | None) -> None:
     """The worksheet, and of a room the class's evidence. Nothing is made before its button is pressed."""
     with st.container(key="export"):
         opened = st.popover("Export", width="content", key="export-fold-classroom", on_change="rerun")
@@ -312,11 +312,11 @@ def export(desk: Desk, room: Room | None) -> None:
             )
             for task in ready:
                 st.download_button(
-                    f"report.json of task {task.number}", _certificate(hall, task, visitor), "report.json", export_fold.guess_mime_type("report.json"),
+                    f"report.json of task {task.number}", _build_certificate(hall, task, visitor), "report.json", export_fold.guess_mime_type("report.json"),
                     key=f"classroom-certificate-{task.number}", on_click="ignore", width="stretch",
                 )  # fmt: skip
             st.markdown("**The class’s pictures**")
-            export_fold.show_export_files("classroom", exports.offer(hall, room))
+            export_fold.show_export_files("classroom", exports.build_offer(hall, room))
         st.markdown("**Worksheet: one round by hand**")
         seed = st.number_input(
             "Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help="Another seed gives another sheet."
@@ -325,7 +325,7 @@ def export(desk: Desk, room: Room | None) -> None:
             name = f"worksheet-{seed}{'-key' if key else ''}.pdf"
             st.download_button(
                 label,
-                _sheet(int(seed), key, visitor),
+                _build_worksheet(int(seed), key, visitor),
                 name,
                 "application/pdf",
                 key=f"classroom-sheet-{key}",
@@ -334,15 +334,17 @@ def export(desk: Desk, room: Room | None) -> None:
             )
 
 
-def _certificate(hall: Hall, task: Task, visitor: str) -> Any:
-    return lambda: export_fold.build_in_queue(lambda ticket: work.certified(ticket, hall, task), visitor, "classroom")
+def _build_certificate(hall: RoomSession, task: Task, visitor: str) -> Any:
+    return lambda: export_fold.build_in_queue(
+        lambda ticket: work.build_certificate_file(ticket, hall, task), visitor, "classroom"
+    )
 
 
-def _sheet(seed: int, key: bool, visitor: str) -> Any:
-    return lambda: export_fold.build_in_queue(lambda ticket: work.sheet(seed, key), visitor, "classroom")
+def _build_worksheet(seed: int, key: bool, visitor: str) -> Any:
+    return lambda: export_fold.build_in_queue(lambda ticket: work.build_worksheet_file(seed, key), visitor, "classroom")
 
 
-def scanned(root: str, room: Room) -> str:
+def draw_qr_code(root: str, room: Room) -> str:
     """The students' link as a picture that a phone reads."""
     import segno
 
@@ -350,7 +352,7 @@ def scanned(root: str, room: Room) -> str:
     return "" if room.ended or room.shut else f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">'
 
 
-def door(root: str, room: Room) -> str:
+def draw_entrance(root: str, room: Room) -> str:
     """Where a code is typed and the code, while it is shown; else the link, which breaks before its code. All of it is our own text."""
     if room.ended:
         return "<p>The room has ended.</p>"
@@ -369,14 +371,14 @@ def draw_wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
     st.html(f"<style>\n{read_styles('classroom_wall')}\n</style>")
     show_notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
-    room = host().store.room(code)
+    room = open_host().store.room(code)
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')
         return
-    st.fragment(look, run_every=LOOK)(host().hall(room), root_of(st.context.url or ""))
+    st.fragment(draw_now, run_every=LOOK)(open_host().hall(room), find_root(st.context.url or ""))
 
 
-def look(hall: Hall, root: str) -> None:
+def draw_now(hall: RoomSession, root: str) -> None:
     room = hall.store.room(hall.code)
     if room is None:
         st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
@@ -384,56 +386,58 @@ def look(hall: Hall, root: str) -> None:
     task = hall.store.task(room.code)
     found = None if task is None else hall.found(task)
     title = "Come in" if task is None else f"{task.number}. {words.TITLES[task.kind]}"
-    st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.status(room, task, found))}</p></div>')
+    st.html(
+        f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.describe_status(room, task, found))}</p></div>'
+    )
     if task is None:
         st.html(
-            f'<div class="wall-door">{scanned(root, room)}<div>{door(root, room)}<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-TAIL:])}</p></div></div>'
+            f'<div class="wall-door">{draw_qr_code(root, room)}<div>{draw_entrance(root, room)}<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-TAIL:])}</p></div></div>'
         )
         return
     left, right = st.columns([5, 2], gap="large")
     with left:
         WALLS[task.kind](hall, task, found)
     with right:
-        st.html(f'<div class="wall-side">{scanned(root, room)}{door(root, room)}</div>')
+        st.html(f'<div class="wall-side">{draw_qr_code(root, room)}{draw_entrance(root, room)}</div>')
 
 
-def said(first: str, second: str = "", mark: str = "") -> None:
+def draw_sentences(first: str, second: str = "", mark: str = "") -> None:
     sign = f"{elements.MARKS.get(mark, '?')} " if mark else ""
     st.html(
         f'<div class="wall-said {escape(mark)}" role="status"><p>{sign}{escape(first)}</p><p class="soft">{escape(second)}</p></div>'
     )
 
 
-def of_samples(hall: Hall, task: Task, found: Any) -> None:
-    mark, sentence, seen = words.verdict(found)
-    st.html(wall.histogram(found.shares))
-    said(sentence, seen, mark)
+def draw_samples(hall: RoomSession, task: Task, found: Any) -> None:
+    mark, sentence, seen = words.build_verdict(found)
+    st.html(wall.draw_histogram(found.shares))
+    draw_sentences(sentence, seen, mark)
 
 
-def of_predictions(hall: Hall, task: Task, found: Any) -> None:
+def draw_predictions(hall: RoomSession, task: Task, found: Any) -> None:
     shown = hall.predictions() if task.phase == "shown" else None
     if shown is None:
         content = task.content
         st.html(f'<p class="wall-text">{escape(content["text"][-TAIL:])}<mark>{escape(content["token"])}</mark></p>')
-        st.html(wall.situation(content))
+        st.html(wall.draw_situation(content))
     else:
-        st.html(wall.calibration(shown))
-    said(words.predictions(task, found), words.BRIER if shown else words.ASKS)
+        st.html(wall.draw_calibration(shown))
+    draw_sentences(words.describe_predictions(task, found), words.BRIER if shown else words.ASKS)
 
 
-def of_votes(hall: Hall, task: Task, found: Any) -> None:
+def draw_votes(hall: RoomSession, task: Task, found: Any) -> None:
     if task.phase == "shown":
-        st.html(wall.votes(task.content["options"], found, task.content["answer"]))
-        said(words.voted(task, found))
+        st.html(wall.draw_votes(task.content["options"], found, task.content["answer"]))
+        draw_sentences(words.describe_votes(task, found))
     else:
-        st.html(wall.histogram(hall.samples_of(task)))
-        said(words.voted(task, found), words.voted_on(task))
+        st.html(wall.draw_histogram(hall.samples_of(task)))
+        draw_sentences(words.describe_votes(task, found), words.describe_vote(task))
 
 
-def of_race(hall: Hall, task: Task, found: Any) -> None:
+def draw_race(hall: RoomSession, task: Task, found: Any) -> None:
     if found.choices:
-        st.html(wall.race(found.choices))
-    said(words.raced(task, found), words.BEGINS["race"] if task.takes else "")
+        st.html(wall.draw_race(found.choices))
+    draw_sentences(words.describe_race(task, found), words.BEGINS["race"] if task.takes else "")
 
 
-WALLS = {"predict": of_predictions, "sample": of_samples, "vote": of_votes, "race": of_race}
+WALLS = {"predict": draw_predictions, "sample": draw_samples, "vote": draw_votes, "race": draw_race}

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from specviz.classroom.records import METHODS
-from specviz.classroom.tally import Calibration, Choice, Votes
+from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.results import CellShares
 from specviz.figures.charts import shorten_label
 from specviz.figures.narration import format_probability
@@ -25,25 +25,25 @@ TICKS = 6  # most of an axis
 DOTS = 64  # size of the largest dot, in --u
 
 
-def histogram(one: CellShares) -> str:
+def draw_histogram(one: CellShares) -> str:
     """The samples over the exact distribution: share, mark of the exact probability, band of sampling noise; the other cells in a line."""
-    places = told(one)
+    places = describe_bars(one)
     end = min(1.05, max((max(1.35 * one.probs[place], 1.05 * one.shares[place]) for place in places), default=1.0))
     rows = []
     for place in places:
         low, high = (min(end, edge[place]) for edge in (one.low, one.high))
-        band = _bar("band", low / end, (high - low) / end) if one.n else ""
-        bars = band + _bar("share", 0.0, one.shares[place] / end) + _mark(one.probs[place] / end)
+        band = _build_bar("band", low / end, (high - low) / end) if one.n else ""
+        bars = band + _build_bar("share", 0.0, one.shares[place] / end) + _build_mark(one.probs[place] / end)
         rows.append((shorten_label(one.labels[place], LONGEST), bars))
     step = next((step for step in STEPS if end / step <= TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
-    key = _key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
-    rest = f'<p class="wall-rest">{escape(others(one, places))}</p>'
-    return _chart(one.conclusion, key + _rows(rows) + _axis(ticks, "share of all samples") + rest)
+    key = _build_key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
+    rest = f'<p class="wall-rest">{escape(sum_others(one, places))}</p>'
+    return _build_chart(one.conclusion, key + _build_rows(rows) + _build_axis(ticks, "share of all samples") + rest)
 
 
-def told(one: CellShares) -> list[int]:
+def describe_bars(one: CellShares) -> list[int]:
     """Cells that get a row, heaviest first: the ones farthest outside sampling noise, however rare they should be, then the heaviest."""
     far = [place for place in one.bars if one.n and not one.low[place] <= one.shares[place] <= one.high[place]]
     far.sort(key=lambda place: -abs(one.shares[place] - one.probs[place]))
@@ -51,7 +51,7 @@ def told(one: CellShares) -> list[int]:
     return [place for place in one.bars if place in kept]
 
 
-def others(one: CellShares, places: Sequence[int]) -> str:
+def sum_others(one: CellShares, places: Sequence[int]) -> str:
     """What the cells without a row hold together."""
     rest = set(range(len(one.probs))) - set(places)
     if not rest:
@@ -61,48 +61,48 @@ def others(one: CellShares, places: Sequence[int]) -> str:
     return f"All other texts together: {share}{exact}."
 
 
-def situation(content: Mapping[str, Any]) -> str:
+def draw_situation(content: Mapping[str, Any]) -> str:
     """Both distributions at the draft token of a prediction, with its q and p: a class is to say what follows from them."""
     end = 1.25 * max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))  # with room for the numbers
     rows = [
         (shorten_label(row["token"], LONGEST),
-         "".join(_bar(f"{name} {side}", 0.0, row[letter] / end)
-                 + (_value(side, row[letter] / end, f"{letter} = {format_probability(row[letter])}") if row["token"] == content["token"] else "")
+         "".join(_build_bar(f"{name} {side}", 0.0, row[letter] / end)
+                 + (_build_value(side, row[letter] / end, f"{letter} = {format_probability(row[letter])}") if row["token"] == content["token"] else "")
                  for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
          row["token"] == content["token"])
         for row in content["bars"]
     ]  # fmt: skip
-    key = _key(("draft", "draft q"), ("target", "target p"))
-    return _chart(
+    key = _build_key(("draft", "draft q"), ("target", "target p"))
+    return _build_chart(
         f"Both distributions of the next token. Of the draft token: q = {format_probability(content['q'])}, p = {format_probability(content['p'])}.",
-        key + _rows(rows, "two"),
+        key + _build_rows(rows, "two"),
     )
 
 
-def calibration(found: Calibration) -> str:
+def draw_calibration(found: Calibration) -> str:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. Who is right stands on the diagonal."""
     dots = Counter((round(said * FINE) / FINE, truth) for said, truth in found.points)
     most = max(dots.values())
-    inside = [_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
-    inside += [_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
+    inside = [_build_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
+    inside += [_build_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
     came = [("came", f"share accepted, of {ENOUGH} or more")] if any(n >= ENOUGH for _, n, _ in found.bins) else []
-    key = _key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
+    key = _build_key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
     ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
-    across = _axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
+    across = _build_axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
     alt = f"{found.n} predictions, on average {found.said:.0%}; min(1, p/q) is {found.truth:.0%} on average."
-    return _chart(
+    return _build_chart(
         alt,
         f'{key}<div class="square"><div class="ticks">{ticks}</div><div class="plane">{"".join(inside)}</div></div>{across}',
         "calibration",
     )
 
 
-def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> str:
+def draw_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> str:
     """Votes before and after the discussion; the right answer is marked."""
     end = 1.12 * max(1, *found.before, *found.after)
     rows = [
         (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * LONGEST)}",
-         "".join(_bar(f"{name} {side}", 0.0, counts[place] / end) + _value(side, counts[place] / end, f"{counts[place]}")
+         "".join(_build_bar(f"{name} {side}", 0.0, counts[place] / end) + _build_value(side, counts[place] / end, f"{counts[place]}")
                  for name, side, counts in (("before", "upper", found.before), ("after", "lower", found.after))),
          place == answer)
         for place, option in enumerate(options)
@@ -110,35 +110,37 @@ def votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> st
     said = "; ".join(
         f"{option['name']}: {a} before, {b} after" for option, a, b in zip(options, found.before, found.after, strict=True)
     )
-    return _chart(said, _key(("before", "before"), ("after", "after talking")) + _rows(rows, "two wide"))
+    return _build_chart(said, _build_key(("before", "before"), ("after", "after talking")) + _build_rows(rows, "two wide"))
 
 
-def race(found: Sequence[Choice]) -> str:
+def draw_race(found: Sequence[RaceChoice]) -> str:
     """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
     shown = list(found)[:CHOICES]
     end = 1.5 * max(1.0, *(row.per_pass for row in shown))
     rows = [
         (f"{METHODS[row.method]}, γ = {row.gamma}",
-         _bar("share", 0.0, row.per_pass / end) + _mark(1.0 / end)
-         + _value("", row.per_pass / end, f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "")))
+         _build_bar("share", 0.0, row.per_pass / end) + _build_mark(1.0 / end)
+         + _build_value("", row.per_pass / end, f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "")))
         for row in shown
     ]  # fmt: skip
     said = "; ".join(f"{METHODS[row.method]}, gamma {row.gamma}: {row.per_pass:.2f}" for row in shown)
-    return _chart(said, _key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _rows(rows, "wide"))
+    return _build_chart(
+        said, _build_key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _build_rows(rows, "wide")
+    )
 
 
 # Parts -----------------------------------------------------------------------------------------------------------------------
 
 
-def _chart(alt: str, inside: str, kind: str = "") -> str:
+def _build_chart(alt: str, inside: str, kind: str = "") -> str:
     return f'<div class="wall-chart {kind}" role="img" aria-label="{escape(alt)}">{inside}</div>'
 
 
-def _key(*entries: tuple[str, str]) -> str:
+def _build_key(*entries: tuple[str, str]) -> str:
     return '<p class="wall-key">' + "".join(f'<span><i class="{name}"></i>{words}</span>' for name, words in entries) + "</p>"
 
 
-def _rows(rows: Iterable[tuple], kind: str = "") -> str:
+def _build_rows(rows: Iterable[tuple], kind: str = "") -> str:
     """(name, bars) or (name, bars, whether the name is marked) each."""
     made = "".join(
         f'<div class="row"><span class="name{" asked" if marked and marked[0] else ""}">{escape(name)}</span><span class="track">{bars}</span></div>'
@@ -147,26 +149,26 @@ def _rows(rows: Iterable[tuple], kind: str = "") -> str:
     return f'<div class="wall-rows {kind}">{made}</div>'
 
 
-def _axis(ticks: Iterable[tuple[float, str]], title: str) -> str:
-    made = "".join(f'<i style="left:{_share(where)}">{words}</i>' for where, words in ticks)
+def _build_axis(ticks: Iterable[tuple[float, str]], title: str) -> str:
+    made = "".join(f'<i style="left:{_format_share(where)}">{words}</i>' for where, words in ticks)
     return f'<div class="wall-axis"><div>{made}</div><p>{escape(title)}</p></div>'
 
 
-def _bar(name: str, left: float, width: float) -> str:
-    return f'<i class="{name}" style="left:{_share(left)};width:{_share(width)}"></i>'
+def _build_bar(name: str, left: float, width: float) -> str:
+    return f'<i class="{name}" style="left:{_format_share(left)};width:{_format_share(width)}"></i>'
 
 
-def _mark(left: float) -> str:
-    return f'<i class="exact" style="left:{_share(left)}"></i>'
+def _build_mark(left: float) -> str:
+    return f'<i class="exact" style="left:{_format_share(left)}"></i>'
 
 
-def _value(side: str, left: float, words: str) -> str:
-    return f'<b class="{side}" style="left:{_share(left)}">{words}</b>'
+def _build_value(side: str, left: float, words: str) -> str:
+    return f'<b class="{side}" style="left:{_format_share(left)}">{words}</b>'
 
 
-def _dot(name: str, x: float, y: float, size: float) -> str:
-    return f'<i class="{name}" style="left:{_share(x)};bottom:{_share(y)};--size:{size:.1f}"></i>'
+def _build_dot(name: str, x: float, y: float, size: float) -> str:
+    return f'<i class="{name}" style="left:{_format_share(x)};bottom:{_format_share(y)};--size:{size:.1f}"></i>'
 
 
-def _share(x: float) -> str:
+def _format_share(x: float) -> str:
     return f"{100 * min(1.0, max(0.0, x)):.2f}%"

@@ -40,24 +40,24 @@ BRIER = (
 )
 
 
-def begins(kind: str) -> str:
+def describe_kind(kind: str) -> str:
     """A task by its name, and what it asks, as markdown."""
     name = TITLES[kind]
     return f"**{name}{'' if name.endswith('?') else '.'}** {BEGINS[kind]}"
 
 
-def kinds() -> str:
+def list_kinds() -> str:
     """The kinds of tasks as a list, as markdown."""
     return "\n".join(
-        ["A room has four kinds of tasks. They go well in this order:", "", *(f"1. {begins(kind)}" for kind in KINDS)]
+        ["A room has four kinds of tasks. They go well in this order:", "", *(f"1. {describe_kind(kind)}" for kind in KINDS)]
     )
 
 
-def people(n: int) -> str:
+def count_students(n: int) -> str:
     return "1 student" if n == 1 else f"{n:,} students"
 
 
-def answered(task: Task, found: Any) -> int:
+def count_answered(task: Task, found: Any) -> int:
     """How many have sent something for a task in its phase."""
     if isinstance(found, ClassSamples):
         return found.students
@@ -68,17 +68,17 @@ def answered(task: Task, found: Any) -> int:
     return found.sent if isinstance(found, Race) else 0
 
 
-def status(room: Room, task: Task | None, found: Any) -> str:
+def describe_status(room: Room, task: Task | None, found: Any) -> str:
     """Who is in, and how many of them have answered."""
     if room.ended:
-        return f"The room has ended. {people(room.students)} came."
+        return f"The room has ended. {count_students(room.students)} came."
     if task is None:
-        return f"{people(room.students)} in. No task yet."
-    n = answered(task, found)
-    return f"{people(room.students)} in, {n:,} {'has' if n == 1 else 'have'} answered."
+        return f"{count_students(room.students)} in. No task yet."
+    n = count_answered(task, found)
+    return f"{count_students(room.students)} in, {n:,} {'has' if n == 1 else 'have'} answered."
 
 
-def verdict(found: ClassSamples) -> tuple[str, str, str]:
+def build_verdict(found: ClassSamples) -> tuple[str, str, str]:
     """Of the class's histogram: a mark, the answer, what could have been seen. One rejection at any test stays."""
     n, looks = found.shares.n, found.looks
     if not looks:
@@ -96,27 +96,27 @@ def verdict(found: ClassSamples) -> tuple[str, str, str]:
     if last["verdict"] == NOTHING_TESTED:
         return "untold", "Nothing was tested.", f"{tested} of the class, and {NO_DRAFT}"
     if last["verdict"] != "consistent":
-        return "untold", f"The first {tested} cannot decide: all texts share one cell.", _next(n)
+        return "untold", f"The first {tested} cannot decide: all texts share one cell.", _describe_next_test(n)
     return (
         "consistent",
         f"No difference from the exact distribution seen in {tested}.",
-        f"A total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100. {_next(n)}",
+        f"A total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100. {_describe_next_test(n)}",
     )
 
 
-def _next(n: int) -> str:
+def _describe_next_test(n: int) -> str:
     coming = next((size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size > n), None)
     return f"The class has {count_samples(n)}; " + (
         f"the next test comes at {coming:,}." if coming else "this was the last test of the plan."
     )
 
 
-def of_task(task: Task, found: Any) -> str:
+def describe_task(task: Task, found: Any) -> str:
     """What the class has for any task but samples, in a sentence."""
-    return {"predict": predictions, "vote": voted, "race": raced}[task.kind](task, found)
+    return {"predict": describe_predictions, "vote": describe_votes, "race": describe_race}[task.kind](task, found)
 
 
-def predictions(task: Task, found: Calibration | None) -> str:
+def describe_predictions(task: Task, found: Calibration | None) -> str:
     """What came of a prediction; before it is shown only how many have been made."""
     n = 0 if found is None else found.n
     if found is None or task.phase != "shown":
@@ -128,12 +128,12 @@ def predictions(task: Task, found: Calibration | None) -> str:
     )
 
 
-def voted_on(task: Task) -> str:
+def describe_vote(task: Task) -> str:
     names = [option["name"] for option in task.content["options"]]
     return f"{task.content['n']:,} samples of one decoder. Which is it: {'; '.join(names[:-1])}; or {names[-1]}?"
 
 
-def voted(task: Task, found: Votes) -> str:
+def describe_votes(task: Task, found: Votes) -> str:
     if task.phase != "shown":
         n = sum(found.before if task.phase == "before" else found.after)
         when = "First vote" if task.phase == "before" else "Talk about it, then vote again"
@@ -145,14 +145,14 @@ def voted(task: Task, found: Votes) -> str:
     return f"It is: {option['name']}. {option['wrong']} Right before the discussion: {before}; after it: {after}. {moved}"
 
 
-def raced(task: Task, found: Race) -> str:
+def describe_race(task: Task, found: Race) -> str:
     if not found.choices:
         return "No text has been written yet."
     best = found.choices[0]
     return f"{'Ahead' if task.takes else 'Winner'}: {METHODS[best.method]} with gamma {best.gamma}, {best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."
 
 
-def settings_line(settings: Settings) -> str:
+def describe_settings(settings: Settings) -> str:
     cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     plain = f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}"
@@ -167,7 +167,7 @@ WRITTEN = "http://localhost:8501/"  # where the docs say that the app is
 _OF_DOCS = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # a link to another page of the docs
 
 
-def plan(minutes: int, root: str) -> str:
+def read_lesson_plan(minutes: int, root: str) -> str:
     """A plan as markdown. root: address of this server with its last slash; links to other pages of the docs become their words."""
     text = (FOLDER / f"lesson-{minutes}.md").read_text(encoding="utf-8")
     lower = re.sub(r"^#", "##", text, flags=re.M)  # the page has a title of its own

@@ -6,24 +6,24 @@ import json
 from typing import TYPE_CHECKING
 
 from specviz.classroom.records import Room, Task
-from specviz.web.classroom.host import Hall, begun, pair_of, settings_of
+from specviz.web.classroom.host import RoomSession, load_pair, prepare_task, read_settings
 from specviz.web.jobs import server_workers
 
 if TYPE_CHECKING:
     from specviz.jobs.queue import Ticket
-    from specviz.web.classroom.state import Desk
+    from specviz.web.classroom.state import DeskState
 
 
-def begin(desk: Desk, ticket: Ticket, hall: Hall, room: Room, kind: str, number: int) -> None:
+def begin_task(desk: DeskState, ticket: Ticket, hall: RoomSession, room: Room, kind: str, number: int) -> None:
     """Open a task; a second click that asks for the same number changes nothing."""
-    begun(ticket, hall, room, kind, number)
+    prepare_task(ticket, hall, room, kind, number)
     desk.put(ticket)
 
 
-def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
+def build_certificate_file(ticket: Ticket, hall: RoomSession, task: Task) -> bytes:
     """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
-    settings = settings_of(task)
-    pair = pair_of(ticket, settings)
+    settings = read_settings(task)
+    pair = load_pair(ticket, settings)
     from specviz.classroom.certificate import certificate
 
     drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)]
@@ -33,9 +33,9 @@ def certified(ticket: Ticket, hall: Hall, task: Task) -> bytes:
     return json.dumps(made, ensure_ascii=False, indent=1).encode()
 
 
-def sheet(seed: int, key: bool) -> bytes:
+def build_worksheet_file(seed: int, key: bool) -> bytes:
     """The worksheet of a seed as PDF, or its answers."""
-    from specviz.classroom.worksheet import worksheet
-    from specviz.web.classroom.worksheet_pdf import pdf
+    from specviz.classroom.worksheet import make_worksheet
+    from specviz.web.classroom.worksheet_pdf import build_pdf
 
-    return pdf([worksheet(seed)], key=key)
+    return build_pdf([make_worksheet(seed)], key=key)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from specviz.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, left_over, ranges
+from specviz.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, compute_ranges, compute_residual
 from specviz.export.matplotlib_adapter import INK, save_pdf, use_print_settings
 from specviz.figures.theme import GRAY, MEANINGS
 
@@ -22,12 +22,12 @@ ORDER = ("first", "second", "third")
 BLANK = ""
 
 
-def pdf(sheets: Sequence[Worksheet], key: bool = False) -> bytes:
+def build_pdf(sheets: Sequence[Worksheet], key: bool = False) -> bytes:
     """The sheets, or with ``key`` their answers, as one PDF with two pages for each. The same sheets give the same bytes on the same versions."""
-    return save_pdf([page(sheet, key) for sheet in sheets for page in (front, back)])
+    return save_pdf([page(sheet, key) for sheet in sheets for page in (draw_front, draw_back)])
 
 
-def front(sheet: Worksheet, key: bool = False) -> Figure:
+def draw_front(sheet: Worksheet, key: bool = False) -> Figure:
     """The round. With ``key`` every blank is filled, in bold, with what the production decoder did."""
     page = _Page("One round by hand" + (": the key" if key else ""), f"sheet {sheet.seed}")
     page.words(
@@ -48,7 +48,7 @@ def front(sheet: Worksheet, key: bool = False) -> Figure:
         ("", *(f"{one} guess" for one in ORDER)),
         (
             ("digits", *(f"{one:02d}" for one in sheet.drawing)),
-            _filled(key, "word", *(WORDS[one.token] for one in sheet.round.proposals)),
+            _fill_in(key, "word", *(WORDS[one.token] for one in sheet.round.proposals)),
         ),
         answers=(1,) if key else (),
     )
@@ -62,11 +62,11 @@ def front(sheet: Worksheet, key: bool = False) -> Figure:
     page.table(
         ("", *(f"{one} guess" for one in ORDER)),
         (
-            _filled(key, "q", *(_decimal(one.q) for one, _ in checked)),
-            _filled(key, "p", *(_decimal(one.p) for one, _ in checked)),
-            _filled(key, "p/q, at most 1", *(_quotient(one.p, one.q) for one, _ in checked)),
+            _fill_in(key, "q", *(_format_decimal(one.q) for one, _ in checked)),
+            _fill_in(key, "p", *(_format_decimal(one.p) for one, _ in checked)),
+            _fill_in(key, "p/q, at most 1", *(_format_quotient(one.p, one.q) for one, _ in checked)),
             ("u", *(f".{digits:02d}" for digits in sheet.testing)),
-            _filled(key, "accepted?", *("yes" if one.accepted else "no" for one, _ in checked)),
+            _fill_in(key, "accepted?", *("yes" if one.accepted else "no" for one, _ in checked)),
         ),
         answers=(0, 1, 2, 4) if key else (),
     )
@@ -79,9 +79,9 @@ def front(sheet: Worksheet, key: bool = False) -> Figure:
     page.table(
         ("", *WORDS),
         (
-            _filled(key, "p − q, at least 0", *(_decimal(one / 10) for one in left)),
-            _filled(key, "rescaled", *(_quotient(one, total) for one in left)),
-            _filled(key, "drawn by", *(_span(one) for one in ranges(left))),
+            _fill_in(key, "p − q, at least 0", *(_format_decimal(one / 10) for one in left)),
+            _fill_in(key, "rescaled", *(_format_quotient(one, total) for one in left)),
+            _fill_in(key, "drawn by", *(_format_range(one) for one in compute_ranges(left))),
         ),
         answers=(0, 1, 2) if key else (),
     )
@@ -94,28 +94,30 @@ def front(sheet: Worksheet, key: bool = False) -> Figure:
     return page.figure
 
 
-def back(sheet: Worksheet, key: bool = False) -> Figure:
+def draw_back(sheet: Worksheet, key: bool = False) -> Figure:
     """Why the first word is distributed as the target's, worked out and tried."""
     page = _Page("Why it is exact" + (": the key" if key else ""), f"sheet {sheet.seed}")
     page.head("4  On paper")
     p, q = sheet.p[sheet.start], sheet.q[sheet.start]
     both = [min(a, b) for a, b in zip(p, q, strict=True)]
-    first_left = left_over(p, q)
+    first_left = compute_residual(p, q)
     page.words(f"Now the first guess only, after {WORDS[sheet.start]}, over all digits that could have come. For each word:")
     page.table(
         ("", *WORDS, "sum"),
         (
-            _filled(key, "guessed and accepted: min(p, q)", *(_decimal(one / 10) for one in (*both, sum(both)))),
-            _filled(
-                key, "replaced: (1 − sum of min) × residual", *(_decimal(one / 10) for one in (*first_left, sum(first_left)))
+            _fill_in(key, "guessed and accepted: min(p, q)", *(_format_decimal(one / 10) for one in (*both, sum(both)))),
+            _fill_in(
+                key,
+                "replaced: (1 − sum of min) × residual",
+                *(_format_decimal(one / 10) for one in (*first_left, sum(first_left))),
             ),
-            _filled(key, "together", *(_decimal((a + b) / 10) for a, b in zip(both, first_left, strict=True)), "1"),
+            _fill_in(key, "together", *(_format_decimal((a + b) / 10) for a, b in zip(both, first_left, strict=True)), "1"),
         ),
         answers=(0, 1, 2) if key else (),
         first=2.75,
     )
     said = (
-        f"Together they are p, whatever q is. A first guess is accepted with probability {_decimal(sum(both) / 10)}."
+        f"Together they are p, whatever q is. A first guess is accepted with probability {_format_decimal(sum(both) / 10)}."
         if key
         else ""
     )
@@ -131,7 +133,7 @@ def back(sheet: Worksheet, key: bool = False) -> Figure:
         "list. Two digits draw the guess, two more are u, and after a rejection two more draw the replacement. Tally the word that comes out.",
     )
     page.table(("", *WORDS, "all"), (("your tally", BLANK, BLANK, BLANK, BLANK, "20"), ("tallies of all with this sheet",), ("their shares",),
-               ("the target's p", *(_decimal(one / 10) for one in p), "1")), first=2.75)  # fmt: skip
+               ("the target's p", *(_format_decimal(one / 10) for one in p), "1")), first=2.75)  # fmt: skip
     page.words(
         "Each share of n words lies within 1/√n of p about 95 times in 100 or more: twenty words may lie .2 away, the words of a class lie nearer.",
     )
@@ -143,14 +145,14 @@ def back(sheet: Worksheet, key: bool = False) -> Figure:
     wrong = [Fraction(a, 10) + Fraction(rejected * b, 100) for a, b in zip(both, p, strict=True)]
     page.table(
         ("", *WORDS, "sum"),
-        (_filled(key, "min(p, q) + (1 − sum of min) × p", *map(_hundredths, wrong), "1"),),
+        (_fill_in(key, "min(p, q) + (1 − sum of min) × p", *map(_format_hundredths, wrong), "1"),),
         answers=(0,) if key else (),
         first=2.75,
     )
     if key:
         short, least = max((Fraction(a, 10) - b, place) for place, (a, b) in enumerate(zip(p, wrong, strict=True)))
         page.words(
-            f"That is not p: {WORDS[least]} comes with {_hundredths(wrong[least])} and not with {_decimal(p[least] / 10)}. The draft guesses it too rarely, and "
+            f"That is not p: {WORDS[least]} comes with {_format_hundredths(wrong[least])} and not with {_format_decimal(p[least] / 10)}. The draft guesses it too rarely, and "
             "only the residual makes up for that."
             if short
             else "Here q equals p after this word, so nothing is rejected, and the mistake changes nothing.",
@@ -164,29 +166,29 @@ def back(sheet: Worksheet, key: bool = False) -> Figure:
 
 
 def _table(table: Table) -> tuple[tuple[str, ...], ...]:
-    return tuple((f"after {word}", *(_decimal(one / 10) for one in row)) for word, row in zip(WORDS, table, strict=True))
+    return tuple((f"after {word}", *(_format_decimal(one / 10) for one in row)) for word, row in zip(WORDS, table, strict=True))
 
 
-def _filled(key: bool, name: str, *answers: str) -> tuple[str, ...]:
+def _fill_in(key: bool, name: str, *answers: str) -> tuple[str, ...]:
     return (name, *answers) if key else (name,)
 
 
-def _decimal(value: float) -> str:
+def _format_decimal(value: float) -> str:
     """.3 for 0.3, 0 and 1 as they are: as the tables write them."""
     return f"{value:.1f}".removeprefix("0") if 0.0 < round(value, 1) < 1.0 else f"{value:.0f}"
 
 
-def _hundredths(value: Fraction) -> str:
+def _format_hundredths(value: Fraction) -> str:
     return f"{float(value):.2f}".removeprefix("0")
 
 
-def _quotient(over: float, under: float) -> str:
+def _format_quotient(over: float, under: float) -> str:
     """A quotient of tenths in two digits, at most 1."""
     found = min(1.0, over / under)
     return f"{found:.2f}".removeprefix("0") if 0.0 < found < 1.0 else f"{found:.0f}"
 
 
-def _span(one: range) -> str:
+def _format_range(one: range) -> str:
     return f"{one[0]:02d} to {one[-1]:02d}" if one else "–"
 
 

@@ -38,7 +38,7 @@ class SecurityHeadersMiddleware:
     def __init__(self, app: Any, options: ServerOptions):
         self.app = app
         policy = POLICY | {"frame-ancestors": options.frame_ancestors}
-        policy["script-src"] = " ".join([policy["script-src"], *hash_inline_scripts(), student_page.script_digest()])
+        policy["script-src"] = " ".join([policy["script-src"], *hash_inline_scripts(), student_page.hash_script()])
         self.headers = {
             b"content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()).encode(),
             b"x-content-type-options": b"nosniff",

@@ -81,7 +81,7 @@ async def _sweep_rooms() -> None:
     """Delete classrooms whose day is over, now and then."""
     while True:
         with suppress(SpecvizError):  # where rooms cannot be kept, the page says so
-            await asyncio.to_thread(host.sweep)
+            await asyncio.to_thread(host.delete_expired_rooms)
         await asyncio.sleep(SWEEP)
 
 
@@ -91,7 +91,7 @@ def build_routes() -> list[Route]:
     return [
         *(Route(path, answer, methods=["GET"]) for path, answer in own.items()),
         *redirects.build_redirects(),
-        *classroom.routes(),
+        *classroom.list_routes(),
     ]
 
 

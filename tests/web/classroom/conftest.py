@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from specviz.classroom.records import Room
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
-from specviz.web.classroom.host import Host
+from specviz.web.classroom.host import ClassroomHost
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.options import load_options
@@ -22,19 +22,19 @@ from tests.classroom.rooms import SETTINGS
 
 
 @pytest.fixture
-def rooms(page_pair) -> Iterator[Host]:
+def rooms(page_pair) -> Iterator[ClassroomHost]:
     """The rooms of this process, in a folder of the test's own, on the tiny pair."""
-    hosts.host.cache_clear()
-    yield hosts.host()
-    hosts.host().store.close()
-    hosts.host.cache_clear()
+    hosts.open_host.cache_clear()
+    yield hosts.open_host()
+    hosts.open_host().store.close()
+    hosts.open_host.cache_clear()
 
 
 @pytest.fixture
 def web(rooms) -> Iterator[TestClient]:
     """The routes as they are served: behind the headers and the doors."""
     around = [Middleware(one, options=load_options()) for one in (SecurityHeadersMiddleware, AdmissionMiddleware)]
-    with TestClient(Starlette(routes=routes.routes(), middleware=around)) as client:
+    with TestClient(Starlette(routes=routes.list_routes(), middleware=around)) as client:
         yield client
 
 

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from specviz.web.classroom.words import MINUTES, plan
+from specviz.web.classroom.words import MINUTES, read_lesson_plan
 
 ROOT = "https://class.example.org/under/"
 
 
 @pytest.mark.parametrize("minutes", MINUTES)
 def test_every_link_of_a_plan_leads_to_this_server(minutes):
-    text = plan(minutes, ROOT)
+    text = read_lesson_plan(minutes, ROOT)
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert len(links) >= 8 and all(link.startswith(ROOT) for link in links)
     assert "localhost:8501" not in text
@@ -21,6 +21,6 @@ def test_every_link_of_a_plan_leads_to_this_server(minutes):
 
 @pytest.mark.parametrize("minutes", MINUTES)
 def test_a_plan_is_whole_and_no_heading_of_it_stands_above_the_pages_own(minutes):
-    text = plan(minutes, ROOT)
+    text = read_lesson_plan(minutes, ROOT)
     assert f"A lesson of {minutes} minutes" in text and "**Solutions.**" in text and "## Misconceptions" in text
     assert not re.search(r"^# ", text, re.M)

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.classroom.records import GAMMA, KINDS, seed_of
+from specviz.classroom.records import GAMMA, KINDS, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check_certificate, read_certificate
 from specviz.evidence.certificate.redraw import redraw
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
-from specviz.web.classroom.export import offer
-from specviz.web.classroom.host import Wanted, begun
-from specviz.web.classroom.state import GONE, Lesson, fitting, only_here, root_of
-from specviz.web.classroom.view import example
+from specviz.web.classroom.export import build_offer
+from specviz.web.classroom.host import SampleRequest, prepare_task
+from specviz.web.classroom.state import GONE, Lesson, find_root, fit_to_room, is_local_address
+from specviz.web.classroom.view import show_example
 from specviz.web.jobs import server_workers
 from specviz.web.sampling.state import load_recorded_samples
 from tests.classroom.rooms import SETTINGS
@@ -86,7 +86,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = opened()
     assert len(app.get("plotly_chart")) == 1
     known = load_recorded_samples().mistakes
-    shares, told = example()
+    shares, told = show_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in said(app)
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
@@ -96,12 +96,12 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
 @pytest.mark.parametrize(("root", "alone"), [("http://localhost:8501/", True), ("http://127.0.0.1:8501/", True), ("http://[::1]/", True),
                                              ("http://192.168.1.5:8501/", False), ("https://a.example/under/", False)])  # fmt: skip
 def test_an_address_that_leads_a_phone_to_itself_is_known_as_one(root, alone):
-    assert only_here(root) == alone
+    assert is_local_address(root) == alone
 
 
 def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(page_pair, rooms, room, phone, teacher):
     hall, student = rooms.hall(room), phone()
-    assert offer(hall, room).names == () and "nothing to draw yet" in offer(hall, room).note
+    assert build_offer(hall, room).names == () and "nothing to draw yet" in build_offer(hall, room).note
     sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}
     for number, kind in enumerate(KINDS, start=1):
         teacher(do="begin", kind=kind, task=number)
@@ -111,16 +111,16 @@ def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(pa
             student.post("answer", task=number, phase=rooms.store.task(room.code).phase, sent=sent[kind])
         while (phase := rooms.store.task(room.code).next_phase) is not None:
             if kind in ("predict", "vote"):
-                assert not any(name.startswith(f"task-{number}-") for name in offer(hall, room).names)
+                assert not any(name.startswith(f"task-{number}-") for name in build_offer(hall, room).names)
             teacher(do="turn", task=number, phase=phase)
-    made = offer(hall, room)
+    made = build_offer(hall, room)
     drawn = {"task-1-predictions", "task-2-samples", "task-3-votes", "task-3-samples", "task-4-race"}
     assert {name.removesuffix("-slide.svg") for name in made.names if name.endswith("-slide.svg")} == drawn
     assert {name.removesuffix(".csv") for name in made.names if name.endswith(".csv")} == drawn
     package = made.build()
     assert package.file("task-4-race-slide.svg").startswith(b"<?xml")
     said = json.dumps(dict(package.facts), default=str) + "".join(package.captions)
-    assert room.steer not in said and "Winner: " in said and str(seed_of(room.seed, 2)) in said
+    assert room.steer not in said and "Winner: " in said and str(derive_task_seed(room.seed, 2)) in said
     assert len(package.captions) == len(drawn)
 
 
@@ -168,7 +168,7 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
 def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):
     room = rooms.open(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
     hall = rooms.hall(room)
-    begun(FreeTicket(), hall, room, "predict", 1)
+    prepare_task(FreeTicket(), hall, room, "predict", 1)
     app = opened(wall=room.code)
     assert not any("<b onclick" in one for one in html(app)) and any("&lt;b onclick" in one for one in html(app))
     assert room.settings.prompt in [one.value for one in opened(steer=rooms.open(room.settings, "other").steer).text]
@@ -181,7 +181,7 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
         student.draw(0, 1), student.draw(1, 100)
     hall = rooms.hall(room)
     file = tmp_path / "report.json"
-    file.write_bytes(work.certified(FreeTicket(), hall, hall.store.task(room.code)))
+    file.write_bytes(work.build_certificate_file(FreeTicket(), hall, hall.store.task(room.code)))
     record = read_certificate(file)
     assert record["answers"][0]["n"] == 100
     lines = [*check_certificate(record), *redraw(record, page_pair, lambda label: lambda share: None)]
@@ -189,13 +189,13 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
 
 
 def test_the_worksheet_is_a_pdf_for_each_seed_and_its_answers_are_another():
-    sheets = [work.sheet(seed, key) for seed, key in ((1, False), (2, False), (1, True))]
+    sheets = [work.build_worksheet_file(seed, key) for seed, key in ((1, False), (2, False), (1, True))]
     assert all(one.startswith(b"%PDF") for one in sheets) and len(set(sheets)) == 3
 
 
 def test_a_room_is_offered_under_settings_that_it_can_decode():
     wild = Settings(prompt="a", gamma=16, temperature=0.0, proposer="tree", max_new_tokens=400, uniforms={(0, "accept"): 0.5})
-    near = fitting(wild)
+    near = fit_to_room(wild)
     assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (GAMMA, 1.0, "draft", {}) and Lesson(near)
     with pytest.raises(SettingsError):
         Lesson(wild)
@@ -211,7 +211,7 @@ def test_a_room_is_offered_under_settings_that_it_can_decode():
      ("https://a.example/under/here/classroom?x=1", "https://a.example/under/here/"), ("https://a.example/", "https://a.example/")],
 )  # fmt: skip
 def test_links_begin_where_the_app_is_served(url, root):
-    assert root_of(url) == root
+    assert find_root(url) == root
 
 
 def test_the_private_code_is_no_part_of_what_is_printed():
@@ -239,7 +239,7 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
             student.draw(0, 1)
             assert stays.pop("samples of a class") == {True}
             hall = rooms.hall(room)
-            hall._answered(FreeTicket(), [Wanted(1, 1, 1, 100), Wanted(1, 1, 101, 100)])
+            hall._answered(FreeTicket(), [SampleRequest(1, 1, 1, 100), SampleRequest(1, 1, 101, 100)])
     stays.pop("the exact distribution", None)  # computed by a test before, perhaps
     assert {words: first for words, (first,) in stays.items()} == {
         "samples of a class": False, "a decoder to vote on": False, "a race": False, "a situation": True,

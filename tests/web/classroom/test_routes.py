@@ -14,7 +14,7 @@ from specviz.classroom import codes
 from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
-from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, Host
+from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, ClassroomHost
 from specviz.web.hosting import socket_filter
 from specviz.web.hosting.socket_filter import AT_ONCE
 from specviz.web.jobs import server_workers
@@ -128,14 +128,14 @@ def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web,
     student = phone()
     before = student.draw(0, 1).json(), student.draw(1, 10).json()
     rooms.store._db.close()  # killed: nothing is told
-    hosts.host.cache_clear()
-    assert isinstance(hosts.host(), Host) and hosts.host() is not rooms
+    hosts.open_host.cache_clear()
+    assert isinstance(hosts.open_host(), ClassroomHost) and hosts.open_host() is not rooms
     said = student.now().json()
     assert (said["mine"], said["class"]) == (before[1]["mine"], before[1]["class"])
     assert student.draw(0, 1).json()["walk"] == before[0]["walk"] and phone().said == student.said
     for first in (11, 111):
         assert student.draw(first, 100).json()["mine"]["n"] == first + 100
-    assert [one["n"] for one in hosts.host().store.looks(room.code, 1)] == [100]
+    assert [one["n"] for one in hosts.open_host().store.looks(room.code, 1)] == [100]
 
 
 @pytest.mark.parametrize("path", ALL)
@@ -175,7 +175,7 @@ def test_nobody_is_somebody_else(web, room, phone, token):
 def test_only_the_teachers_code_steers(web, room, given):
     headers = {"Authorization": given.format(room.code)}
     sentence(web.post(f"/room/{room.code}/steer", json={"do": "end"}, headers=headers), 401)
-    assert not hosts.host().store.room(room.code).ended
+    assert not hosts.open_host().store.room(room.code).ended
 
 
 def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, room, teacher):
@@ -206,7 +206,7 @@ def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
     for sent in ({"do": "begin", "kind": "exam", "task": 1}, {"do": "turn", "task": 1, "phase": "shown"}, {"do": "begin", "kind": ["x"], "task": 1},
                  {"do": "begin", "kind": "race", "task": 0}, {"do": "sing"}, {}):  # fmt: skip
         sentence(web.post(f"/room/{room.code}/steer", json=sent, headers=headers), 400)
-    assert hosts.host().store.tasks(room.code) == []
+    assert hosts.open_host().store.tasks(room.code) == []
 
 
 def test_one_student_who_asks_without_end_is_slowed_down_and_others_are_not(phone):
@@ -243,8 +243,8 @@ def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(roo
 
     def comes(address: str) -> bool:
         try:
-            routes._paced("", hall.joins_of(address), hall.joins)
-        except routes.Refused:
+            routes._build_rate_error("", hall.joins_of(address), hall.joins)
+        except routes.RouteError:
             return False
         return True
 
@@ -256,7 +256,7 @@ def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(roo
 
 @pytest.mark.parametrize("again", [0.0, 3.0, 400.0])
 def test_no_refusal_sends_a_phone_away_for_long(again):
-    found = json.loads(routes._refusal("Why.", 503, again).body)
+    found = json.loads(routes._build_refusal("Why.", 503, again).body)
     assert found == {"error": "Why.", "again": min(again, routes.LATEST)} and routes.LATEST <= 15
 
 
@@ -321,7 +321,7 @@ def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch)
     monkeypatch.setattr(rooms.store, "clock", lambda: room.created + 3600 * HOURS)
     assert "no such room" in sentence(student.now(), 404)
     assert "no such room" in sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
-    hosts.sweep()
+    hosts.delete_expired_rooms()
     assert rooms.store._rows("SELECT * FROM rooms") == []
 
 
@@ -357,7 +357,7 @@ def test_a_link_to_the_wall_or_to_the_teachers_page_leads_to_the_app(web, room):
 def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
     (tmp_path / "file").write_text("x")
     serve(rooms_folder=tmp_path / "file")
-    hosts.host.cache_clear()
+    hosts.open_host.cache_clear()
     said = sentence(web.post("/room/whatever/join", json={"ticket": "x" * 16}), 503)
     assert said.startswith("Rooms cannot be kept on this server now") and str(tmp_path) not in said, (
         "the log alone names the folder"
@@ -372,7 +372,7 @@ def test_a_request_that_is_too_long_is_not_read(web, room):
 def test_a_race_is_shared_out_among_workers_and_like_choices_stay_together():
     asked = [(1, "draft", 2), (2, "ngram", 3), (3, "draft", 2), (4, "draft", 5), (5, "ngram", 3)]
     for parts in (1, 2, 3, 8):
-        found = hosts.alike(asked, parts)
+        found = hosts.split_by_choice(asked, parts)
         assert sorted(one for part in found for one in part) == sorted(asked) and len(found) == min(parts, 3)
         homes = {
             choice: {n for n, part in enumerate(found) if choice in {tuple(c) for _, *c in part}}
