@@ -1,19 +1,22 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
-Exit codes: 0 done; 1 rejected (verify, audit), altered (check) or not ready (pairs --check); 2 bad arguments or input, with one sentence
+Exit codes: 0 done; 1 rejected (verify, audit), altered (check) or not ready (pairs check); 2 bad arguments or input, with one sentence
 on stderr; 3 too few samples (verify, audit), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only
 compared with itself (check); 5 nothing tested: no draft token was proposed (verify); 70 a bug in this program; 130 interrupted.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
+import logging
 import sys
 import traceback
-from typing import NoReturn
+from difflib import get_close_matches
 
+from specviz import __version__
+from specviz.cli.common.parser import CommandParser, UsageError
+from specviz.cli.common.progress import set_quiet
 from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
 
@@ -21,51 +24,63 @@ DISK = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
-COMMANDS = {
+COMMANDS = {  # name -> summary; the module of a command has its name, with _ between two words
     "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
     "verify": "draw many short samples and test them against the target's exact distribution",
+    "compare": "test whether two files of samples have the same distribution; needs no weights",
+    "matrix": "test every drafting method under every acceptance rule, in one table",
     "audit": "collect samples of a running server and test whether what it does is exact",
     "check": "check a certificate: recompute what follows from its counts, and draw its samples again if the models are available",
     "bench": "measure speed side by side: target-only, speculative, transformers' assisted generation",
+    "bench curves": "measure what passes over more tokens, trees and rows cost, and what follows",
+    "bench policies": "measure each policy that sets the draft length against the best fixed length",
+    "bench samples": "measure how many samples a second each way of sampling gives",
+    "bench shapes": "measure passes of models of given shapes at random weights",
     "plan": "predict tokens per target pass, speed-up and the best gamma on a text of yours",
     "study": "find which simple statistic of two models predicts the acceptance rate",
-    "pairs": "list pairs of public models and which fit this machine; check a pair of your own before its weights are there",
+    "pairs": "list pairs of public models and which fit this machine",
+    "pairs check": "check a pair of your own before its weights are there",
+    "pairs download": "check a pair of your own and download what is missing",
     "train": "train the storybook pair on a text file",
     "worksheet": "write a worksheet for a class, one round by hand, and its key, as PDF",
     "site": "write the static edition: pages of recorded runs as plain files, without a server",
     "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",
 }
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports bad arguments in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; --help lists the options.\n")
+USAGE = "usage: specviz COMMAND [options]\n\nExact speculative decoding on real models.\n\ncommands:\n"
+EXAMPLES = """
+examples:
+  specviz decode --prompt "Once upon a time"
+  specviz verify --decoder R5
+  specviz COMMAND --help
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
     bound_spin()
-    parser = _Parser(prog="specviz", description="Exact speculative decoding on real models.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"specviz.cli.{name}")
-        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    words = sys.argv[1:] if arguments is None else arguments
+    name = ""
     try:
-        chosen, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            commands.choices[chosen.command].error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as left:  # after --help, or bad arguments
-        return int(left.code or 0)
-    try:
-        code = chosen.run(chosen) or 0
+        name, words = split_command(words)
+        if not name:
+            return _answer_without_command(words)
+        module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
+        parser = build_parser(name)
+        try:
+            options = parser.parse(words)
+        except SystemExit as left:  # after --help and --version
+            return int(left.code or 0)
+        set_quiet(options.quiet)
+        if options.verbose:
+            logging.basicConfig(level=logging.INFO)
+        code = module.run(options) or 0
         sys.stdout.flush()  # here, where a full disk behind it becomes a sentence
         return code
     except SpecvizError as error:
-        return _refused(chosen.command, str(error))
+        if "-v" in words or "--verbose" in words:
+            traceback.print_exc()
+        return _print_refusal(name, str(error))
     except KeyboardInterrupt as stop:
         print(f"\ninterrupted{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
@@ -73,18 +88,49 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:  # a bug must not look like verify's answer "rejected", which is exit code 1
-        if sentence := _of_the_machine(error):
-            return _refused(chosen.command, sentence)
+        if sentence := _explain_machine_error(error):
+            return _print_refusal(name, sentence)
         traceback.print_exc()
         return 70
 
 
-def _refused(command: str, sentence: str) -> int:
-    print(f"specviz {command}: {sentence}", file=sys.stderr)
+def build_parser(name: str) -> CommandParser:
+    """The parser of a command."""
+    module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
+    return CommandParser(name, COMMANDS[name], module.add_arguments, module.EXAMPLES, getattr(module, "NOTES", ""))
+
+
+def split_command(words: list[str]) -> tuple[str, list[str]]:
+    """The command that a command line names, "" for none, and its other words. Raises UsageError for an unknown command."""
+    place = next((place for place, word in enumerate(words) if word not in ("-v", "--verbose", "-q", "--quiet")), len(words))
+    if place == len(words) or words[place].startswith("-"):
+        return "", words
+    for size in (2, 1):
+        if (name := " ".join(words[place : place + size])) in COMMANDS:
+            return name, [*words[:place], *words[place + size :]]
+    near = get_close_matches(words[place], [name for name in COMMANDS if " " not in name], n=1)
+    raise UsageError(
+        f"There is no command {words[place]!r}{f'; did you mean {near[0]}?' if near else ';'} --help lists the commands."
+    )
+
+
+def _answer_without_command(words: list[str]) -> int:
+    if "--version" in words:
+        print(f"specviz {__version__}")
+        return 0
+    if words and {*words} <= {"-h", "--help", "-v", "--verbose", "-q", "--quiet"} and {"-h", "--help"} & {*words}:
+        wide = max(map(len, COMMANDS)) + 2
+        print(USAGE + "".join(f"  {name:<{wide}}{summary}\n" for name, summary in COMMANDS.items()) + EXAMPLES, end="")
+        return 0
+    raise UsageError("A command is missing; --help lists the commands.")
+
+
+def _print_refusal(command: str, sentence: str) -> int:
+    print(f"specviz{' ' * bool(command)}{command}: {sentence}", file=sys.stderr)
     return 2
 
 
-def _of_the_machine(error: Exception) -> str:
+def _explain_machine_error(error: Exception) -> str:
     """A sentence where the machine is what failed: its disk, its memory, or its set of libraries. Empty for anything else."""
     if isinstance(error, OSError) and error.errno in DISK:
         where = f"'{error.filename}'" if error.filename else "The output"

@@ -39,27 +39,28 @@ class Options(TypedDict, total=False):
     # torch.compile; auto (default: device on cuda where no distributions are kept and the method allows, else
     # reference)
     tree: str
-    # children per level, such as 3-2-1; 1 to 8 levels, at most 64 nodes (default: the method's own shape, or tree-
-    # budget)
+    # for tree, medusa, eagle: children per level, such as 3-2-1; 1 to 8 levels, at most 64 nodes (default: the method's
+    # own shape, or tree-budget)
     siblings: str
-    # how siblings of a tree are chosen: top (most probable tokens), independent draws, or distinct (draws without
-    # replacement) (default: distinct)
+    # for tree, medusa, eagle: how siblings of a tree are chosen: top (most probable tokens), independent draws, or
+    # distinct (draws without replacement) (default: distinct)
     tree_budget: int | None
-    # grow the tree where the draft is confident, up to N nodes, 1 to 64 (default: the fastest number on the recorded
-    # cost curve, unless tree is given)
+    # for tree, medusa, eagle: grow the tree where the draft is confident, up to N nodes, 1 to 64 (default: the fastest
+    # number on the recorded cost curve, unless tree is given)
     num_chains: int
-    # number of chains drafted side by side, 1 to 8 (default: 2)
+    # for several, lookahead: number of chains drafted side by side, 1 to 8 (default: 2)
     draft_length_policy: str
-    # policy that sets the draft length of a chain: fixed, heuristic, entropy, gain or ceiling (default: fixed)
+    # for draft, early-exit, unigram, uniform, adversarial, oracle: policy that sets the draft length of a chain: fixed,
+    # heuristic, entropy, gain or ceiling (default: fixed)
     text: str
-    # the text that the method reads: dorothy, or a text file (default: dorothy)
+    # for retrieval, unigram: the text that the method reads: dorothy, or a text file (default: dorothy)
     typical_epsilon: float
-    # epsilon of typical acceptance (default: 0.09)
+    # for typical: epsilon of typical acceptance (default: 0.09)
     heads: str
-    # folder of Medusa heads, or hub name (default: the pair's own)
+    # for medusa: folder of Medusa heads, or hub name (default: the pair's own)
     early_exit: str
-    # folder of a trained exit, or hub name (default: the pair's own)
+    # for early-exit: folder of a trained exit, or hub name (default: the pair's own)
     exit_layer: int | None
-    # number of target layers that draft, 1 to 1024 (default: those below the trained exit)
+    # for early-exit: number of target layers that draft, 1 to 1024 (default: those below the trained exit)
     eagle: str
-    # folder of a draft head, or hub name (default: the pair's own)
+    # for eagle: folder of a draft head, or hub name (default: the pair's own)

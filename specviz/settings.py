@@ -59,6 +59,7 @@ class Setting:
     metavar   what stands for the value in ``--help``
     setter    who may set it by a link: anyone, the host of a server for its visitors, or nobody ("command"), because it names a folder
     old       its name before version 0.2.0, in links and records
+    read_by   drafting methods or rules of this project that read it; empty: all do
     """
 
     name: str
@@ -76,6 +77,7 @@ class Setting:
     metavar: str | None
     setter: Setter
     old: str
+    read_by: tuple[str, ...]
 
     @property
     def label(self) -> str:
@@ -94,7 +96,18 @@ class Setting:
     def description(self) -> str:
         """Help of an option: what it does, range and default."""
         said = f"{self.help}, {self.range}" if self.range and self.high <= LARGEST_SHOWN else self.help
+        said = f"for {', '.join(self.read_by)}: {said}" if self.read_by else said
         return f"{said} (default: {self.shown})" if self.shown else said
+
+    def with_changes(self, **changes: Any) -> Setting:
+        """The same setting for a command with a default, a help or a range of its own."""
+        if "default" in changes:
+            changes.setdefault("shown", str(changes["default"]))
+        if {"low", "high"} & changes.keys():
+            changes.setdefault(
+                "allowed", _RANGES[self.kind].format(low=changes.get("low", self.low), high=changes.get("high", self.high))
+            )
+        return replace(self, **changes)
 
     def parse(self, text: str) -> Any:
         """The value that a text names, in a link, an option or a field. Raises SettingsError."""
@@ -133,11 +146,18 @@ def setting(
     metavar: str | None = None,
     setter: Setter = "anyone",
     old: str = "",
+    read_by: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field of ``Settings``; the arguments are those of ``Setting``. Without ``allowed`` and ``shown`` they are made from the
     range and the default."""
     declared = {"low": low, "high": high, "above": above, "choices": choices, "allowed": allowed, "help": help, "group": group}
-    declared |= {"shown": str(default) if shown is None else shown, "metavar": metavar, "setter": setter, "old": old}
+    declared |= {
+        "shown": str(default) if shown is None else shown,
+        "metavar": metavar,
+        "setter": setter,
+        "old": old,
+        "read_by": read_by,
+    }
     return field(default=default, metadata=declared)
 
 
@@ -200,36 +220,53 @@ class Settings:
     tree: str = setting(
         "",
         f"children per level, such as {SHAPE}; 1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes",
-        "drafting", shown="the method's own shape, or --tree-budget", metavar="SHAPE",
+        "drafting", shown="the method's own shape, or --tree-budget", metavar="SHAPE", read_by=("tree", "medusa", "eagle"),
     )  # fmt: skip
     siblings: str = setting(
         "distinct",
         "how siblings of a tree are chosen: top (most probable tokens), independent draws, or distinct (draws without replacement)",
-        "drafting", choices=SIBLINGS, metavar="HOW",
+        "drafting", choices=SIBLINGS, metavar="HOW", read_by=("tree", "medusa", "eagle"),
     )  # fmt: skip
     tree_budget: int | None = setting(
         None,
         "grow the tree where the draft is confident, up to N nodes",
         "drafting", low=1, high=NODES_MAX, metavar="N", old="nodes",
-        shown="the fastest number on the recorded cost curve, unless --tree is given",
+        shown="the fastest number on the recorded cost curve, unless --tree is given", read_by=("tree", "medusa", "eagle"),
     )  # fmt: skip
-    num_chains: int = setting(2, "number of chains drafted side by side", "drafting", low=1, high=8, metavar="N", old="drafts")
-    draft_length_policy: str = setting(
-        "fixed",
-        "policy that sets the draft length of a chain: fixed, heuristic, entropy, gain or ceiling",
+    num_chains: int = setting(
+        2,
+        "number of chains drafted side by side",
         "drafting",
-        metavar="NAME",
-        old="lengths",
+        low=1,
+        high=8,
+        metavar="N",
+        old="drafts",
+        read_by=("several", "lookahead"),
     )
+    draft_length_policy: str = setting(
+        "fixed", "policy that sets the draft length of a chain: fixed, heuristic, entropy, gain or ceiling", "drafting",
+        metavar="NAME", old="lengths", read_by=("draft", "early-exit", "unigram", "uniform", "adversarial", "oracle"),
+    )  # fmt: skip
     text: str = setting(
-        "", "the text that the method reads: dorothy, or a text file", "drafting", shown="dorothy", metavar="TEXT"
+        "",
+        "the text that the method reads: dorothy, or a text file",
+        "drafting",
+        shown="dorothy",
+        metavar="TEXT",
+        read_by=("retrieval", "unigram"),
     )
     typical_epsilon: float = setting(
         0.09, "epsilon of typical acceptance", "drafting",
-        low=0.0, high=1.0, above=True, allowed="above 0 and at most 1", metavar="E", old="typical",
+        low=0.0, high=1.0, above=True, allowed="above 0 and at most 1", metavar="E", old="typical", read_by=("typical",),
     )  # fmt: skip
     heads: str = setting(
-        "", "folder of Medusa heads, or hub name", "drafting", shown="the pair's own", metavar="DIR", setter="command"
+        "",
+        "folder of Medusa heads, or hub name",
+        "drafting",
+        shown="the pair's own",
+        metavar="DIR",
+        setter="command",
+        read_by=("medusa",),
     )
     early_exit: str = setting(
         "",
@@ -239,13 +276,20 @@ class Settings:
         metavar="DIR",
         setter="command",
         old="exit",
+        read_by=("early-exit",),
     )
     exit_layer: int | None = setting(
         None, "number of target layers that draft", "drafting",
-        low=1, high=EXIT_LAYER_MAX, shown="those below the trained exit", metavar="N",
+        low=1, high=EXIT_LAYER_MAX, shown="those below the trained exit", metavar="N", read_by=("early-exit",),
     )  # fmt: skip
     eagle: str = setting(
-        "", "folder of a draft head, or hub name", "drafting", shown="the pair's own", metavar="DIR", setter="command"
+        "",
+        "folder of a draft head, or hub name",
+        "drafting",
+        shown="the pair's own",
+        metavar="DIR",
+        setter="command",
+        read_by=("eagle",),
     )
 
     def __post_init__(self) -> None:

@@ -73,23 +73,35 @@ def table(rows: list[argparse.Action]) -> str:
 
 
 def command(name: str) -> str:
-    """The options of a command: links to shared groups, the rest as a table, and the epilog of its parser."""
-    parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(f"specviz.cli.{name}").add_arguments(parser)
-    rest, shared = {fingerprint(action): action for action in parser._actions}, []
+    """A command: its examples, its options (links to shared groups, the rest as a table), and its notes."""
+    module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_').replace('-', '_')}")
+    rest, shared = {fingerprint(action): action for action in actions(module.add_arguments)}, []
     for link, arguments in SHARED.values():
         group = [fingerprint(action) for action in actions(arguments)]
         if set(group) <= set(rest):
             shared.append(link)
             rest = {key: action for key, action in rest.items() if key not in group}
-    parts = [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
+    parts = ["\n".join(["```sh", *module.EXAMPLES, "```"]) + "\n"]
+    parts += [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
     parts += [table(list(rest.values()))] if rest else []
-    parts += [parser.epilog + "\n"] if parser.epilog else []
+    parts += [module.NOTES + "\n"] if hasattr(module, "NOTES") else []
     return "\n".join(parts)
 
 
+def settings_table() -> str:
+    """Every setting with its range, its default, who may set it and what reads it."""
+    lines = ["| setting | allowed | default | in links | read by |", "|---|---|---|---|---|"]
+    links = {"anyone": "yes", "host": "on a server of one's own", "command": "no"}
+    for name, one in SETTINGS.items():
+        shown = f"`{one.default}`" if one.default not in (None, "") else one.shown or "none"
+        lines.append(
+            f"| `{name}` | {cell(one.allowed)} | {cell(shown)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def commands() -> str:
-    rows = [f"| [`{name}`](#{name}) | {cell(said)} |" for name, said in COMMANDS.items()]
+    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {cell(said)} |" for name, said in COMMANDS.items()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n"
 
 
@@ -134,11 +146,18 @@ def sources() -> str:
 
 def block(name: str) -> str:
     """The generated text of that name. Raises KeyError for an unknown name."""
-    if name in COMMANDS:
+    if name.replace("-", " ") in COMMANDS:
         return command(name)
     if name in SHARED:
         return table(actions(SHARED[name][1]))
-    return {"commands": commands, "glossary": glossary, "hosting-options": hosting, "audits": audits, "sources": sources}[name]()
+    return {
+        "commands": commands,
+        "settings": settings_table,
+        "glossary": glossary,
+        "hosting-options": hosting,
+        "audits": audits,
+        "sources": sources,
+    }[name]()
 
 
 def renewed(text: str) -> str:

@@ -7,22 +7,30 @@ import os
 import subprocess
 import sys
 
+from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.records import HERE
-from specviz.settings import check_whole
+
+MODE = Choice("mode", ("local", "hosted"))
+EXAMPLES = (
+    "specviz app",
+    "specviz app --port 8600",
+    "specviz app --host 0.0.0.0 --mode hosted   # for visitors, with limits",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=8501, help="port, 1 to 65535 (default: 8501)")
+    parser.add_argument(
+        "--port", type=WholeNumber("port", 1, 65535), default=8501, metavar="N", help="port, 1 to 65535 (default: 8501)"
+    )
     parser.add_argument(
         "--host", default="localhost", help="address to serve at (default: localhost, reachable only from this machine)"
     )
     parser.add_argument(
-        "--mode", choices=("local", "hosted"), help="for you alone, or for visitors with limits; needed for any other address"
+        "--mode", type=MODE, metavar=MODE.metavar, help="for you alone, or for visitors with limits; needed for any other address"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    check_whole("port", options.port, 1, 65535)
     place = next(place for place in (HERE / "served", HERE.parent) if (place / "app.py").is_file())  # installed; in a checkout
     command = [
         sys.executable,

@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.cli.common.options import add_sampling_options, add_seed_option, load_models, read_pair_name
+from specviz.cli.common.options import (
+    add_sampling_options,
+    add_seed_option,
+    add_setting,
+    load_models,
+    read_pair_name,
+    read_settings,
+)
 from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
+from specviz.cli.common.parser import NO_LIMIT, Number, WholeNumber
 from specviz.cli.common.progress import Progress, log_line
+from specviz.cli.common.report import add_min_tv
 from specviz.errors import EndpointError, EvidenceError, SettingsError
-from specviz.settings import Settings, check_whole
+from specviz.settings import DEFAULTS, LENGTH_MAX, SETTINGS, Settings
 
 if TYPE_CHECKING:
     from specviz.audit.target import AuditTarget
@@ -24,56 +33,75 @@ CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
 SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --min-tv
 KEPT = "what was collected is kept in '{}'; the same command goes on from there"
 LENGTHS = (1, 4)  # tokens of a sample that are tested
-EPILOG = (
+EXAMPLES = (
+    'specviz audit http://localhost:8000/v1 --model NAME --prompt "Once upon a time" --target DIR --draft DIR   # local weights',
+    'specviz audit http://localhost:8000/v1 --prompt "Once upon a time" --against http://localhost:8001/v1   # on against off',
+    'specviz audit http://localhost:8000/v1 --chat --prompt "Hi" --target DIR --samples 2000 --min-tv 0.05',
+)
+NOTES = (
     "Exit codes: 0 consistent; 1 rejected; 2 bad arguments or input, a server that fails, or a trap that makes samples worthless; "
     "3 too few samples to detect --min-tv."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog, add = EPILOG, parser.add_argument
+    add = parser.add_argument
     add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
     add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
-    add("--prompt", default="", help="text to continue; with --chat the message of the user")
+    add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
     add(
         "--chat",
         action="store_true",
         help="ask the chat endpoint; with --target the tokenizer's chat template is what the model reads",
     )
-    add("--max-new-tokens", type=int, default=4, metavar="N", help="tokens of a sample that are tested, 1 to 4 (default: 4)")
+    add_setting(add, "max_new_tokens", default=LENGTHS[1], high=LENGTHS[1], help="tokens of a sample that are tested")
     add(
         "--max-tokens",
-        type=int,
+        type=WholeNumber("max-tokens", 1, LENGTH_MAX),
         metavar="N",
         help="tokens that are asked for, where a server drafts only in longer requests (default: --max-new-tokens)",
     )
-    add("--samples", type=int, default=SAMPLES, metavar="N", help=f"samples of each server (default: {SAMPLES:,})")
-    add("--min-tv", type=float, default=TV, help=f"total variation that the tests must detect (default: {TV:g})")
+    add(
+        "--samples",
+        type=WholeNumber("samples", 1, NO_LIMIT),
+        default=SAMPLES,
+        metavar="N",
+        help=f"samples of each server (default: {SAMPLES:,})",
+    )
+    add_min_tv(add, TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
     group("--target", metavar="T", help="folder or hub name of the model that the server runs")
     group("--draft", metavar="D", help="folder or hub name of its draft model, which a diagnosis needs (default: none)")
-    group("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
-    group(
-        "--dtype",
-        default="auto",
-        help="auto (default: bfloat16 on cuda, else float32) or a float type; the server's, if you know it",
-    )
+    add_setting(group, "device")
+    add_setting(group, "dtype", help=f"{SETTINGS['dtype'].help}; the server's, if you know it")
     group("--against", metavar="URL2", help="compare with a second server, such as the same one without speculation")
     group("--against-model", metavar="NAME", help="the model's name on the second server (default: --model)")
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
     add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
-    add("--concurrency", type=int, default=8, metavar="N", help="requests at a time, 1 to 256 (default: 8)")
+    add(
+        "--concurrency",
+        type=WholeNumber("concurrency", 1, 256),
+        default=8,
+        metavar="N",
+        help="requests at a time, 1 to 256 (default: 8)",
+    )
     add(
         "--choices",
-        type=int,
+        type=WholeNumber("choices", 1, 128),
         default=1,
         metavar="N",
         help="samples of a request, 1 to 128, where the server gives several (default: 1)",
     )
-    add("--rate", type=float, metavar="R", help="most requests per second (default: as many as the server answers)")
-    add("--timeout", type=float, default=120.0, metavar="S", help="seconds for an answer (default: 120)")
+    add("--rate", type=Number("rate"), metavar="R", help="most requests per second (default: as many as the server answers)")
+    add(
+        "--timeout",
+        type=Number("timeout", 3600.0, " seconds"),
+        default=120.0,
+        metavar="S",
+        help="seconds for an answer (default: 120)",
+    )
     add(
         "--api-key-variable",
         default="",
@@ -102,9 +130,9 @@ def run(options: argparse.Namespace) -> int:
     folder = options.out or Path(name_folder(options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
     pair = load_models(settings) if has_local_reference(options) else None
-    arms = arms_of(options, settings, pair)
+    arms = build_targets(options, settings, pair)
     try:
-        records = collected(arms, options, folder, pair)
+        records = collect_samples(arms, options, folder, pair)
     finally:
         for arm in arms:
             arm.endpoint.close()
@@ -132,24 +160,15 @@ def run(options: argparse.Namespace) -> int:
 
 def read_audit_settings(options: argparse.Namespace) -> Settings:
     """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
-    check_whole("max-new-tokens", options.max_new_tokens, *LENGTHS)
     if options.max_tokens is not None and options.max_tokens < options.max_new_tokens:
         raise SettingsError("max-tokens", options.max_tokens, f"at least --max-new-tokens, {options.max_new_tokens}")
-    if not 0.0 < options.min_tv <= 1.0:
-        raise SettingsError("min-tv", options.min_tv, "above 0 and at most 1")
-    if not 0.0 < options.timeout <= 3600.0:
-        raise SettingsError("timeout", options.timeout, "above 0 and at most 3600 seconds")
     second = options.against is not None or options.against_body is not None
     if has_local_reference(options) == second:
         raise SettingsError(
             "reference", "both" if second else "none",
             "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
         )  # fmt: skip
-    names = ("prompt", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "device", "dtype")
-    return Settings(
-        **{name: getattr(options, name) for name in names},
-        **({"pair": read_reference_pair(options)} if has_local_reference(options) else {}),
-    )
+    return read_settings(options, pair=read_reference_pair(options) if has_local_reference(options) else DEFAULTS.pair)
 
 
 def has_local_reference(options: argparse.Namespace) -> bool:
@@ -163,7 +182,7 @@ def read_reference_pair(options: argparse.Namespace) -> str:
     return read_pair_name(options)
 
 
-def arms_of(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
+def build_targets(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
     """Whom to ask for what: one server, or two. Whatever is wrong with an option is said here, before anything is asked."""
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint, normalize_url, read_key
@@ -218,7 +237,7 @@ def read_json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-def collected(arms: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
+def collect_samples(arms: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
     """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
     from specviz.audit.collect import collect_samples
     from specviz.audit.planning import describe_needed_samples
@@ -255,7 +274,7 @@ def name_folder(url: str) -> str:
 
 def build_command(options: argparse.Namespace) -> list[str]:
     """The words that repeat this audit."""
-    plain: Mapping[str, Any] = vars(_defaults())
+    plain: Mapping[str, Any] = vars(_read_defaults())
     words = ["specviz", "audit", options.url]
     for name, value in vars(options).items():
         if name not in plain or name in ("url", "out", "format") or value == plain[name]:
@@ -264,7 +283,7 @@ def build_command(options: argparse.Namespace) -> list[str]:
     return words
 
 
-def _defaults() -> argparse.Namespace:
+def _read_defaults() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     return parser.parse_args(["URL"])

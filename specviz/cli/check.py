@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.options import read_pair_name
 from specviz.cli.common.output import add_format_option, print_record
+from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import Progress
 
 if TYPE_CHECKING:
@@ -20,20 +21,30 @@ if TYPE_CHECKING:
 
 
 CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
-EPILOG = (
+EXAMPLES = (
+    "specviz check evidence/report.json",
+    "specviz check evidence/report.json --no-redraw      # without the models",
+    "specviz check report.json --target DIR --draft DIR   # models that lie elsewhere on this machine",
+)
+NOTES = (
     "Exit codes: 0 samples redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
     "4 not redrawn: the file was only compared with itself."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog, add = EPILOG, parser.add_argument
+    add = parser.add_argument
     add("certificate", type=Path, help="the report.json written by verify --out")
     add("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
     add("--pair", help="name of the pair on this machine (default: as in the certificate)")
     add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
     add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
-    add("--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
+    add(
+        "--draft-bits",
+        type=Choice("draft-bits", ("8",)),
+        metavar="8",
+        help="8 if the draft was rounded to 8 bits; needs --target and --draft",
+    )
     add_format_option(parser)
 
 

@@ -24,6 +24,7 @@ from specviz.cli.common.options import (
     read_run_settings,
 )
 from specviz.cli.common.output import add_format_option, use_color
+from specviz.cli.common.parser import Choice
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.records import write
@@ -33,6 +34,14 @@ from specviz.trace import Round, Trace
 DISTRIBUTIONS_LIMIT = 256 * 2**20
 ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 PLAIN = "\x1b[0m"
+COLOR = Choice("color", ("auto", "always", "never"))
+EXAMPLES = (
+    'specviz decode --prompt "Once upon a time" --max-new-tokens 60',
+    'specviz decode --target DIR_OR_HUB_NAME --draft DIR_OR_HUB_NAME --prompt "..." --temperature 0.8 --top-p 0.9',
+    'specviz decode --prompt "Once" --proposer tree --tree 3-2-1',
+    'specviz decode --prompt "Once" --format json --probs probs.npz',
+    'specviz decode --prompt "Once" --uniform 3=0.99',
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cluster_option(parser)
     add_format_option(parser, "the trace as JSON")
     parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="color tokens by their origin (default: auto)"
+        "--color", type=COLOR, default="auto", metavar=COLOR.metavar, help="color tokens by their origin (default: auto)"
     )
     parser.add_argument(
         "--probs",

@@ -1,26 +1,36 @@
-"""``verify --all``: test every proposer under every rule, at temperature 0, at temperature 1 and with top-p 0.9, in one table."""
+"""``matrix``: test every drafting method under every rule, at temperature 0, at temperature 1 and with top-p 0.9, in one table."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from specviz.cli.common.options import check_cluster, load_models, proposer_fields, read_settings
-from specviz.cli.common.output import print_record, use_color
+from specviz.cli.common.options import (
+    add_cluster_option,
+    add_pair_options,
+    add_seed_option,
+    add_setting,
+    check_cluster,
+    load_models,
+    read_settings,
+)
+from specviz.cli.common.output import add_format_option, print_record, use_color
 from specviz.cli.common.progress import Progress
+from specviz.cli.common.report import add_min_tv
 from specviz.errors import SettingsError
 
 TV = 0.02  # default of --min-tv: total variation that exact cells must detect
 LEAST_TV = 0.005  # a smaller one takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
 WORKERS = 2  # processes on a CPU
-OWN = {  # options that apply to a matrix
-    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "min_tv", "all", "only", "format", "cluster"),
-    *("heads", "eagle", "early_exit", "exit_layer", "engine"),
-}
+EXAMPLES = (
+    "specviz matrix",
+    "specviz matrix --only tree several k-seq       # some methods, lines of the table, or rules",
+    "specviz matrix --format json > matrix.json",
+)
+NOTES = "Exit codes: 0 every cell is as expected; 1 some cell is not; 2 bad arguments or input."
 MARKS = {
     "consistent": "exact",
     "coincides": "same",
@@ -45,28 +55,22 @@ LEGEND = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
-    add(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="with --all: test only these proposers, lines of the table, or rules",
-    )
+    add("--only", nargs="+", default=[], metavar="NAME", help="test only these drafting methods, lines of the table, or rules")
+    add_pair_options(parser)
+    for name in ("heads", "early_exit", "exit_layer", "eagle"):
+        add_setting(add, name)
+    add_setting(add, "prompt", default=PROMPT, shown="a text that repeats itself")
+    add_seed_option(parser)
+    add_min_tv(add, TV)
+    add_cluster_option(parser)
+    add_format_option(parser)
 
 
-def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
-    """The whole matrix. usual: every option of ``verify`` with its default."""
-    if not options.all:
-        raise SettingsError("only", " ".join(options.only), "given with --all")
-    for name, default in usual.items():
-        if name not in OWN and (value := getattr(options, name)) != default:
-            raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
-    tv = TV if options.min_tv is None else options.min_tv
-    if not LEAST_TV <= tv <= 1.0:
-        raise SettingsError("min-tv", tv, f"from {LEAST_TV} to 1 with --all")
+def run(options: argparse.Namespace) -> int:
+    if options.min_tv < LEAST_TV:
+        raise SettingsError("min-tv", options.min_tv, f"from {LEAST_TV} to 1")
     check_cluster(options)
-    settings = read_settings(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
+    settings = read_settings(options, prompt=options.prompt or PROMPT)
     from specviz.evidence.matrix.table import chosen, examine
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import hash_pair
@@ -77,7 +81,7 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     pair = load_models(settings)
     device = pair.target.device.type
     with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
-        matrix = examine(pair, settings, tv, only, Progress("matrix"), executor)
+        matrix = examine(pair, settings, options.min_tv, only, Progress("matrix"), executor)
     record = matrix.to_record() | {"models": pair.describe() | hash_pair(pair), "versions": versions()}
     print_record(record, options, lambda record: format_matrix(record, use_color()))
     return 0 if matrix.right else 1

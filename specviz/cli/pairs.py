@@ -1,4 +1,4 @@
-"""``pairs``: list the shipped pair and public ones, the memory they need, and which fit this machine; or check a pair of one's own."""
+"""``pairs``: list the shipped pair and public ones, the memory they need, and which fit this machine."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import argparse
 from typing import Any
 
 from specviz.cli.common.output import add_format_option, print_record
-from specviz.cli.pair_check import check_pair
-from specviz.errors import SettingsError
+from specviz.cli.common.parser import Choice
 from specviz.models.pairs.public import BYTES, PUBLIC
+from specviz.settings import SETTINGS
+
+EXAMPLES = (
+    "specviz pairs",
+    "specviz pairs --dtype bfloat16 --device cuda",
+    "specviz pairs check Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B   # then: specviz pairs download TARGET DRAFT",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would use)")
-    parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
-    parser.add_argument(
-        "--check",
-        nargs=2,
-        metavar=("TARGET", "DRAFT"),
-        help="check a pair of your own, folders or hub names (owner/model, owner/model@revision), before its weights are there",
-    )
-    parser.add_argument("--download", action="store_true", help="with --check: if nothing is in the way, fetch what is missing")
-    parser.add_argument(
-        "--no-probe", dest="probe", action="store_false", help="with --check: do not measure what a pass would take here"
-    )
+    add_place_options(parser)
     add_format_option(parser)
 
 
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    """The device and the number type that models are read into."""
+    parser.add_argument(
+        "--dtype",
+        type=Choice("dtype", tuple(BYTES)),
+        metavar=",".join(BYTES),
+        help="number type of the weights (default: what this machine would use)",
+    )
+    parser.add_argument("--device", default="auto", help=SETTINGS["device"].description)
+
+
 def run(options: argparse.Namespace) -> int:
-    if options.dtype is not None and options.dtype not in BYTES:
-        raise SettingsError("dtype", options.dtype, f"one of {', '.join(BYTES)}")
-    if options.check is not None:
-        return check_pair(options)
-    if options.download:
-        raise SettingsError("download", "yes", "given with --check TARGET DRAFT")
     from specviz.models.pairs.families import find_free_memory
     from specviz.models.pairs.loading import pick_device
 
@@ -80,6 +80,6 @@ def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> s
     ]
     outro = [
         "",
-        "To see what one needs, and to download it: specviz pairs --check TARGET DRAFT, with --download.",
+        "To see what one needs, and to download it: specviz pairs check TARGET DRAFT, then specviz pairs download TARGET DRAFT.",
     ]
     return "\n".join([*intro, *lines, *outro])

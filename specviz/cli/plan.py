@@ -9,12 +9,20 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import add_pair_options, add_sampling_options, add_seed_option, load_models, read_settings
+from specviz.cli.common.options import (
+    add_pair_options,
+    add_sampling_options,
+    add_seed_option,
+    add_setting,
+    load_models,
+    read_settings,
+)
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
+from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
-from specviz.settings import GAMMA_MAX, check_whole
+from specviz.settings import GAMMA_MAX
 from specviz.speed.records.plan import parse_prompts
 
 if TYPE_CHECKING:
@@ -23,14 +31,25 @@ if TYPE_CHECKING:
 GAMMAS = "1-8"
 SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 PROMPTS = 4096  # of a file, at most
-RANGES = {"texts": (2, 4096), "opening": (1, 4096), "max-new-tokens": (8, 1024), "runs": (2, 100), "probes": (2, 1000)}
+EXAMPLES = (
+    "specviz plan --text yours.txt",
+    "specviz plan --text yours.txt --check                       # measured as well",
+    "specviz plan --prompts prompts.txt --rule block --tokens-only   # for a busy machine",
+)
+NOTES = "Exit codes: 0 planned; 2 bad arguments or input; 3 no verdict: too few runs, or a machine too busy to time anything."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair_options(parser)
     add_sampling_options(parser)
     add = parser.add_argument
-    add("--text", type=Path, metavar="FILE", help="a text like those that will be written, UTF-8; or give --prompts")
+    add(
+        "--text",
+        type=Path,
+        dest="text_file",
+        metavar="FILE",
+        help="a text like those that will be written, UTF-8; or give --prompts",
+    )
     add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
     add(
         "--proposer",
@@ -42,20 +61,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
     add(
         "--texts",
-        type=int,
+        type=WholeNumber("texts", 2, 4096),
         default=64,
         metavar="N",
         help="continuations, from as many places of the text, 2 to 4096 (default: 64)",
     )
-    add("--opening", type=int, default=64, metavar="N", help="tokens of the text before each, 1 to 4096 (default: 64)")
-    add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
+    add(
+        "--opening",
+        type=WholeNumber("opening", 1, 4096),
+        default=64,
+        metavar="N",
+        help="tokens of the text before each, 1 to 4096 (default: 64)",
+    )
+    add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
-    add("--probes", type=int, metavar="N", help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
+    add(
+        "--probes",
+        type=WholeNumber("probes", 2, 1000),
+        metavar="N",
+        help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)",
+    )
     add(
         "--runs",
-        type=int,
+        type=WholeNumber("runs", 2, 100),
         default=6,
         help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
     )
@@ -64,17 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     gammas = read_gammas(options.gammas)
-    for name, (least, most) in RANGES.items():
-        if (value := getattr(options, name.replace("-", "_"))) is not None:
-            check_whole(name, value, least, most)
-    settings = read_settings(
-        options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], max_new_tokens=options.max_new_tokens
-    )
-    if (options.text is None) == (options.prompts is None):
+    settings = read_settings(options, gamma=gammas[-1])
+    if (options.text_file is None) == (options.prompts is None):
         raise SettingsError(
-            "text or prompts", "both" if options.text else "neither", "exactly one of them: --text FILE or --prompts FILE"
+            "text or prompts", "both" if options.text_file else "neither", "exactly one of them: --text FILE or --prompts FILE"
         )
-    file = options.text or options.prompts
+    file = options.text_file or options.prompts
     text: str | tuple[str, ...] = read_text_file(file)
     from specviz.speed.acceptance import refuse_unplanned
     from specviz.speed.plan import PlanEffort, make_plan
@@ -82,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_unplanned(settings)
     if options.prompts is not None:
         text = parse_prompts(read_text_file(file), PROMPTS)
-    effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
+    effort = PlanEffort(options.text_files, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     try:

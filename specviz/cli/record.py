@@ -19,6 +19,7 @@ from specviz.cli.common.options import (
     refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT
+from specviz.cli.common.parser import NO_LIMIT, Choice, WholeNumber
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema, read_text
@@ -35,7 +36,6 @@ TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
 SAMPLED = 2  # samples: tokens of each
 TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
 TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
-LEAST = {"rounds": 1, "seeds": 1, "runs": 1, "samples": 1, "positions": 1, "texts": 0}  # smallest value of these options
 
 
 class Recorded(NamedTuple):
@@ -48,7 +48,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a name on the command line records, with the defaults of its options. least: where more is needed than LEAST."""
+    """What a name on the command line records, with the defaults of its options. least: where more is needed than one."""
 
     said: str
     record: Callable[[Settings, argparse.Namespace, Progress], Recorded]
@@ -169,7 +169,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 
 
 def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
-    """Measure trees of several sizes as ``bench --curve`` does."""
+    """Measure trees of several sizes as ``bench curves`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
     from specviz.speed.costs import measure_pass_curves
     from specviz.speed.machine import describe_machine
@@ -219,34 +219,41 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
 }
 
 
+EXAMPLES = (
+    'specviz record --prompt "Once upon a time there lived an old" --temperature 0.8 --seeds 8000',
+    "specviz record passage --seed 3164",
+    "specviz record methods --runs 12",
+)
+NOTES = f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, names = parser.add_argument, "; ".join(f"{name}: {one.said}" for name, one in RECORDINGS.items())
-    add("what", nargs="?", choices=RECORDINGS, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
+    add(
+        "what",
+        nargs="?",
+        type=Choice("what", tuple(RECORDINGS)),
+        default="opening",
+        metavar="WHAT",
+        help=f"{names} (default: opening)",
+    )
     add_pair_options(parser)
     add_run_options(parser)
     add_decoding_options(parser)
     add_drafting_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
-    parser.epilog = (
-        f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
-    )
-    add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
-    add(
-        "--seeds",
-        type=int,
-        default=1,
-        help="opening: seeds to try from --seed on; the run that is worth reading is kept (default: 1)",
-    )
-    add("--runs", type=int, default=6, help="how often each is timed (default: 6); batches, trees: three times as often")
-    add(
-        "--samples",
-        type=int,
-        help="methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
-    )
-    add("--texts", type=int, help="passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)")
+
+    def add_count(name: str, default: int | None, help: str, least: int = 1) -> None:
+        add(f"--{name}", type=WholeNumber(name, least, NO_LIMIT), default=default, metavar="N", help=help)
+
+    add_count("rounds", 6, "opening: number of rounds (default: 6)")
+    add_count("seeds", 1, "opening: seeds to try from --seed on; the run that is worth reading is kept (default: 1)")
+    add_count("runs", 6, "how often each is timed (default: 6); batches, trees: three times as often")
+    add_count("samples", None, "methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)")
+    add_count("texts", None, "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)", 0)
     add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
-    add("--positions", type=int, default=300, help="setups: prefixes of each check (default: 300)")
-    add("--out", type=Path, help="file to write (default: the one that the page opens with)")
+    add_count("positions", 300, "setups: prefixes of each check (default: 300)")
+    add("--out", type=Path, metavar="FILE", help="file to write (default: the one that the page opens with)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -260,7 +267,7 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, option) is None:
             setattr(options, option, default)
     settings = read_run_settings(options)
-    for option, least in (LEAST | what.least).items():
+    for option, least in what.least.items():
         if (value := getattr(options, option)) < least:
             raise SettingsError(option, value, f"{least} or more")
     if name != "opening":

@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.common.options import add_cluster_option, add_seed_option, check_cluster
 from specviz.cli.common.output import add_format_option
+from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
-from specviz.settings import check_whole
 
 if TYPE_CHECKING:
     from specviz.speed.records.study import Study, StudyCell
 
+EXAMPLES = (
+    "specviz study",
+    "specviz study --texts 32 --out study.json",
+    "specviz study --read study.json            # judge a recorded study, measure nothing",
+)
+NOTES = "Every finished cell is saved beside FILE in FILE.cells: after Ctrl-C the same command resumes from there."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--texts", type=int, default=16, metavar="N", help="continuations of each kind of text, 2 to 1024 (default: 16)")
+    add(
+        "--texts",
+        type=WholeNumber("texts", 2, 1024),
+        default=16,
+        metavar="N",
+        help="continuations of each kind of text, 2 to 1024 (default: 16)",
+    )
     add_seed_option(parser)
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
@@ -33,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_whole("texts", options.texts, 2, 1024)
     for name in ("resume", "cluster"):
         if options.read and (value := getattr(options, name)) is not None:
             raise SettingsError(name, str(value), "left out with --read: nothing is measured")

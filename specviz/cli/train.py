@@ -5,9 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from specviz.cli.common.parser import NO_LIMIT, Choice, WholeNumber
 from specviz.errors import TrainingError
 
 ROLES = ("draft", "target", "distilled", "heads", "exit", "eagle")
+
+EXAMPLES = (
+    "specviz train --data books.txt --out training-run",
+    "specviz train --data books.txt --heldout heldout.txt --out training-run",
+    "specviz train --data books.txt --only distilled --out training-run   # beside a target and a draft",
+)
+NOTES = "An interrupted training is resumed by the same command."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--out", type=Path, default="training-run", metavar="DIR", help="folder of checkpoints and models (default: training-run)"
     )
-    add("--only", choices=ROLES, action="append", help="train only this part; may be repeated (default: all)")
-    add("--tokens", type=int, metavar="N", help="number of training tokens, for a short trial (default: as for the shipped pair)")
+    add(
+        "--only",
+        type=Choice("only", ROLES),
+        action="append",
+        metavar=",".join(ROLES),
+        help="train only this part; may be repeated (default: all)",
+    )
+    add(
+        "--tokens",
+        type=WholeNumber("tokens", 1, NO_LIMIT),
+        metavar="N",
+        help="number of training tokens, for a short trial (default: as for the shipped pair)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,8 +51,6 @@ def run(options: argparse.Namespace) -> int:
             "--data FILE is required: the books are not part of the project. assets/models/storybook/MANIFEST.csv lists them "
             "by Project Gutenberg number. The file holds one paragraph per line, each work closed by a line <|endoftext|>."
         )
-    if options.tokens is not None and options.tokens < 1:
-        raise TrainingError(f"--tokens must be at least 1, got {options.tokens}.")
     from specviz.training.card import measure_and_write
     from specviz.training.pair import train_pair
 

@@ -8,26 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli import matrix
 from specviz.cli.common.options import (
     add_cluster_option,
     add_decoding_options,
     add_drafting_options,
     add_pair_options,
     add_seed_option,
+    add_setting,
     check_cluster,
     check_methods,
     describe_drafting,
     load_models,
-    proposer_fields,
     read_settings,
     refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option, print_record
-from specviz.cli.common.progress import Progress, log_line
-from specviz.errors import EvidenceError, SettingsError
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, print_record
+from specviz.cli.common.parser import Choice, Number, WholeNumber
+from specviz.cli.common.progress import Progress
+from specviz.cli.common.report import add_min_tv, add_report_options, write_report
+from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
-from specviz.settings import Settings, check_whole
+from specviz.settings import Settings
 
 if TYPE_CHECKING:
     from specviz.evidence.saved_samples import SavedSamples
@@ -39,14 +40,19 @@ CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing
 TV = 0.01  # default of --min-tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
-EPILOG = (
+EXAMPLES = (
+    'specviz verify --prompt "Once upon a time" --samples 200000 --out evidence',
+    "specviz verify --decoder R5                                           # a published bug: must be rejected",
+    "specviz verify --sample-file samples.jsonl --target DIR --draft DIR   # the output of a server of yours",
+)
+NOTES = (
     "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
     "3 too few samples to detect --min-tv; 5 nothing tested: no draft token was proposed."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog, add = EPILOG, parser.add_argument
+    add = parser.add_argument
     add_pair_options(parser)
     add_decoding_options(parser)
     add_drafting_options(parser)
@@ -57,17 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to test: speculative (default), target (target-only sampling), assisted (transformers' assisted generation), or "
         "the id of a published mistake, such as R5, which brings its own settings",
     )
-    add("--prompt", default="", help="text to continue (default: empty, only the start token)")
-    add(
-        "--max-new-tokens",
-        type=int,
-        default=3,
-        metavar="N",
-        help="tokens per sample, 1 to 4; their joint distribution is tested (default: 3)",
-    )
+    add_setting(add, "prompt")
+    add_setting(add, "max_new_tokens", default=3, high=4, help="tokens per sample; their joint distribution is tested")
     add(
         "--samples",
-        type=int,
+        type=WholeNumber("samples", 1, 20_000_000, "a whole number from 1 to 20,000,000"),
         default=DEFAULT_SAMPLES,
         metavar="N",
         help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
@@ -75,24 +75,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed_option(parser)
     add(
         "--mode",
-        type=lambda text: text.replace(" ", "-"),
-        choices=MODES,
+        type=lambda text: Choice("mode", MODES)(text.replace(" ", "-")),
         default="both",
+        metavar=",".join(MODES),
         help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
-    add("--min-tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
-    matrix.add_arguments(parser)
-    add("--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)")
+    add_min_tv(add, TV)
+    add(
+        "--seconds",
+        type=Number("seconds"),
+        default=BUDGET,
+        metavar="S",
+        help="time for samples from the engine, in seconds (default: 60)",
+    )
     add(
         "--sample-file",
         type=Path,
         metavar="FILE",
         help="draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)",
     )
-    add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
     add_cluster_option(parser)
-    add_format_option(parser, "the report as JSON")
-    add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
+    add_report_options(parser)
     add(
         "--resume",
         type=Path,
@@ -102,22 +105,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.all or options.only:
-        parser = argparse.ArgumentParser()
-        add_arguments(parser)
-        return matrix.run(options, vars(parser.parse_args([])))
-    options.min_tv = TV if options.min_tv is None else options.min_tv
     settings, saved = read_verify_settings(options), None
-    if options.sample_file or options.against:
-        record = from_files(settings, options)
+    if options.sample_file:
+        record = report_sample_file(settings, options)
     else:
         check_methods(settings)
         record, saved = verify(load_models(settings), settings, options)
-    if options.out:
-        from specviz.export.report import write_certificate
-
-        if sentence := write_certificate(options.out, record):
-            log_line(sentence)
+    write_report(record, options)
     if saved is not None:
         saved.forget()
     print_record(record, options, format_report)
@@ -125,45 +119,29 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_verify_settings(options: argparse.Namespace) -> Settings:
-    """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
-    check_whole("max-new-tokens", options.max_new_tokens, 1, 4)
-    check_whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
-    if not 0.0 < options.min_tv <= 1.0:
-        raise SettingsError("min-tv", options.min_tv, "above 0 and at most 1")
-    if not options.seconds > 0:
-        raise SettingsError("seconds", options.seconds, "above 0")
+    """Settings of the options. Options that do not go together raise SettingsError before anything is loaded."""
     if options.decoder.lower() != "speculative":
         refuse_drafting_options(options, f"--decoder {options.decoder}")
-    if options.sample_file or options.against:
-        for name, usual in (
-            ("resume", None),
-            ("cluster", None),
-            ("decoder", "speculative"),
-            ("samples", DEFAULT_SAMPLES),
-            ("mode", "both"),
-        ):
-            if (value := getattr(options, name)) != usual:
+    if options.sample_file:
+        usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLES, "mode": "both"}
+        for name, default in usual.items():
+            if (value := getattr(options, name)) != default:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
     check_cluster(options)
     if options.out:
         from specviz.export.folder import check_writable
 
         check_writable(options.out)
-    return read_settings(options, max_new_tokens=options.max_new_tokens, **proposer_fields(options))
+    return read_settings(options)
 
 
-def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
-    """The report of one sample file against the target's distribution, or of two files. The prompt comes from the file."""
+def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """The report of one sample file against the target's distribution. The prompt comes from the file."""
     from specviz.evidence.sample_files.reading import read_samples
-    from specviz.evidence.sample_files.two_files import compare_files
 
-    if options.sample_file is None:
-        raise EvidenceError("--against needs --sample-file: the two files are compared with each other.")
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
-    if options.against is not None:
-        return compare_files(file, read_samples(options.against), options.min_tv, settings.seed, Progress("comparing"))
     from specviz.evidence.sample_files.against_weights import report_against_weights
     from specviz.evidence.tests import Plan
 

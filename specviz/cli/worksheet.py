@@ -5,18 +5,34 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-EPILOG = (
+from specviz.cli.common.parser import WholeNumber
+
+MOST = 100
+EXAMPLES = (
+    "specviz worksheet",
+    "specviz worksheet --count 30 --out class.pdf",
+    "specviz worksheet --seed 7 --out sheet.pdf",
+)
+NOTES = (
     "Each sheet has two pages: the laws of a small draft and target and random digits, then why the result is exact. The key is worked out by the "
     "production decoder. FILE.pdf gets the sheets, FILE-key.pdf the answers; another seed gives other tables and digits."
 )
-MOST = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="number of the first sheet, 0 to 999999 (default: 1)")
     parser.add_argument(
-        "--count", type=int, default=1, metavar="N", help=f"sheets, seeds S to S + N - 1; 1 to {MOST} (default: 1)"
+        "--seed",
+        type=WholeNumber("seed", 0, 999_999),
+        default=1,
+        metavar="S",
+        help="number of the first sheet, 0 to 999999 (default: 1)",
+    )
+    parser.add_argument(
+        "--count",
+        type=WholeNumber("count", 1, MOST),
+        default=1,
+        metavar="N",
+        help=f"sheets, seeds S to S + N - 1; 1 to {MOST} (default: 1)",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("worksheet.pdf"), metavar="FILE", help="file to write (default: worksheet.pdf)"
@@ -29,8 +45,6 @@ def run(options: argparse.Namespace) -> int:
     from specviz.records import write
     from specviz.web.classroom.worksheet_pdf import build_pdf
 
-    if not 1 <= options.count <= MOST:
-        raise SettingsError("count", options.count, f"a whole number from 1 to {MOST}")
     if options.out.suffix.lower() != ".pdf":
         raise SettingsError("out", str(options.out), "the name of a file that ends in .pdf")
     sheets = [make_worksheet(options.seed + place) for place in range(options.count)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specviz.proposers.registry import find_form
-from specviz.settings import Settings
+from specviz.proposers.registry import PROPOSERS, find_form
+from specviz.settings import DRAFTING_FIELDS, SETTINGS, Settings
 from specviz.verification.registry import RULES, refuse_unmet
 from specviz.verification.rule import Rule
 
@@ -17,3 +17,13 @@ def build_rule(settings: Settings) -> Rule:
     entry = RULES.find(settings.rule)
     refuse_unmet(settings.rule, find_form(settings))
     return entry.build(settings)
+
+
+def find_unread(settings: Settings) -> dict[str, list[str]]:
+    """The drafting settings that are not the default and have no effect: name -> the methods and rules that would read it."""
+    read = {"proposer", "rule", *PROPOSERS.find(settings.proposer).reads, *RULES.find(settings.rule).reads}
+    unread = [name for name in DRAFTING_FIELDS if name not in read and getattr(settings, name) != SETTINGS[name].default]
+    if not unread:
+        return {}
+    entries = {**PROPOSERS.load_all(), **RULES.load_all()}
+    return {name: [one for one, entry in entries.items() if name in entry.reads] for name in unread}

@@ -73,8 +73,17 @@ def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
-    """The same as command-line options. A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size."""
+    """The same as command-line options, without those that have no effect, which a command refuses.
+
+    A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size.
+    """
     found = proposing(record)
+    if {*found} - {"proposer", "rule"}:
+        from specviz.decoding.methods import find_unread
+
+        known = {name: value for name, value in update_names(record).items() if name in DRAFTING_FIELDS}
+        unread = find_unread(Settings(**known))
+        found = {name: value for name, value in found.items() if name not in unread}
     if is_sized_by_curve(found.get("proposer", "")) and not {"tree", "tree_budget"} & found.keys():
         found["tree"] = SHAPE
     return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -128,8 +128,11 @@ def build_commands(record: Mapping[str, Any]) -> list[str]:
     if audit := record.get("audit"):
         lines = [audit["command"]]
     elif files := [one["name"] for one in record.get("files", ())]:
-        options = [word for pair in zip(("--sample-file", "--against"), files, strict=False) for word in pair]
-        lines = [_build_verify_command(record, answers[0], options)]
+        if len(files) > 1:
+            words = ["compare", *files, "--min-tv", answers[0]["plan"]["tv"], "--seed", record["settings"]["seed"]]
+            lines = [shlex.join(map(str, ["python", "-m", "specviz", *words]))]
+        else:
+            lines = [_build_verify_command(record, answers[0], ["--sample-file", files[0]])]
     else:
         for one in answers:
             if one["mode"] in MODES:

@@ -201,7 +201,7 @@ def build_evidence() -> PageContent:
     parts = (
         "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
         f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
-        f"<code>specviz verify --all --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{rule_matrix.build_matrix_html(cells)}\n"
+        f"<code>specviz matrix --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{rule_matrix.build_matrix_html(cells)}\n"
         f"<p class=said>{escape(rule_matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
         f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_describe_machine(served.machine))}</p>\n"
         f"{build_table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
 
-from specviz.__main__ import main
+from specviz import __version__
+from specviz.__main__ import COMMANDS, build_parser, main, split_command
+from specviz.cli.common.parser import MOVED
+from specviz.proposers.registry import PROPOSERS
+from specviz.settings import DRAFTING_FIELDS, SETTINGS
 from specviz.trace import Trace
+from specviz.verification.registry import RULES
 from tests.fresh import run_fresh
 
 
@@ -120,8 +126,19 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--seed", "-1"], "seed must be a whole number from 0"),
         (["--prompt", "a\x07b"], "U+0007 at character 2"),
         (["--prompt", "word " * 200], "at most 128 tokens, the context of this pair"),
-        (["--seed", "abc"], "invalid int value: 'abc'; --help lists the options."),
-        (["--bogus"], "unrecognized arguments: --bogus; --help lists the options."),
+        (["--length", "5"], "--length is called --max-new-tokens now."),
+        (["--nodes", "5"], "--nodes is called --tree-budget now."),
+        (["--max-new-token", "5"], "There is no option --max-new-token; did you mean --max-new-tokens?"),
+        (["--temp", "1"], "There is no option --temp"),
+        (["--tree", "2-1"], "tree must be left out with --proposer draft, which does not read it (eagle, medusa, tree read it)"),
+        (
+            ["--typical-epsilon", "0.5"],
+            "typical-epsilon must be left out with --rule token, which does not read it (typical reads it)",
+        ),
+        (["--gamma", "many"], "gamma must be a whole number from 0 to 16, got 'many'."),
+        (["too", "many"], "'too' is one argument too many"),
+        (["--seed", "abc"], "seed must be a whole number from 0 to 9223372036854775807, got 'abc'."),
+        (["--bogus"], "There is no option --bogus; --help lists the options."),
         (["--uniform", "99=0.5"], "random number position must be below 20, the number of tokens to generate, got 99."),
         (["--max-new-tokens", "0"], "max-new-tokens must be a whole number from 1 to 4096, got 0."),
         (["--probs", "distributions.txt"], "a file ending in .npz"),
@@ -169,3 +186,47 @@ def test_a_bug_does_not_look_like_a_rejection(monkeypatch, capsys):
     monkeypatch.setattr("specviz.cli.decode.read_run_settings", lambda options: 1 / 0)
     assert main(["decode"]) == 70
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_has_three_examples_that_the_parser_reads(name):
+    parser = build_parser(name)
+    lines = [line.strip() for line in parser.epilog.partition("examples:")[2].splitlines() if line.startswith("  ")]
+    assert len(lines) >= 3
+    for line in lines:
+        program, *words = shlex.split(line, comments=True)
+        if program == "specviz":
+            command, words = split_command(words[: words.index(">")] if ">" in words else words)
+            build_parser(command).parse(words)
+
+
+@pytest.mark.parametrize("words", (["--version"], ["decode", "--version"], ["bench", "curves", "--version"]))
+def test_every_command_says_its_version(words, capsys):
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"specviz {__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(capsys):
+    assert main(["verfy"]) == 2
+    assert "There is no command 'verfy'; did you mean verify?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("old", "place"), MOVED.items(), ids=str)
+def test_an_old_spelling_names_the_command_that_took_its_place(old, place, capsys):
+    assert main(list(old)) == 2
+    assert f"{old[1]} of {old[0]} is a command now: {place}." in capsys.readouterr().err
+    assert place.removeprefix("specviz ").split(" ")[0] in COMMANDS
+
+
+def test_quiet_leaves_nothing_on_stderr(decode, capsys):
+    code, out, err = decode("--prompt", "Once", "-q")
+    assert (code, err) == (0, "") and out
+    code, _, err = decode("--prompt", "Once", "-q", "--gamma", "99")
+    assert code == 2 and "gamma must be" in err
+
+
+@pytest.mark.parametrize("name", DRAFTING_FIELDS)
+def test_the_declaration_of_a_setting_names_the_methods_and_rules_that_read_it(name):
+    entries = {**PROPOSERS.load_all(), **RULES.load_all()}
+    assert {*SETTINGS[name].read_by} == {one for one, entry in entries.items() if name in entry.reads}
+    assert all({*entry.reads} <= {*SETTINGS} for entry in entries.values())

@@ -1,4 +1,4 @@
-"""``pairs --check`` says what the check found and fetches weights only with ``--download``; stopped in the middle, it goes on from there."""
+"""``pairs check`` says what it found and fetches no weights; ``pairs download`` fetches them and, stopped in the middle, goes on from there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.__main__ import main
-from specviz.cli.pair_check import _pair
+from specviz.cli.pairs_check import _describe_pair
 from specviz.models.hub import download as downloads
 from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.speed.preflight import check_pair as preflight
@@ -16,12 +16,12 @@ from specviz.speed.preflight import check_pair as preflight
 
 @pytest.fixture
 def check(hub, pair_folders, capsys):
-    """Run ``pairs --check`` on the tiny pair of the hub; returns exit code, stdout, stderr."""
+    """Run ``pairs check`` on the tiny pair of the hub; returns exit code, stdout, stderr."""
     for folder in pair_folders:
         hub.add(f"owner/{folder.name}", folder)
 
-    def call(*more: str, places=("owner/target@v1.0", "owner/draft")):
-        return main(["pairs", "--check", *places, "--device", "cpu", *more]), *capsys.readouterr()
+    def call(*more: str, places=("owner/target@v1.0", "owner/draft"), command="check"):
+        return main(["pairs", command, *places, "--device", "cpu", *more]), *capsys.readouterr()
 
     return call
 
@@ -54,11 +54,11 @@ def test_json_is_the_record_of_the_check(check):
 
 @pytest.mark.parametrize("form", ("text", "json"))
 def test_with_download_the_pair_is_there_afterwards(check, hub, form):
-    code, out, _ = check("--download", "--no-probe", "--format", form)
+    code, out, _ = check("--no-probe", "--format", form, command="download")
     assert code == 0 and len(hub.contents()) == 2
     assert "Downloaded: " in out if form == "text" else json.loads(out)["downloaded_bytes"] == json.loads(out)["download_bytes"]
     hub.asked.clear()
-    code, out, _ = check("--download", "--no-probe")
+    code, out, _ = check("--no-probe", command="download")
     assert code == 0 and hub.contents() == [] and "all here" in out and "Downloaded" not in out
     decode = ["decode", "--target", "owner/target@v1.0", "--draft", "owner/draft", "--device", "cpu", "--max-new-tokens", "3"]
     assert main([*decode, "--prompt", "Once"]) == 0 and hub.contents() == []
@@ -66,18 +66,18 @@ def test_with_download_the_pair_is_there_afterwards(check, hub, form):
 
 def test_memory_is_said_of_the_device_and_where_it_is_another_of_the_system(pair_folders):
     found = preflight(*map(str, pair_folders), device="cpu", probe=False)
-    (line,) = [one for one in _pair(found) if one.startswith("memory")]
+    (line,) = [one for one in _describe_pair(found) if one.startswith("memory")]
     assert "free on this cpu, in float32" in line and "system" not in line
     (line,) = [
         one
-        for one in _pair(replace(found, device="cuda", free_bytes=3 * 10**9, host_bytes=5 * 10**9))
+        for one in _describe_pair(replace(found, device="cuda", free_bytes=3 * 10**9, host_bytes=5 * 10**9))
         if one.startswith("memory")
     ]
     assert "3.00 GB free on this cuda, 5.00 GB in the system, in float32" in line
 
 
 def test_what_is_in_the_way_is_said_and_nothing_is_downloaded(check, hub):
-    code, out, _ = check("--download", places=("owner/target", "owner/nobody"))
+    code, out, _ = check(places=("owner/target", "owner/nobody"), command="download")
     assert code == 1 and hub.contents() == [] and out.splitlines()[-1] == "Not ready."
     assert "has no model 'owner/nobody', or it is private" in out
 
@@ -95,18 +95,18 @@ def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypat
 
     monkeypatch.setattr(downloads, "fetch", interrupted)
     hub.piece = 4096
-    code, _, err = check("--download", "--no-probe")
+    code, _, err = check("--no-probe", command="download")
     assert code == 130 and err.endswith("interrupted: what has arrived is kept, and the same command goes on from there\n")
     size = found.store.partial(found.weights[0]).stat().st_size
     assert 0 < size < found.weights[0].size
     monkeypatch.setattr(downloads, "fetch", real)
-    code, _, _ = check("--download", "--no-probe")
+    code, _, _ = check("--no-probe", command="download")
     assert code == 0 and hub.ranges == [f"bytes={size}-"] and list_model("owner/draft").complete
 
 
 def test_a_wrong_content_is_one_sentence(check, hub):
     hub.repos["owner/draft"].wrong = {WEIGHTS}
-    code, _, err = check("--download", "--no-probe")
+    code, _, err = check("--no-probe", command="download")
     assert code == 2 and f"'{WEIGHTS}' of 'owner/draft' arrived with another content" in err and "Traceback" not in err
     assert not list_model("owner/draft").complete
 
@@ -114,10 +114,10 @@ def test_a_wrong_content_is_one_sentence(check, hub):
 @pytest.mark.parametrize(
     ("words", "said"),
     (
-        (("pairs", "--download"), "given with --check TARGET DRAFT"),
-        (("pairs", "--check", "one"), "expected 2 arguments"),
-        (("pairs", "--check", "a", "b", "--dtype", "int3"), "int3"),
-        (("pairs", "--check", "a", "b", "--device", "tpu"), "tpu"),
+        (("pairs", "--download"), "--download of pairs is a command now: specviz pairs download TARGET DRAFT."),
+        (("pairs", "check", "one"), "the following arguments are required: DRAFT"),
+        (("pairs", "check", "a", "b", "--dtype", "int3"), "int3"),
+        (("pairs", "check", "a", "b", "--device", "tpu"), "tpu"),
     ),
     ids=str,
 )

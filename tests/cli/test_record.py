@@ -36,7 +36,7 @@ def test_the_recorded_file_has_the_name_and_the_schema_of_its_recording(name):
         (["methods", "--proposer", "ngram"], "proposer must be left out with record methods, which brings its own, got 'ngram'."),
         (["plans", "--runs", "1"], "runs must be 2 or more, got 1."),
         (["setups", "--positions", "0"], "positions must be 1 or more, got 0."),
-        (["gallery"], "invalid choice: 'gallery'"),
+        (["gallery"], "what must be one of opening, methods"),
     ),
 )
 def test_bad_input_is_one_sentence_before_anything_is_loaded(asked, said, monkeypatch, capsys):

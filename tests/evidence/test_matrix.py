@@ -206,7 +206,7 @@ def test_every_proposer_has_a_line_and_names_that_are_not_known_are_a_sentence()
 
 
 def verify(folders, *more: str) -> int:
-    return main(["verify", "--all", "--target", str(folders[0]), "--draft", str(folders[1]), "--prompt", PROMPT, *more])
+    return main(["matrix", "--target", str(folders[0]), "--draft", str(folders[1]), "--prompt", PROMPT, *more])
 
 
 def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypatch, capsys):
@@ -289,10 +289,10 @@ def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
     ("more", "said"),
     [
         (("--only", "magic"), "only must be among none"),
-        (("--min-tv", "0.001"), "min-tv must be from 0.005 to 1 with --all, got 0.001"),
-        (("--samples", "5"), "samples must be left out with --all, which brings its own, got 5"),
-        (("--temperature", "0"), "temperature must be left out with --all"),
-        (("--out", "somewhere"), "out must be left out with --all"),
+        (("--min-tv", "0.001"), "min-tv must be from 0.005 to 1, got 0.001"),
+        (("--samples", "5"), "There is no option --samples"),
+        (("--temperature", "0"), "There is no option --temperature"),
+        (("--out", "somewhere"), "There is no option --out"),
     ],
 )
 def test_bad_input_is_one_sentence(pair_folders, capsys, more, said):
@@ -301,6 +301,6 @@ def test_bad_input_is_one_sentence(pair_folders, capsys, more, said):
     assert said in error and "Traceback" not in error
 
 
-def test_names_without_the_matrix_are_refused(capsys):
+def test_the_old_spelling_names_the_new_command(capsys):
     assert main(["verify", "--only", "draft"]) == 2
-    assert "only must be given with --all, got 'draft'" in capsys.readouterr().err
+    assert "--only of verify is a command now: specviz matrix --only NAME." in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_the_command_refuses_before_any_weights_are_read(capsys):
     assert "cluster must be auto" in capsys.readouterr().err
     assert main(["verify", "--sample-file", "x.jsonl", "--cluster", "auto"]) == 2
     assert "cluster must be left out with --sample-file" in capsys.readouterr().err
-    assert main(["verify", "--all", "--target", "/nowhere", "--draft", "/nowhere", "--cluster", "here"]) == 2
+    assert main(["matrix", "--target", "/nowhere", "--draft", "/nowhere", "--cluster", "here"]) == 2
     assert "cluster must be auto" in capsys.readouterr().err
     assert main(["study", "--cluster", "here"]) == 2
     assert "cluster must be auto" in capsys.readouterr().err
@@ -96,8 +96,8 @@ def test_the_command_refuses_before_any_weights_are_read(capsys):
         assert "cluster must be auto" in capsys.readouterr().err
     assert main(["decode", "--probs", "x.npz", "--cluster", "auto"]) == 2
     assert "cluster must be left out with --probs" in capsys.readouterr().err
-    assert main(["bench", "--curve", "--cluster", "auto"]) == 2
-    assert "cluster must be left out with --curve" in capsys.readouterr().err
+    assert main(["bench", "curves", "--cluster", "auto"]) == 2
+    assert "There is no option --cluster" in capsys.readouterr().err
     assert main(["study", "--read", "x.json", "--cluster", "auto"]) == 2
     assert "cluster must be left out with --read" in capsys.readouterr().err
 

@@ -85,12 +85,12 @@ def test_in_float32_a_block_has_the_distribution_of_single_passes_and_in_bfloat1
 
 @pytest.mark.parametrize("shapes", ["12", "0x64", "2x100", "axb", "2x64x3"])
 def test_bad_shapes_are_a_sentence(shapes, capsys):
-    assert main(["bench", "--shapes", shapes]) == 2
+    assert main(["bench", "shapes", shapes]) == 2
     assert "LAYERSxWIDTH" in capsys.readouterr().err
 
 
 def test_shapes_are_measured(capsys):
-    assert main(["bench", "--shapes", "1x64,2x64"]) == 0
+    assert main(["bench", "shapes", "1x64,2x64"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[1:]] == ["1 x 64", "2 x 64"]
 
@@ -118,7 +118,7 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
     for name, few in {"CHAIN_SIZES": (1, 3), "TREE_SIZES": (2, 4), "NODE_BUDGETS": (2, 4), "ROW_COUNTS": (1, 2)}.items():
         monkeypatch.setattr(costs, name, few)
     given = [part for role, folder in zip(("--target", "--draft"), pair_folders, strict=True) for part in (role, str(folder))]
-    asked = ["bench", *given, "--device", "cpu", "--curve", "--runs", "1", "--max-new-tokens", "8"]
+    asked = ["bench", "curves", *given, "--device", "cpu", "--runs", "1", "--max-new-tokens", "8"]
     assert main([*asked, "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert set(record["budgets"]) == {"draft's tree, temperature 0", "draft's tree, temperature 1"}  # this pair has no heads

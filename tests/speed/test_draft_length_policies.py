@@ -81,6 +81,6 @@ def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypa
     monkeypatch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
     monkeypatch.setattr(draft_length_policies, "FIXED_LENGTHS", (1, 2))
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"]
-    assert main(["bench", *folders, "--policies", "--runs", "1", "--max-new-tokens", "8"]) == 0
+    assert main(["bench", "policies", *folders, "--runs", "1", "--max-new-tokens", "8"]) == 0
     said = capsys.readouterr().out
     assert "best fixed length" in said and "best fixed, again" in said and "what noise alone does to a ratio" in said

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from specviz.cli.common.parser import Choice
+
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
 
 
 def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=f"text (default), or {what}")
+    formats = Choice("format", ("text", "json"))
+    parser.add_argument("--format", type=formats, default="text", metavar=formats.metavar, help=f"text (default), or {what}")
 
 
 def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
@@ -28,3 +31,8 @@ def use_color() -> bool:
 
 def format_machine(machine: Mapping[str, Any]) -> str:
     return "  ".join(f"{key} {value}" for key, value in machine.items())
+
+
+def format_estimate(estimate: dict[str, Any], digits: int) -> str:
+    """The value and its interval, with this many digits."""
+    return f"{estimate['value']:.{digits}f}  ({estimate['low']:.{digits}f} to {estimate['high']:.{digits}f})"

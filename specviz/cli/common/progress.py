@@ -1,4 +1,4 @@
-"""What a long task says on stderr: how much is done, how long the rest will take, and single lines."""
+"""What a long task says on stderr: how much is done, how long the rest will take, and single lines. ``--quiet`` leaves it out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from collections.abc import Callable
 EVERY = 0.5  # seconds between two updates on a terminal
 EVERY_IN_A_FILE = 15.0  # seconds between two lines elsewhere
 WIDTH = 78  # columns of a line that is overwritten
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Whether this process prints nothing but errors on stderr."""
+    global _quiet
+    _quiet = quiet
 
 
 class Progress:
@@ -17,19 +24,19 @@ class Progress:
 
     def __init__(self, label: str):
         self.label, self.began, self.terminal = label, time.monotonic(), sys.stderr.isatty()
-        self.said = self.began
+        self.printed_at = self.began
 
     def __call__(self, share: float, doing: str = "", *_: object) -> None:
         now = time.monotonic()
         done = share >= 1.0
-        if now - self.said < (EVERY if self.terminal else EVERY_IN_A_FILE) and not (done and self.terminal):
+        if _quiet or (now - self.printed_at < (EVERY if self.terminal else EVERY_IN_A_FILE) and not (done and self.terminal)):
             return
-        self.said = now
+        self.printed_at = now
         spent = now - self.began
         left = f", about {spent * (1.0 - share) / share:.0f} s left" if 0.0 < share < 1.0 else ""
         line = f"{self.label}{doing and f', {doing}'}: {share:.0%}{left}"
-        shown = f"\r{line[:WIDTH]:<{WIDTH}}" if self.terminal else line
-        print(shown, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
+        padded = f"\r{line[:WIDTH]:<{WIDTH}}" if self.terminal else line
+        print(padded, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
 
     def part(self, number: int, parts: int) -> Callable[..., None]:
         """The progress of one of several equal parts, counted from 0."""
@@ -38,4 +45,5 @@ class Progress:
 
 def log_line(line: str) -> None:
     """Print a line on stderr, over a progress line on a terminal."""
-    print(f"\r{line:<{WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+    if not _quiet:
+        print(f"\r{line:<{WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)

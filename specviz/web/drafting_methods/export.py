@@ -65,7 +65,7 @@ def build_drafting_methods_package(
 
     choice    the distribution's name there
     manifest  settings, models, versions, permalink and commands
-    gain      the recorded plan under block verification; matrix  the record of ``verify --all``
+    gain      the recorded plan under block verification; matrix  the record of ``matrix``
     """
     where = conditions(one.settings, one.models)
     pictures, captions = (

@@ -1,4 +1,4 @@
-"""Every proposer under every rule as one small table for each distribution, from the record that ``verify --all`` writes."""
+"""Every proposer under every rule as one small table for each distribution, from the record that ``matrix`` writes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REASONS = {  # of the record -> in the page's words
 
 
 def read_matrix(text: str) -> dict[str, Any]:
-    """A record of ``verify --all --format json``. Raises TraceError for anything else."""
+    """A record of ``matrix --format json``. Raises TraceError for anything else."""
 
     def whole(record: dict[str, Any]) -> dict[str, Any]:
         for cell in record["cells"]:

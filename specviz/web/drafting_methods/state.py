@@ -35,7 +35,7 @@ def load_block_gain() -> SpeedPlan | None:
 
 @lru_cache(maxsize=1)
 def load_matrix() -> dict[str, Any] | None:
-    """Every method under every rule, as ``verify --all`` recorded it; None where there is none."""
+    """Every method under every rule, as ``matrix`` recorded it; None where there is none."""
     return read_file_or(MATRIX, rule_matrix.read_matrix, None)
 
 

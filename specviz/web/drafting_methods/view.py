@@ -141,7 +141,7 @@ def show_matrix() -> None:
         return
     with st.expander("Every drafting method under every rule"):
         st.text(
-            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --min-tv {record['tv']:g} reproduces it."
+            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz matrix --min-tv {record['tv']:g} reproduces it."
         )
         st.html(rule_matrix.build_matrix_html(record))
         show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")

@@ -1,4 +1,4 @@
-"""The matrix on the page: every cell of a record of ``verify --all`` stands in its table, wrong ones are called wrong."""
+"""The matrix on the page: every cell of a record of ``matrix`` stands in its table, wrong ones are called wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pairs --check``: whether a pair of one's own will run here, before its weights are there, and their download."""
+"""``pairs check``: whether a pair of one's own will run here, before its weights are there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.output import print_record
+from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
+from specviz.cli.pairs import add_place_options
 from specviz.models.pairs.names import PairPlaces, format_options
 from specviz.statistics.finding import size_in_words
 
@@ -16,41 +17,42 @@ if TYPE_CHECKING:
     from specviz.speed.preflight import ModelCheck, Preflight
 
 NOT_READY = 1  # exit code
+EXAMPLES = (
+    "specviz pairs check Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B",
+    "specviz pairs check ./target ./draft --no-probe           # two folders, without measuring",
+    "specviz pairs check owner/target@v1.0 owner/draft --format json",
+)
+NOTES = "Exit codes: 0 ready; 1 not ready; 2 bad arguments or input."
 
 
-def check_pair(options: argparse.Namespace) -> int:
-    """Print what the check found and, with ``--download``, fetch what is missing. Returns the exit code."""
-    from specviz.speed.preflight import check_pair
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for role in ("target", "draft"):
+        parser.add_argument(role, metavar=role.upper(), help="folder or hub name (owner/model, owner/model@revision)")
+    add_place_options(parser)
+    parser.add_argument(
+        "--no-probe", dest="probe", action="store_false", help="do not measure what a pass would take on this machine"
+    )
+    add_format_option(parser)
 
-    progress = Progress("checking")
-    found = check_pair(*options.check, options.device, options.dtype or "auto", options.probe, on_progress=progress)
-    progress(1.0)
-    fetching = options.download and found.ready and found.download_bytes > 0
-    record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})
-    if options.format == "text":
-        print_record(record, options, lambda record: format_check(found, _chosen(options)))
-    if fetching:
-        _fetch(found)
-    if options.format == "json":
-        print_record(record, options, lambda record: "")
-    elif fetching:
-        print(f"\nDownloaded: {size_in_words(found.download_bytes)}, every file with the hash that was announced.")
+
+def run(options: argparse.Namespace) -> int:
+    found = check_models(options)
+    print_record(found.to_record(), options, lambda record: format_check(found, list_chosen(options)))
     return 0 if found.ready else NOT_READY
 
 
-def _fetch(found: Preflight) -> None:
-    from specviz.models.hub.download import download_models
+def check_models(options: argparse.Namespace) -> Preflight:
+    from specviz.speed.preflight import check_pair
 
-    progress = Progress("downloading")
-    try:
-        download_models(
-            found.listings, lambda done, total: progress(done / max(total, 1), f"{size_in_words(done)} of {size_in_words(total)}")
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None
+    progress = Progress("checking")
+    found = check_pair(
+        options.target, options.draft, options.device, options.dtype or "auto", options.probe, on_progress=progress
+    )
+    progress(1.0)
+    return found
 
 
-def _chosen(options: argparse.Namespace) -> list[str]:
+def list_chosen(options: argparse.Namespace) -> list[str]:
     """Options of this check that a run needs too."""
     given = {"--device": options.device if options.device != "auto" else None, "--dtype": options.dtype}
     return [word for name, value in given.items() if value for word in (name, value)]
@@ -61,7 +63,7 @@ def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
 
     chosen  more options of a command that runs the pair
     """
-    lines = [*_model(found.target), "", *_model(found.draft), "", *_pair(found)]
+    lines = [*_describe_model(found.target), "", *_describe_model(found.draft), "", *_describe_pair(found)]
     for title, sentences in (("worth knowing", found.notes), ("in the way", found.all_problems)):
         if sentences:
             lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
@@ -73,7 +75,7 @@ def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _model(model: ModelCheck) -> list[str]:
+def _describe_model(model: ModelCheck) -> list[str]:
     lines = [f"{model.role:<7} {model.place}"]
     if model.commit is not None:
         said = (f"commit {model.commit[:12]}", f"license {model.license or 'not named'}", "gated" if model.gated else "")
@@ -95,7 +97,7 @@ def _model(model: ModelCheck) -> list[str]:
     return lines
 
 
-def _pair(found: Preflight) -> list[str]:
+def _describe_pair(found: Preflight) -> list[str]:
     lines = []
     if found.target.tokens is not None and found.draft.tokens is not None:
         lines.append(f"tokens  {f'the tokenizers differ: {found.differ}' if found.differ else 'one tokenizer'}")

@@ -1,0 +1,86 @@
+"""``bench curves``: what passes over more tokens, trees and rows cost, and what follows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from specviz.cli.bench import add_length_options, add_runs_option
+from specviz.cli.common.options import add_pair_options, load_models, read_settings
+from specviz.cli.common.output import add_format_option, format_machine, print_record
+from specviz.cli.common.progress import log_line
+
+EXAMPLES = (
+    "specviz bench curves",
+    "specviz bench curves --gamma 4 --runs 12",
+    "specviz bench curves --target DIR --draft DIR --format json",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair_options(parser)
+    add_length_options(parser)
+    add_runs_option(parser, "a third of the runs of each cost")
+    add_format_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.speed.costs import measure_pass_curves
+    from specviz.speed.machine import describe_machine
+
+    pair = load_models(read_settings(options))
+    found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, log_line)
+    record = {
+        "machine": describe_machine(pair),
+        "pair": pair.describe(),
+        **asdict(found),
+        "allowed": {rows: batch.factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
+        "best_nodes": {name: found.best(name).nodes for name in found.budgets},
+    }
+    print_record(record, options, format_curves)
+    return 0
+
+
+def format_curves(record: dict[str, Any]) -> str:
+    from specviz.speed.estimate import Estimate, describe_interval
+
+    single = Estimate(**record["chain"][1])
+    one = single.value
+    lines = [
+        format_machine(record["machine"]),
+        "",
+        f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {describe_interval(single.n)}; other passes in T(1)",
+        "",
+    ]
+    for title, kind in (("tokens in a chain", "chain"), ("nodes of a tree, and the token before it", "tree")):
+        costs = (f"{found['value'] / one:.2f}" for found in record[kind].values())
+        lines += [f"  {title}", "  " + _cells(record[kind]), "  " + _cells(costs), ""]
+    for name, budgets in record["budgets"].items():
+        lines += [
+            f"{name}: fastest with {record['best_nodes'][name]} nodes",
+            f"  {'nodes':<18}" + _cells(b["nodes"] for b in budgets),
+            f"  {'tokens per pass':<18}" + _cells(f"{b['tokens_per_pass']:.2f}" for b in budgets),
+            f"  {'drafting, T(1)':<18}" + _cells(f"{b['drafting']['value'] / one:.2f}" for b in budgets),
+            f"  {'times as fast':<18}" + _cells(f"{b['speed']:.2f}" for b in budgets),
+            "",
+        ]
+    gamma, rows = record["gamma"], record["rows"]
+    batches = rows.values()
+    lost = [count for count, factor in record["allowed"].items() if factor < 1.0]
+    lines += [
+        f"rows at a time, {gamma} draft tokens each, {record['tokens_per_pass']:.2f} tokens per pass at temperature 1",
+        f"  {'rows':<30}" + _cells(rows),
+        f"  {'one token each, ms':<30}" + _cells(f"{1e3 * b['one']['value']:.1f}" for b in batches),
+        f"  {f'{gamma + 1} tokens each, times that':<30}"
+        + _cells(f"{b['block']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'a draft step, times that':<30}" + _cells(f"{b['draft']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'speed-up these costs allow':<30}" + _cells(f"{factor:.2f}" for factor in record["allowed"].values()),
+        f"  speculation stops paying: {f'from {lost[0]} rows on' if lost else f'nowhere up to {max(rows)} rows'}",
+    ]
+    return "\n".join(lines)
+
+
+def _cells(values: Iterable[Any]) -> str:
+    return "".join(f"{value:>7}" for value in values)

@@ -1,0 +1,39 @@
+"""``bench shapes``: milliseconds per pass of models of given shapes at random weights."""
+
+from __future__ import annotations
+
+import argparse
+
+from specviz.cli.common.options import add_setting
+from specviz.errors import SettingsError
+from specviz.settings import FASTEST_GAMMA
+
+EXAMPLES = (
+    "specviz bench shapes 12x256",
+    "specviz bench shapes 12x256,8x384,1x256",
+    "specviz bench shapes 12x256,1x256 --gamma 8",
+)
+NOTES = "The weights are random: this is the cost of a pass only, and no text is written."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shapes", metavar="LxW,...", help="layers x width, separated by commas, such as 12x256,8x384,1x256")
+    add_setting(parser.add_argument, "gamma", default=FASTEST_GAMMA, low=1)
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        wanted = [tuple(int(number) for number in part.split("x")) for part in options.shapes.split(",")]
+        fits = all(len(shape) == 2 and 1 <= shape[0] <= 64 and shape[1] % 64 == 0 and 64 <= shape[1] <= 2048 for shape in wanted)
+    except ValueError:
+        fits = False
+    if not fits:
+        allowed = "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048"
+        raise SettingsError("shapes", options.shapes, allowed)
+    from specviz.speed.costs import time_shapes
+
+    blocks = tuple(dict.fromkeys((1, 2, 3, options.gamma + 1, 9)))
+    print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in blocks) + "   ms, medians, random weights")
+    for (layers, width), by in time_shapes(wanted, blocks).items():
+        print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds.value:8.2f}" for seconds in by.values()))
+    return 0

@@ -1,0 +1,170 @@
+"""Parsers of the commands: every refusal is a sentence, and a misspelled or renamed option is answered with the right one."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NoReturn
+
+from specviz import __version__
+from specviz.errors import SettingsError, SpecvizError
+from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
+
+WIDTH = 100  # columns of the notes below the options
+RENAMED = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
+    "--tv": "--min-tv",
+    "--go-on": "--ignore-checks",
+    "--coin": "--uniform",
+    "--laws": "--probs",
+    "--draws": "--samples",
+}
+MOVED = {  # (command, option) -> the command that took its place
+    ("verify", "--all"): "specviz matrix",
+    ("verify", "--only"): "specviz matrix --only NAME",
+    ("verify", "--against"): "specviz compare FILE FILE2",
+    ("bench", "--curve"): "specviz bench curves",
+    ("bench", "--policies"): "specviz bench policies",
+    ("bench", "--samples"): "specviz bench samples N",
+    ("bench", "--shapes"): "specviz bench shapes LxW,...",
+    ("pairs", "--check"): "specviz pairs check TARGET DRAFT",
+    ("pairs", "--download"): "specviz pairs download TARGET DRAFT",
+    ("pairs", "--no-probe"): "specviz pairs check TARGET DRAFT --no-probe",
+}
+
+
+class UsageError(SpecvizError):
+    """A command line that cannot be read."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command. It raises UsageError or SettingsError instead of printing the usage.
+
+    name      of the command, one or two words
+    examples  command lines with a comment each; notes  what stands below the options, such as exit codes
+    """
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        add_arguments: Callable[[argparse.ArgumentParser], None],
+        examples: Sequence[str] = (),
+        notes: str = "",
+    ):
+        below = ["examples:", *(f"  {line}" for line in examples)] if examples else []
+        below += ["", *textwrap.wrap(notes, WIDTH)] if notes else []
+        super().__init__(
+            prog=f"specviz {name}",
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog="\n".join(below),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.name = name
+        add_arguments(self)
+        add_general_options(self)
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The options of a command line. Raises UsageError, or SettingsError for a value that an option cannot have."""
+        for word in words:
+            if word == "--":
+                break
+            if word.startswith("--") and (option := word.partition("=")[0]) not in self._option_string_actions:
+                raise UsageError(self.explain_unknown(option))
+        options, unknown = self.parse_known_args(words)
+        if unknown:
+            raise UsageError(self.explain_unknown(unknown[0]))
+        return options
+
+    def explain_unknown(self, word: str) -> str:
+        """A sentence on a word that is no option of this command."""
+        if not word.startswith("-"):
+            return f"{word!r} is one argument too many; --help lists the options."
+        if place := MOVED.get((self.name, word)):
+            return f"{word} of {self.name} is a command now: {place}."
+        if (present := RENAMED.get(word)) in self._option_string_actions:
+            return f"{word} is called {present} now."
+        near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.7)
+        return f"There is no option {word}{f'; did you mean {near[0]}?' if near else ';'} --help lists the options."
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.removeprefix('argument ')}; --help lists the options.")
+
+
+def add_general_options(parser: argparse.ArgumentParser) -> None:
+    """``--version``, ``-v`` and ``-q``, which every command has."""
+    group = parser.add_argument_group("general")
+    group.add_argument("--version", action="version", version=f"specviz {__version__}", help="print the version and exit")
+    loudness = group.add_mutually_exclusive_group()
+    loudness.add_argument(
+        "-v", "--verbose", action="store_true", help="print details on stderr: log lines, and where an error arose"
+    )
+    loudness.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but errors")
+
+
+# Types of options. Each is called with the text of an option and raises SettingsError, which names the option and what is allowed.
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber:
+    """A whole number from ``low`` to ``high``. allowed: these in other words."""
+
+    name: str
+    low: int
+    high: int
+    allowed: str = ""
+
+    def __call__(self, text: str) -> int:
+        allowed = self.allowed or (
+            f"a whole number from {self.low} to {self.high}" if self.high < NO_LIMIT else f"{self.low} or more"
+        )
+        try:
+            value = int(text)
+        except ValueError:
+            raise SettingsError(self.name, text, allowed) from None
+        check_whole(self.name, value, self.low, self.high, allowed)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number above 0 and at most ``high``. unit: what follows the bound, such as " seconds"."""
+
+    name: str
+    high: float = float("inf")
+    unit: str = ""
+
+    def __call__(self, text: str) -> float:
+        allowed = f"above 0 and at most {self.high:g}{self.unit}" if self.high < float("inf") else f"above 0{self.unit}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise SettingsError(self.name, text, allowed) from None
+        check_number(self.name, value, 0.0, self.high, allowed, above=True)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several words."""
+
+    name: str
+    choices: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        if text not in self.choices:
+            near = get_close_matches(text, self.choices, n=1)
+            raise SettingsError(
+                self.name, text, f"one of {', '.join(self.choices)}{f' (did you mean {near[0]}?)' if near else ''}"
+            )
+        return text
+
+    @property
+    def metavar(self) -> str:
+        return ",".join(self.choices)
+
+
+NO_LIMIT = 2**63  # of a whole number without an upper bound

@@ -1,0 +1,46 @@
+"""``compare``: do two sample files, such as those of a server with and without speculation, have the same distribution?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from specviz.cli.common.options import add_seed_option
+from specviz.cli.common.output import print_record
+from specviz.cli.common.progress import Progress
+from specviz.cli.common.report import add_min_tv, add_report_options, write_report
+from specviz.cli.verify import CODES, TV, format_report
+
+EXAMPLES = (
+    "specviz compare on.jsonl off.jsonl                # speculation on against off",
+    "specviz compare on.jsonl off.jsonl --min-tv 0.1   # with fewer samples",
+    "specviz compare on.jsonl off.jsonl --out evidence",
+)
+NOTES = (
+    "Exit codes: 0 consistent with one distribution; 1 rejected; 2 bad arguments or input; 3 too few samples to detect --min-tv."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("file", "other"):
+        parser.add_argument(
+            name, type=Path, metavar=name.upper(), help="samples as JSON lines (docs/how-to/checking-your-server.md)"
+        )
+    add_min_tv(parser.add_argument, TV)
+    add_seed_option(parser)
+    add_report_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.evidence.sample_files.reading import read_samples
+    from specviz.evidence.sample_files.two_files import compare_files
+    from specviz.export.folder import check_writable
+
+    if options.out:
+        check_writable(options.out)
+    record = compare_files(
+        read_samples(options.file), read_samples(options.other), options.min_tv, options.seed, Progress("comparing")
+    )
+    write_report(record, options)
+    print_record(record, options, format_report)
+    return CODES[record["verdict"]]

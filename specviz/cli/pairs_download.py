@@ -1,0 +1,51 @@
+"""``pairs download``: check a pair of one's own, and fetch what is missing if nothing is in the way."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from specviz.cli import pairs_check
+from specviz.cli.common.output import print_record
+from specviz.cli.common.progress import Progress
+from specviz.cli.pairs_check import NOT_READY, check_models, format_check, list_chosen
+from specviz.statistics.finding import size_in_words
+
+if TYPE_CHECKING:
+    from specviz.speed.preflight import Preflight
+
+EXAMPLES = (
+    "specviz pairs download Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B",
+    "specviz pairs download owner/target@v1.0 owner/draft --no-probe",
+    "specviz pairs download owner/target owner/draft --format json",
+)
+NOTES = "After Ctrl-C the same command goes on where it stopped. Exit codes: 0 ready; 1 not ready; 2 bad arguments or input."
+add_arguments = pairs_check.add_arguments
+
+
+def run(options: argparse.Namespace) -> int:
+    found = check_models(options)
+    fetching = found.ready and found.download_bytes > 0
+    if options.format == "text":
+        print(format_check(found, list_chosen(options)))
+    if fetching:
+        fetch_files(found)
+    record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})
+    if options.format == "json":
+        print_record(record, options, lambda record: "")
+    elif fetching:
+        print(f"\nDownloaded: {size_in_words(found.download_bytes)}, every file with the hash that was announced.")
+    return 0 if found.ready else NOT_READY
+
+
+def fetch_files(found: Preflight) -> None:
+    """Download what is missing of both models."""
+    from specviz.models.hub.download import download_models
+
+    progress = Progress("downloading")
+    try:
+        download_models(
+            found.listings, lambda done, total: progress(done / max(total, 1), f"{size_in_words(done)} of {size_in_words(total)}")
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None
