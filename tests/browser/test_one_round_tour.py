@@ -85,7 +85,7 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
 
 
 def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
-    page = toured(ADDRESS, payload=build_round_payload(traces.is_edited()))
+    page = toured(ADDRESS, payload=build_round_payload(traces.edited()))
     page.get_by_role("button", name="Take the tour").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()

@@ -89,7 +89,7 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
 
 
 def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
-    payload = build_round_payload(traces.is_edited())
+    payload = build_round_payload(traces.edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
     assert payload["edits"] == ["you set u of “sat” to 0.71"]
 
