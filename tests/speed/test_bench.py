@@ -106,12 +106,12 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(sampling_rates, "SAMPLES_PER_RUN", dict.fromkeys(sampling_rates.SAMPLES_PER_RUN, 4))
     target, draft = map(str, pair_folders)
-    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
+    assert main(["bench", "samples", "500", "--target", target, "--draft", draft, "--device", "cpu", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     for one in record["results"]:
         assert one["rates"][sampling_rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
         assert one["ratios"][sampling_rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
-    assert main(["bench", "--samples", "0"]) == 2
+    assert main(["bench", "samples", "0"]) == 2
 
 
 def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, capsys, monkeypatch):
