@@ -155,24 +155,24 @@ def _connect(ray: Any, where: str, folder: str | None) -> None:
     try:
         ray.init(address="local", **own, **quiet) if folder else ray.init(address=where, **quiet)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        hint = " Is TMPDIR a long path? Ray needs a short one." if "AF_UNIX" in said[0] else ""
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        hint = " Is TMPDIR a long path? Ray needs a short one." if "AF_UNIX" in lines[0] else ""
         what = "Ray could not start a cluster here" if folder else f"Ray could not join the cluster at {where}"
-        raise ClusterError(f"{what}: {said[0]}{hint}") from error
+        raise ClusterError(f"{what}: {lines[0]}{hint}") from error
 
 
 def find_listeners() -> Listeners:
     """Addresses other than loopback where this process and its children listen. Raises ClusterError if they cannot be read."""
     import psutil
 
-    found, me = set(), psutil.Process()
+    addresses, own_process = set(), psutil.Process()
     try:
-        for process in [me, *me.children(recursive=True)]:
+        for process in [own_process, *own_process.children(recursive=True)]:
             try:
                 opened = process.net_connections(kind="inet")
             except psutil.NoSuchProcess:
                 continue
-            found |= {
+            addresses |= {
                 f"{one.laddr.ip}:{one.laddr.port}"
                 for one in opened
                 if one.status == psutil.CONN_LISTEN
@@ -180,14 +180,14 @@ def find_listeners() -> Listeners:
             }
     except psutil.Error as error:
         raise ClusterError(f"--cluster was stopped: it cannot be seen where its processes listen ({error}).") from error
-    return frozenset(found)
+    return frozenset(addresses)
 
 
 def refuse_new_listeners(before: Listeners = frozenset()) -> None:
     """Raise ClusterError if something listens where other machines may reach it. before: what did so before Ray started."""
-    if found := find_listeners() - before:
+    if new := find_listeners() - before:
         raise ClusterError(
-            f"--cluster was stopped: Ray listens on {', '.join(sorted(found))}, where other machines may reach it. "
+            f"--cluster was stopped: Ray listens on {', '.join(sorted(new))}, where other machines may reach it. "
             "This version of Ray is not the tested one, or Ray was imported before."
         )
 
@@ -203,10 +203,10 @@ def _split_address(where: str) -> tuple[str, int]:
 def _is_this_machine(host: str) -> bool:
     """Whether every address of a host is loopback. Raises ClusterError for an unknown host."""
     try:
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError) as error:
         raise ClusterError(f"There is no machine called {host!r}.") from error
-    return all(_is_loopback(str(one)) for one in found)
+    return all(_is_loopback(str(address)) for address in addresses)
 
 
 def _is_loopback(text: str) -> bool:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.models.attachments.kinds import allow_attachments as admit_attached
+from specviz.models.attachments.kinds import allow_attachments
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
-from specviz.proposers.source_texts import allow_path as admit_text
+from specviz.proposers.source_texts import allow_path
 from specviz.records import canonical_json, find_difference, versions
 from specviz.settings import Settings
 
@@ -77,6 +77,6 @@ def describe_models(pair: LoadedPair) -> dict[str, Any]:
 
 def allow_paths(settings: Settings) -> None:
     """Let this process read the folders and the file that settings from a command line name."""
-    admit_attached(settings)
+    allow_attachments(settings)
     if settings.text:
-        admit_text(settings.text)
+        allow_path(settings.text)
