@@ -40,23 +40,23 @@ SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
 }
 
 
-def actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
+def list_actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
     """The options of a command or of a group of them, without --help."""
     parser = argparse.ArgumentParser(add_help=False)
     arguments(parser)
     return parser._actions
 
 
-def fingerprint(action: argparse.Action) -> tuple:
+def identify_option(action: argparse.Action) -> tuple:
     return tuple(action.option_strings), action.help, repr(action.default)
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Plain text for a field of a Markdown table, with nothing in it read as markup."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
-def row(action: argparse.Action) -> str:
+def write_row(action: argparse.Action) -> str:
     """One line of a table: the option with what it takes, and its help."""
     name = ", ".join(action.option_strings) or action.dest
     if action.option_strings and action.nargs != 0:
@@ -65,53 +65,56 @@ def row(action: argparse.Action) -> str:
         name += " " + (",".join(map(str, action.choices)) if action.choices else value)
     said = action.help or (f"default: {action.default}" if action.choices else "")
     required = "; required" if action.required and action.option_strings else ""
-    return f"| `{name.replace('|', '/')}` | {cell(said)}{required} |"
+    return f"| `{name.replace('|', '/')}` | {escape_cell(said)}{required} |"
 
 
-def table(rows: list[argparse.Action]) -> str:
-    return "\n".join(["| option | meaning |", "|---|---|", *map(row, rows)]) + "\n"
+def write_table(rows: list[argparse.Action]) -> str:
+    return "\n".join(["| option | meaning |", "|---|---|", *map(write_row, rows)]) + "\n"
 
 
-def command(name: str) -> str:
+def write_command(name: str) -> str:
     """A command: its examples, its options (links to shared groups, the rest as a table), and its notes."""
     module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_').replace('-', '_')}")
-    rest, shared = {fingerprint(action): action for action in actions(module.add_arguments)}, []
+    rest, shared = {identify_option(action): action for action in list_actions(module.add_arguments)}, []
     for link, arguments in SHARED.values():
-        group = [fingerprint(action) for action in actions(arguments)]
+        group = [identify_option(action) for action in list_actions(arguments)]
         if set(group) <= set(rest):
             shared.append(link)
             rest = {key: action for key, action in rest.items() if key not in group}
     parts = ["\n".join(["```sh", *module.EXAMPLES, "```"]) + "\n"]
     parts += [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
-    parts += [table(list(rest.values()))] if rest else []
+    parts += [write_table(list(rest.values()))] if rest else []
     parts += [module.NOTES + "\n"] if hasattr(module, "NOTES") else []
     return "\n".join(parts)
 
 
-def settings_table() -> str:
+def write_settings() -> str:
     """Every setting with its range, its default, who may set it and what reads it."""
     lines = ["| setting | allowed | default | in links | read by |", "|---|---|---|---|---|"]
     links = {"anyone": "yes", "host": "on a server of one's own", "command": "no"}
     for name, one in SETTINGS.items():
         shown = f"`{one.default}`" if one.default not in (None, "") else one.shown or "none"
         lines.append(
-            f"| `{name}` | {cell(one.allowed)} | {cell(shown)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
+            f"| `{name}` | {escape_cell(one.allowed)} | {escape_cell(shown)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def commands() -> str:
-    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {cell(said)} |" for name, said in COMMANDS.items()]
+def write_commands() -> str:
+    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {escape_cell(said)} |" for name, said in COMMANDS.items()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n"
 
 
-def glossary() -> str:
+def write_glossary() -> str:
     lines = ["| term | meaning |", "|---|---|"]
-    lines += [f"| **{cell(term)}** | {cell(said)} |" for term, said in sorted(GLOSSARY.items(), key=lambda item: item[0].lower())]
+    lines += [
+        f"| **{escape_cell(term)}** | {escape_cell(said)} |"
+        for term, said in sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
+    ]
     return "\n".join(lines) + "\n"
 
 
-def default(name: str, mode: str) -> str:
+def format_default(name: str, mode: str) -> str:
     """What a server's option is in a mode, as its table says it. How many places there are is a matter of the machine."""
     if name == "places":
         return "by cores"
@@ -121,48 +124,48 @@ def default(name: str, mode: str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"`{value}`" if value else "none"
 
 
-def hosting() -> str:
+def write_hosting_options() -> str:
     lines = ["| option | environment variable | local | hosted | meaning |", "|---|---|---|---|---|"]
     for name, field in ServerOptions.model_fields.items():
         variable = f"{ServerOptions.model_config['env_prefix']}{name.upper()}"
         lines.append(
-            f"| `{name}` | `{variable}` | {default(name, 'local')} | {default(name, 'hosted')} | {cell(field.description or '')} |"
+            f"| `{name}` | `{variable}` | {format_default(name, 'local')} | {format_default(name, 'hosted')} | {escape_cell(field.description or '')} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def audits() -> str:
+def write_audits() -> str:
     return of_audits.build_table(DOCS / "audits")
 
 
-def sources() -> str:
+def write_sources() -> str:
     """Every paper with what it reports, and what was found here."""
     lines = ["| paper | taken from it | its abstract reports | here |", "|---|---|---|---|"]
     for one in tomllib.loads((ROOT / "assets" / "sources.toml").read_text(encoding="utf-8"))["source"]:
-        paper = f"{cell(one['authors'])}: [{cell(one['title'])}]({one['url']}), {cell(one['where'])}"
-        lines.append(f"| {paper} | {cell(one['what'])} | {cell(one['claims'])} | {cell(one['here'])} |")
+        paper = f"{escape_cell(one['authors'])}: [{escape_cell(one['title'])}]({one['url']}), {escape_cell(one['where'])}"
+        lines.append(f"| {paper} | {escape_cell(one['what'])} | {escape_cell(one['claims'])} | {escape_cell(one['here'])} |")
     return "\n".join(lines) + "\n"
 
 
-def block(name: str) -> str:
+def write_block(name: str) -> str:
     """The generated text of that name. Raises KeyError for an unknown name."""
     if name.replace("-", " ") in COMMANDS:
-        return command(name)
+        return write_command(name)
     if name in SHARED:
-        return table(actions(SHARED[name][1]))
+        return write_table(list_actions(SHARED[name][1]))
     return {
-        "commands": commands,
-        "settings": settings_table,
-        "glossary": glossary,
-        "hosting-options": hosting,
-        "audits": audits,
-        "sources": sources,
+        "commands": write_commands,
+        "settings": write_settings,
+        "glossary": write_glossary,
+        "hosting-options": write_hosting_options,
+        "audits": write_audits,
+        "sources": write_sources,
     }[name]()
 
 
-def renewed(text: str) -> str:
+def renew(text: str) -> str:
     """A page with every generated part replaced."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{block(found['name'])}\n{found[3]}", text)
+    return BLOCK.sub(lambda found: f"{found[1]}\n{write_block(found['name'])}\n{found[3]}", text)
 
 
 def write_keywords() -> str:
@@ -196,6 +199,6 @@ if __name__ == "__main__":
     KEYWORDS.write_text(write_keywords(), encoding="utf-8")
     for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
-        if (after := renewed(before)) != before:
+        if (after := renew(before)) != before:
             page.write_text(after, encoding="utf-8")
             print(f"wrote {page.relative_to(ROOT)}")

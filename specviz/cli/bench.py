@@ -117,8 +117,8 @@ def format_results(record: dict[str, Any]) -> str:
             *(f"    {name:<24}{format_estimate(ratio, 2)}" for name, ratio in result["ratio"].items()),
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
-            *_costs(result),
-            *_draftable(result),
+            *_format_costs(result),
+            *_format_draftable(result),
             f"  a round, mean ms: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
@@ -134,12 +134,12 @@ def format_results(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _draftable(result: dict[str, Any]) -> list[str]:
+def _format_draftable(result: dict[str, Any]) -> list[str]:
     share = result["draftable"]
     return [] if share is None else [f"  of the draft's probability {share:.1%} can be proposed"]
 
 
-def _costs(result: dict[str, Any]) -> list[str]:
+def _format_costs(result: dict[str, Any]) -> list[str]:
     ms = {name: 1e3 * cost["value"] for name, cost in result["costs"].items()}
     allowed = f"  speed-up that these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
     if result["leviathan"] is None:

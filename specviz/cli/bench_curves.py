@@ -56,14 +56,14 @@ def format_curves(record: dict[str, Any]) -> str:
     ]
     for title, kind in (("tokens in a chain", "chain"), ("nodes of a tree, and the token before it", "tree")):
         costs = (f"{found['value'] / one:.2f}" for found in record[kind].values())
-        lines += [f"  {title}", "  " + _cells(record[kind]), "  " + _cells(costs), ""]
+        lines += [f"  {title}", "  " + _format_cells(record[kind]), "  " + _format_cells(costs), ""]
     for name, budgets in record["budgets"].items():
         lines += [
             f"{name}: fastest with {record['best_nodes'][name]} nodes",
-            f"  {'nodes':<18}" + _cells(b["nodes"] for b in budgets),
-            f"  {'tokens per pass':<18}" + _cells(f"{b['tokens_per_pass']:.2f}" for b in budgets),
-            f"  {'drafting, T(1)':<18}" + _cells(f"{b['drafting']['value'] / one:.2f}" for b in budgets),
-            f"  {'times as fast':<18}" + _cells(f"{b['speed']:.2f}" for b in budgets),
+            f"  {'nodes':<18}" + _format_cells(b["nodes"] for b in budgets),
+            f"  {'tokens per pass':<18}" + _format_cells(f"{b['tokens_per_pass']:.2f}" for b in budgets),
+            f"  {'drafting, T(1)':<18}" + _format_cells(f"{b['drafting']['value'] / one:.2f}" for b in budgets),
+            f"  {'times as fast':<18}" + _format_cells(f"{b['speed']:.2f}" for b in budgets),
             "",
         ]
     gamma, rows = record["gamma"], record["rows"]
@@ -71,16 +71,16 @@ def format_curves(record: dict[str, Any]) -> str:
     lost = [count for count, factor in record["allowed"].items() if factor < 1.0]
     lines += [
         f"rows at a time, {gamma} draft tokens each, {record['tokens_per_pass']:.2f} tokens per pass at temperature 1",
-        f"  {'rows':<30}" + _cells(rows),
-        f"  {'one token each, ms':<30}" + _cells(f"{1e3 * b['one']['value']:.1f}" for b in batches),
+        f"  {'rows':<30}" + _format_cells(rows),
+        f"  {'one token each, ms':<30}" + _format_cells(f"{1e3 * b['one']['value']:.1f}" for b in batches),
         f"  {f'{gamma + 1} tokens each, times that':<30}"
-        + _cells(f"{b['block']['value'] / b['one']['value']:.2f}" for b in batches),
-        f"  {'a draft step, times that':<30}" + _cells(f"{b['draft']['value'] / b['one']['value']:.2f}" for b in batches),
-        f"  {'speed-up these costs allow':<30}" + _cells(f"{factor:.2f}" for factor in record["allowed"].values()),
+        + _format_cells(f"{b['block']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'a draft step, times that':<30}" + _format_cells(f"{b['draft']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'speed-up these costs allow':<30}" + _format_cells(f"{factor:.2f}" for factor in record["allowed"].values()),
         f"  speculation stops paying: {f'from {lost[0]} rows on' if lost else f'nowhere up to {max(rows)} rows'}",
     ]
     return "\n".join(lines)
 
 
-def _cells(values: Iterable[Any]) -> str:
+def _format_cells(values: Iterable[Any]) -> str:
     return "".join(f"{value:>7}" for value in values)

@@ -133,18 +133,18 @@ def format_trace(trace: Trace, color: bool) -> str:
             parts.append(("accepted", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
         if round_.ending.token is not None:
             parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
-    body = _paint(parts) if color else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
+    body = _color_runs(parts) if color else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
     between = "\n\n" if trace.encoder_ids else ""  # the decoder's text does not continue the encoder's prompt
-    return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, color)}"
+    return f"{trace.settings['prompt']}{between}{body}\n\n{_format_tally(trace, parts, color)}"
 
 
-def _paint(parts: list[tuple[str, bytes]]) -> str:
+def _color_runs(parts: list[tuple[str, bytes]]) -> str:
     """Color runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
     runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
     return "".join(f"{ORIGINS[origin]}{run.decode('utf-8', 'replace')}{PLAIN}" for origin, run in runs)
 
 
-def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
+def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
     for kind, word in words.items():
         said = f"{sum(origin == kind for origin, _ in parts)} {word}"

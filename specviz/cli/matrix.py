@@ -94,7 +94,7 @@ def format_matrix(record: dict[str, Any], color: bool = False) -> str:
     rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
     wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
     columns = list(record["columns"])
-    head = " " * wide + "".join(_title(record, column).ljust(narrow * len(rules) + 2) for column in columns)
+    head = " " * wide + "".join(_format_heading(record, column).ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
     def shown(name: str, column: str, rule: str) -> str:
@@ -105,17 +105,27 @@ def format_matrix(record: dict[str, Any], color: bool = False) -> str:
     table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
     return "\n".join(
         line.rstrip()
-        for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_list_unreached(record), *_blanks(record))
+        for line in (
+            head,
+            below,
+            *table,
+            "",
+            *LEGEND,
+            "",
+            *_explain_table(record),
+            *_list_unreached(record),
+            *_explain_blanks(record),
+        )
     )
 
 
-def _title(record: dict[str, Any], column: str) -> str:
+def _format_heading(record: dict[str, Any], column: str) -> str:
     """Heading of a column: its settings."""
     changes = record["columns"][column]
     return f"top-p {changes['top_p']}" if "top_p" in changes else f"T = {changes.get('temperature', 1.0):g}"
 
 
-def _meaning(record: dict[str, Any]) -> list[str]:
+def _explain_table(record: dict[str, Any]) -> list[str]:
     """The samples and the distance that they can show; what a lossy rule never writes; every unexpected cell."""
     tested = [
         cell
@@ -131,13 +141,13 @@ def _meaning(record: dict[str, Any]) -> list[str]:
         )
     lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
     said += [
-        f"{_title(record, column)}: {rule} never writes texts with total probability {mass:.3f} under the target."
+        f"{_format_heading(record, column)}: {rule} never writes texts with total probability {mass:.3f} under the target."
         for (column, rule), mass in lost.items()
     ]
     wrong = [cell for cell in record["cells"] if not cell["right"]]
     mark = {True: "UNTESTED", False: "WRONG"}
     return said + [
-        f"{mark[cell['verdict'] == NOTHING_TESTED]} {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}"
+        f"{mark[cell['verdict'] == NOTHING_TESTED]} {cell['line']}, {cell['rule']}, {_format_heading(record, cell['column'])}: {cell['said']}"
         for cell in wrong
     ]
 
@@ -149,11 +159,11 @@ def _list_unreached(record: dict[str, Any]) -> list[str]:
         exercised = cell["exercised"] or {"proposed": 0}
         for part, name in UNREACHED.items():
             if exercised["proposed"] and exercised[part] == 0:
-                cells.setdefault(name, []).append(f"{cell['line']} / {cell['rule']}, {_title(record, cell['column'])}")
+                cells.setdefault(name, []).append(f"{cell['line']} / {cell['rule']}, {_format_heading(record, cell['column'])}")
     return [f"{name}: {', '.join(names)}" for name, names in cells.items()]
 
 
-def _blanks(record: dict[str, Any]) -> list[str]:
+def _explain_blanks(record: dict[str, Any]) -> list[str]:
     """Each reason once, with the blank cells that it explains."""
     blank = sorted((cell["said"], f"{cell['line']} / {cell['rule']}") for cell in record["cells"] if cell["verdict"] == "blank")
     grouped = ((why, list(dict.fromkeys(name for _, name in some))) for why, some in groupby(blank, key=lambda pair: pair[0]))

@@ -40,13 +40,13 @@ def run(options: argparse.Namespace) -> int:
     device, kind = pick_device(options.device, options.dtype or "auto")
     dtype = str(kind).removeprefix("torch.")
     free = find_free_memory(device) / 1e9
-    rows = [_row(pair, dtype, free) for pair in PUBLIC]
+    rows = [_describe_pair(pair, dtype, free) for pair in PUBLIC]
     record = {"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}
-    print_record(record, options, lambda record: _text(rows, device.type, dtype, free))
+    print_record(record, options, lambda record: _format_pairs(rows, device.type, dtype, free))
     return 0
 
 
-def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
+def _describe_pair(pair: Any, dtype: str, free: float) -> dict[str, Any]:
     return {
         "target": pair.target,
         "draft": pair.draft,
@@ -61,7 +61,7 @@ def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
     }
 
 
-def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> str:
+def _format_pairs(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> str:
     head = ("fits", "target", "draft", "tokenizer", "M parameters", "GB fp32", "GB bf16", "license", "")
     table = [head]
     for row in rows:

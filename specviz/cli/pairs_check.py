@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     found = check_models(options)
-    print_record(found.to_record(), options, lambda record: format_check(found, list_chosen(options)))
+    print_record(found.to_record(), options, lambda record: format_check(found, list_chosen_options(options)))
     return 0 if found.ready else NOT_READY
 
 
@@ -52,7 +52,7 @@ def check_models(options: argparse.Namespace) -> Preflight:
     return found
 
 
-def list_chosen(options: argparse.Namespace) -> list[str]:
+def list_chosen_options(options: argparse.Namespace) -> list[str]:
     """Options of this check that a run needs too."""
     given = {"--device": options.device if options.device != "auto" else None, "--dtype": options.dtype}
     return [word for name, value in given.items() if value for word in (name, value)]

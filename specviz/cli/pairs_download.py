@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from specviz.cli import pairs_check
 from specviz.cli.common.output import print_record
 from specviz.cli.common.progress import Progress
-from specviz.cli.pairs_check import NOT_READY, check_models, format_check, list_chosen
+from specviz.cli.pairs_check import NOT_READY, check_models, format_check, list_chosen_options
 from specviz.statistics.finding import size_in_words
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     found = check_models(options)
     fetching = found.ready and found.download_bytes > 0
     if options.format == "text":
-        print(format_check(found, list_chosen(options)))
+        print(format_check(found, list_chosen_options(options)))
     if fetching:
         fetch_files(found)
     record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})

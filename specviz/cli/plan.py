@@ -149,25 +149,28 @@ def format_plan(plan: SpeedPlan) -> str:
         format_machine(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (describe_draftable(plan.models),)),
-        _continued(plan),
+        _format_continued(plan),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
         + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
-        *(_line(row) for row in plan.rows),
+        *(_format_row(row) for row in plan.rows),
         "",
         "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas."
         + ("" if plan.of_prompts else " Own text: counted on the text as it is read."),
-        *_positions(plan),
-        *_gains(plan),
+        *_format_positions(plan),
+        *_format_gains(plan),
     ]
     if plan.costs:
-        lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
+        lines += [
+            _format_costs(plan),
+            f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}",
+        ]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
         lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
-    return "\n".join([*lines, "", plan.in_words, *(_check(plan) if plan.checked else []), *_lines(plan)])
+    return "\n".join([*lines, "", plan.in_words, *(_format_check(plan) if plan.checked else []), *_format_server_lines(plan)])
 
 
-def _continued(plan: SpeedPlan) -> str:
+def _format_continued(plan: SpeedPlan) -> str:
     """What was continued."""
     name, size = plan.text["name"], plan.text["tokens"]
     if plan.of_prompts:
@@ -175,7 +178,7 @@ def _continued(plan: SpeedPlan) -> str:
     return f"text {name}: {size:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}"
 
 
-def _positions(plan: SpeedPlan) -> list[str]:
+def _format_positions(plan: SpeedPlan) -> list[str]:
     """How often a draft token is accepted, by its position in a round, among those that are checked."""
     if not plan.positions:
         return []
@@ -183,7 +186,7 @@ def _positions(plan: SpeedPlan) -> list[str]:
     return ["", f"{'position':>8}  accepted, of the draft tokens checked there (gamma {plan.rows[-1].gamma})", *rows]
 
 
-def _lines(plan: SpeedPlan) -> list[str]:
+def _format_server_lines(plan: SpeedPlan) -> list[str]:
     """How servers are started with the best gamma."""
     found = plan.lines
     if not found:
@@ -194,7 +197,7 @@ def _lines(plan: SpeedPlan) -> list[str]:
     return lines
 
 
-def _gains(plan: SpeedPlan) -> list[str]:
+def _format_gains(plan: SpeedPlan) -> list[str]:
     """What another rule than the token rule adds to it, as counted and, where it was checked, as measured."""
     if all(row.gain is None for row in plan.rows):
         return []
@@ -206,7 +209,7 @@ def _gains(plan: SpeedPlan) -> list[str]:
     return lines
 
 
-def _line(row: PlanRow) -> str:
+def _format_row(row: PlanRow) -> str:
     line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
     line += f"{row.own_text:>9.3f}" if row.own_text is not None else f"{'':>9}"
     line += f"{row.alpha:>7.3f}"
@@ -215,7 +218,7 @@ def _line(row: PlanRow) -> str:
     return f"{line}   {row.factor.said('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
 
 
-def _costs(plan: SpeedPlan) -> str:
+def _format_costs(plan: SpeedPlan) -> str:
     rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
     return (
         f"ms: a token of target-only sampling {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
@@ -224,7 +227,7 @@ def _costs(plan: SpeedPlan) -> str:
     )
 
 
-def _check(plan: SpeedPlan) -> list[str]:
+def _format_check(plan: SpeedPlan) -> list[str]:
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
     head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.alone else ""
     lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]

@@ -38,7 +38,7 @@ TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its nam
 TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
 
 
-class Recorded(NamedTuple):
+class RecordedText(NamedTuple):
     """A record as JSON, what it holds in a few words, and the exit code."""
 
     text: str
@@ -51,7 +51,7 @@ class Recording:
     """What a name on the command line records, with the defaults of its options. least: where more is needed than one."""
 
     said: str
-    record: Callable[[Settings, argparse.Namespace, Progress], Recorded]
+    record: Callable[[Settings, argparse.Namespace, Progress], RecordedText]
     gamma: int = Settings().gamma
     length: int = Settings().max_new_tokens
     texts: int = 24
@@ -59,7 +59,7 @@ class Recording:
     least: dict[str, int] = field(default_factory=dict)
 
 
-def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     from specviz.decoding.run import record_run as decode_run
     from specviz.models.pairs.fingerprint import hash_pair
 
@@ -68,7 +68,7 @@ def record_opening(settings: Settings, options: argparse.Namespace, progress: Pr
     settings, said = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
     trace = decode_run(pair, settings, rounds=options.rounds)
     trace = replace(trace, models=trace.models | hash_pair(pair))  # an export of it names them without the weights at hand
-    return Recorded(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
+    return RecordedText(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
 
 
 def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
@@ -88,7 +88,7 @@ def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, prog
     return replace(settings, seed=best), f"; seed {best}, the most fluent of {len(found)} that fit among {options.seeds}"
 
 
-def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
     from specviz.speed.methods import compare_methods
     from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
@@ -98,10 +98,10 @@ def record_methods(settings: Settings, options: argparse.Namespace, progress: Pr
         on_progress = progress.part(number, len(DISTRIBUTIONS))
         found[choice] = compare_methods(pair, choose_distribution(base, choice), options.runs, options.samples, on_progress)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
-    return Recorded(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
+    return RecordedText(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
 
 
-def record_passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
     from specviz.models.pairs.fingerprint import hash_pair
     from specviz.speed.passage import survey_texts, write_passage
@@ -115,10 +115,10 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
         found[name] = replace(one, survey=texts, models=one.models | hash_pair(pair))
         log_line(f"{name}: {describe_speed(one)}")
-    return Recorded(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
+    return RecordedText(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
 
-def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Plan and measure every draft at every temperature of the page, on its text."""
     from specviz.speed.plan import PlanEffort, make_plan
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
@@ -131,10 +131,10 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
         on_progress = progress.part(number, len(PLAN_CHOICES))
         found[choice.key] = make_plan(load_models(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
         log_line(f"{choice.key}: {found[choice.key].in_words}")
-    return Recorded(dump_plans(found), f"{len(found)} plans")
+    return RecordedText(dump_plans(found), f"{len(found)} plans")
 
 
-def record_batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
     from specviz.speed.batches import measure_batches
     from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
@@ -147,10 +147,10 @@ def record_batches(settings: Settings, options: argparse.Namespace, progress: Pr
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
     print(found.in_words(choices[0].key))
     said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
-    return Recorded(found.to_json(), said, 0 if found.steady else NO_VERDICT)
+    return RecordedText(found.to_json(), said, 0 if found.steady else NO_VERDICT)
 
 
-def record_setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
     from specviz.evidence.serving_setups.records import dump_setups
@@ -165,10 +165,10 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     if not found.steady:
         log_line(f"The speeds are no verdict: {found.unsteady}")
     text = dump_setups(replace(found, models=found.models | hash_pair(pair)))
-    return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
+    return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 
-def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Measure trees of several sizes as ``bench curves`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
     from specviz.speed.costs import measure_pass_curves
@@ -183,12 +183,12 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
                     NodeCountPoint(b.nodes, b.tokens_per_pass, b.speed) for b in budgets
                 )
     best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
-    return Recorded(
+    return RecordedText(
         NodeCountCurve(points, pair.name, describe_machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best
     )
 
 
-def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
     from specviz.cli.record_samples import record_bug, record_decoder
     from specviz.evidence.recorded_samples import RecordedSamples
@@ -198,7 +198,9 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     pair = load_models(asked)
     exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
     found = RecordedSamples(exact, record_bug(pair, asked, progress.part(1, 2)))
-    return Recorded(found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}")
+    return RecordedText(
+        found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}"
+    )
 
 
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema

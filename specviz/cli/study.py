@@ -115,7 +115,9 @@ def format_study(study: Study) -> str:
     lines.append("acceptance rate by kind of text, over temperature, and over top-p at temperature 1")
     for draft in dict.fromkeys(cell.draft for cell in study.cells):
         cells = [cell for cell in study.cells if cell.draft == draft]
-        lines.append(f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_probs(cell) for cell in cells)))
+        lines.append(
+            f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_format_distribution(cell) for cell in cells))
+        )
         for kind in dict.fromkeys(cell.kind for cell in cells):
             shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
             lines.append(f"    {kind:<18}" + "".join(shares))
@@ -123,5 +125,5 @@ def format_study(study: Study) -> str:
     return "\n".join([*lines, "", said])
 
 
-def _probs(cell: StudyCell) -> str:
+def _format_distribution(cell: StudyCell) -> str:
     return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"

@@ -201,7 +201,7 @@ def format_report(record: dict[str, Any]) -> str:
             f"{record['analytic_tv']:.1e} of an uncached pass of the target (float32 rounding: about 1e-6)"
         )
     for one in record["answers"]:
-        lines += ["", *_distance(one)]
+        lines += ["", *_format_distance(one)]
         for test in one["tests"]:
             seen = "" if test["detectable_tv"] is None else f"detects {test['detectable_tv']:.2g}"
             lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
@@ -209,7 +209,7 @@ def format_report(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _distance(one: dict[str, Any]) -> list[str]:
+def _format_distance(one: dict[str, Any]) -> list[str]:
     from specviz.decoding.samples import Coverage
     from specviz.evidence.results import describe_coverage
     from specviz.statistics.finding import plural

@@ -16,7 +16,7 @@ SAMPLING = ("gamma", *SAMPLING_FIELDS)
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
 
 
-def facts(
+def build_facts(
     settings: Settings, models: Mapping[str, Any], page: str, link: Mapping[str, str], commands: Sequence[str], **more: Any
 ) -> dict[str, Any]:
     """Of a manifest. ``page``: the page's path, '' for the first; ``more``: n, tests and whatever a page has found."""
@@ -34,50 +34,52 @@ def facts(
     }
 
 
-def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
+def describe_conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, number type, settings, version; and that random numbers were chosen by hand, where they were."""
-    ending = recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, versions()["specviz"])
+    ending = describe_recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, versions()["specviz"])
     return f"{ending} {EDITED}" if settings.is_edited else ending
 
 
-def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
+def describe_recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
     """The same from a record of settings and models, which may lack any of its keys."""
     settings = update_names(settings)
-    values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) not in (None, "")} | proposing(settings)
+    values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) not in (None, "")} | find_drafting_changes(
+        settings
+    )
     words = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in values.items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
     return f"Pair {models.get('pair', 'no models')}{dtype}; {words}. specviz {version}."
 
 
-def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
+def build_decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     """The command line that decodes the same run."""
     plain, record = Settings().to_record(), settings.to_record()
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *format_options(settings.pair)]
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.max_new_tokens, "--seed", settings.seed]
-    words += sampling_options({name: value for name, value in record.items() if value != plain[name]})
-    words += proposer_options(record)
+    words += build_sampling_options({name: value for name, value in record.items() if value != plain[name]})
+    words += build_drafting_options(record)
     words += [word for key in ("device", "dtype") if models.get(key) for word in (f"--{key}", models[key])]
     words += [word for uniform in record["uniforms"] for word in ("--uniform", uniform)]
     return shlex.join(map(str, words))
 
 
-def sampling_options(record: Mapping[str, Any]) -> list[Any]:
+def build_sampling_options(record: Mapping[str, Any]) -> list[Any]:
     """Command-line options for what a record says of sampling."""
     return [word for key in SAMPLING if record.get(key) not in (None, "") for word in (f"--{key.replace('_', '-')}", record[key])]
 
 
-def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
+def find_drafting_changes(record: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from the default in a record's proposer and rule."""
     plain, record = Settings().to_record(), update_names(record)
     return {name: record[name] for name in DRAFTING_FIELDS if record.get(name, plain[name]) != plain[name]}
 
 
-def proposer_options(record: Mapping[str, Any]) -> list[str]:
+def build_drafting_options(record: Mapping[str, Any]) -> list[str]:
     """The same as command-line options, without those that have no effect, which a command refuses.
 
     A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size.
     """
-    found = proposing(record)
+    found = find_drafting_changes(record)
     if {*found} - {"proposer", "rule"}:
         from specviz.decoding.methods import find_unread
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.published import MISTAKES
 from specviz.export.folder import write_folder
-from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
+from specviz.export.manifest import build_drafting_options, build_sampling_options, describe_recorded_conditions
 from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text
 from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import format_options
@@ -81,7 +81,7 @@ def _build_caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
         f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quote_text(record['settings'].get('prompt', ''))}, "
         f"{first['name']} {p_in_words(first['p_value'])}{seen} "
         f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
-        f"{recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
+        f"{describe_recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )
 
 
@@ -147,5 +147,10 @@ def _build_verify_command(record: Mapping[str, Any], one: Mapping[str, Any], opt
     words = ["python", "-m", "specviz", "verify", *options, "--min-tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:
         words += [*format_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
-        words += ["--max-new-tokens", settings["max_new_tokens"], *sampling_options(settings), *proposer_options(settings)]
+        words += [
+            "--max-new-tokens",
+            settings["max_new_tokens"],
+            *build_sampling_options(settings),
+            *build_drafting_options(settings),
+        ]
     return shlex.join(map(str, words))

@@ -14,7 +14,7 @@ from specviz.__main__ import main
 from specviz.cli import bench as bench_command
 from specviz.cli import decode as decode_command_module
 from specviz.cli.common import options as command_options
-from specviz.export.manifest import conditions, decode_command
+from specviz.export.manifest import build_decode_command, describe_conditions
 from specviz.export.report import build_commands
 from specviz.models.pairs import loading
 from specviz.proposers import source_texts
@@ -208,10 +208,10 @@ def test_the_command_of_an_export_names_proposer_and_rule(name):
     settings = Settings(**{"rule": "k-seq", "prompt": "Once", **CASES[name]})
     parser = argparse.ArgumentParser()
     decode_command_module.add_arguments(parser)
-    words = shlex.split(decode_command(settings, {}))
+    words = shlex.split(build_decode_command(settings, {}))
     assert command_options.read_run_settings(parser.parse_args(words[4:])) == settings
-    assert f"proposer {settings.proposer}" in conditions(settings, {}) or settings.proposer == "draft"
-    assert "rule k-seq" in conditions(settings, {})
+    assert f"proposer {settings.proposer}" in describe_conditions(settings, {}) or settings.proposer == "draft"
+    assert "rule k-seq" in describe_conditions(settings, {})
     one = {"mode": "engine", "plan": {"n": 9, "tv": 0.1}}
     record = {"decoder": "speculative", "answers": [one], "models": {"device": "cpu", "dtype": "float32"}}
     assert "--rule k-seq" in build_commands(record | {"settings": settings.to_record()})[0]

@@ -40,7 +40,7 @@ def anchors(text: str) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_generated_parts_are_up_to_date(page):
     text = page.read_text(encoding="utf-8")
-    assert tool("generated_docs").renewed(text) == text, "python tools/generated_docs.py writes them anew"
+    assert tool("generated_docs").renew(text) == text, "python tools/generated_docs.py writes them anew"
 
 
 def test_the_keyword_arguments_of_a_pair_are_the_declared_settings():
@@ -54,7 +54,7 @@ def test_every_command_has_a_section_with_each_of_its_options():
     made = tool("generated_docs")
     for name in COMMANDS:
         module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
-        for action in made.actions(module.add_arguments):
+        for action in made.list_actions(module.add_arguments):
             assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
 
 
@@ -87,7 +87,7 @@ def test_a_change_of_an_option_changes_the_page(monkeypatch):
     made = tool("generated_docs")
     monkeypatch.setitem(made.COMMANDS, "decode", "something else")
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-    assert made.renewed(text) != text
+    assert made.renew(text) != text
 
 
 def test_aligned_lines_of_a_docstring_become_a_list(monkeypatch):

@@ -42,7 +42,7 @@ def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
     found = app_links(lesson.read_text(encoding="utf-8"))
     assert len(found) >= 8
     for page, query in found:
-        assert page in PAGES and links.unknown_keys(query) == [], (page, query)
+        assert page in PAGES and links.list_unknown_keys(query) == [], (page, query)
         if "at" in query:
             at = read_cursor(query["at"])
             assert at["round"] < len(RECORDED.opening.rounds)

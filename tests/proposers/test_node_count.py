@@ -8,7 +8,7 @@ import pytest
 
 from specviz.cli import record
 from specviz.errors import TraceError
-from specviz.export.manifest import decode_command
+from specviz.export.manifest import build_decode_command
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCountPoint, choose_node_count, is_sized_by_curve
 from specviz.settings import NODES_MAX, SHAPE, Settings
@@ -82,8 +82,10 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
 
 def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
     """On a command line a tree without a size would have another one."""
-    assert f"--tree {SHAPE}" in decode_command(Settings(proposer="tree"), {})
-    assert "--tree " not in decode_command(Settings(proposer="tree", tree_budget=4), {}) + decode_command(Settings(), {})
+    assert f"--tree {SHAPE}" in build_decode_command(Settings(proposer="tree"), {})
+    assert "--tree " not in build_decode_command(Settings(proposer="tree", tree_budget=4), {}) + build_decode_command(
+        Settings(), {}
+    )
 
 
 def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):

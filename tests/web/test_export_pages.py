@@ -22,7 +22,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.enumeration.four_rules import accounted
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files.reading import parse_samples
-from specviz.export.manifest import facts
+from specviz.export.manifest import build_facts
 from specviz.figures.pages import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.settings import Settings
@@ -51,7 +51,7 @@ FLAT = SeedPValues(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
 
 
 def package(**more):
-    said = facts(
+    said = build_facts(
         SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exactness", {"prompt": "x"}, ["python -m specviz"], n=1000
     )
     return build_exactness_package(

@@ -10,7 +10,7 @@ from typing import Any
 from specviz.classroom.records import METHODS, Room, Task
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.evidence.results import CellShares
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, Rows, quote_text
 from specviz.figures import cell_shares
 from specviz.settings import Settings
@@ -48,7 +48,7 @@ def build_room_package(room: Room, found: tuple[TaskResult, ...]) -> Package:
          **({"tests": [dict(look) for look in one.record.looks]} if isinstance(one.record, ClassSamples) else {})}
         for one in found
     ]  # fmt: skip
-    said = facts(
+    said = build_facts(
         under, cache.describe_pair(under.pair, under.device, under.dtype), "classroom", Lesson(under).link(),
         ["python -m specviz check report.json"] if any(one.task.kind == "sample" for one in found) else [],
         students=room.students, tasks=tasks, rule_of_the_looks=RULE,
@@ -93,7 +93,7 @@ def build_classroom_package(found: Sequence[TaskResult], manifest: Mapping[str, 
         drawn, made = PARTS[one.task.kind](one)
         for key, picture in drawn.items():
             pictures[f"{name}-{key}"] = picture
-            captions.append(f"{one.sentence} {conditions(one.settings, models)}")
+            captions.append(f"{one.sentence} {describe_conditions(one.settings, models)}")
         tables |= {f"{name}-{key}.csv": rows for key, rows in made.items()}
     return Package("classroom", "Classroom", {}, tables, pictures, tuple(captions), manifest)
 

@@ -11,7 +11,7 @@ from specviz.classroom.records import GAMMA, Room, check_room_settings
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.classroom.host import RoomSession, check_prompt, open_host
-from specviz.web.common.links import linked
+from specviz.web.common.links import read_link
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.options import is_loopback, load_options
@@ -48,7 +48,7 @@ class Lesson:
         if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
             settings, unknown = resolve_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
             return cls(fit_to_room(settings)), [*said, *unknown]
-        settings, left_out = linked({"max_new_tokens": str(LENGTH)} | dict(query))
+        settings, left_out = read_link({"max_new_tokens": str(LENGTH)} | dict(query))
         settings, unknown = resolve_pair(settings, base)
         said += [*left_out, *unknown]
         try:

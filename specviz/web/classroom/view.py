@@ -24,11 +24,11 @@ from specviz.web.classroom.host import RoomSession, find_next_number, open_host
 from specviz.web.classroom.state import DeskState, Lesson, find_root, is_local_address, is_on_other_replica
 from specviz.web.classroom.words import MINUTES, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
-from specviz.web.common.controls import Form, as_fields, from_fields
+from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_notes
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
-from specviz.web.common.links import unknown_keys
+from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import show_page_head
 from specviz.web.sampling.state import load_recorded_samples
 
@@ -142,14 +142,14 @@ def show_example() -> tuple[CellShares | None, str]:
 def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     asked = desk.question.settings
-    form = Form("classroom", desk.turn, as_fields(asked))
+    form = Form("classroom", desk.turn, fill_fields(asked))
     form.prompt(st.container(), hint="empty: a text begins with a start token")
     tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.max_new_tokens), **form.key("max_new_tokens"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.sampling()
         st.caption("A room has random numbers of its own. To share these settings, copy the address of the page.")
-    settings, problems = from_fields(form.raw, asked)
+    settings, problems = read_fields(form.raw, asked)
     lesson = desk.question
     try:
         lesson = lesson if problems else Lesson(replace(settings, max_new_tokens=tokens))
@@ -370,7 +370,7 @@ def draw_entrance(root: str, room: Room) -> str:
 def draw_wall(code: str) -> None:
     """What the class sees. It looks by itself, so that nobody has to touch it."""
     st.html(f"<style>\n{read_styles('classroom_wall')}\n</style>")
-    show_notes(unknown_keys(st.query_params.to_dict()), "wall-notes-link")
+    show_notes(list_unknown_keys(st.query_params.to_dict()), "wall-notes-link")
     room = open_host().store.room(code)
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')

@@ -64,14 +64,14 @@ class Form:
         self.text(right, "top_p", "top-p", placeholder="off")
 
 
-def as_fields(settings: Settings) -> dict[str, str | int]:
+def fill_fields(settings: Settings) -> dict[str, str | int]:
     """Settings as the fold's fields hold them; an empty field means: off."""
     values = {name: getattr(settings, name) for name in FIELDS}
     shown = {name: _format_number(value) if isinstance(value, float) else str(value) for name, value in values.items()}
     return shown | {name: "" for name, value in values.items() if value is None} | {"gamma": settings.gamma}
 
 
-def from_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Settings, list[str]]:
+def read_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Settings, list[str]]:
     """The fold's fields over what they leave alone, and a sentence for each field that cannot be used."""
     settings, problems = base, []
     for name in FIELDS:

@@ -47,7 +47,7 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
 NAMED = 5  # unknown keys that a sentence names
 
 
-def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
+def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
     """Settings of a link, and a sentence for each of its values that was left out: what every page reads its address by.
 
     own_pairs  whether visitors decide about pairs, device and number type; None: as the server was started
@@ -66,44 +66,44 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
     return settings, said
 
 
-def left_to_the_host(query: Mapping[str, str], said: Iterable[str] = ()) -> list[str]:
+def list_host_settings(query: Mapping[str, str], said: Iterable[str] = ()) -> list[str]:
     """On a server for visitors: a sentence for each value of a link that is the host's to choose, also on pages that read none of them.
 
     said  what the page has said already
     """
     if load_options().own_pairs:
         return []
-    found, mine = linked({name: query[name] for name in HOSTS if name in query})
+    found, mine = read_link({name: query[name] for name in HOSTS if name in query})
     mine += resolve_pair(found, Settings())[1]
     begun = tuple(sentence.partition(":")[0] for sentence in said)
     return [sentence for sentence in mine if sentence.partition(":")[0] not in begun]
 
 
-def unknown_keys(query: Iterable[str]) -> list[str]:
+def list_unknown_keys(query: Iterable[str]) -> list[str]:
     """A sentence where an address has keys that no page knows: misspelled ones, and those of earlier versions."""
     names = [repr(key[:40]) for key in query if key not in KEYS]
     names[NAMED:] = [f"{more} more"] if (more := len(names) - NAMED) > 0 else []
     return [f"The link's {', '.join(names)} was left out: no page has a setting of this name."] if names else []
 
 
-def of_prompt(settings: Settings) -> dict[str, str]:
+def build_prompt_query(settings: Settings) -> dict[str, str]:
     """Query parameters of a pair and a prompt; the default pair is left out."""
     pair = {key: value for key, value in settings.to_query().items() if key == "pair"}
     return pair | {"prompt": settings.prompt}
 
 
-def prompt_of(query: Mapping[str, str], start: Settings, base: Settings) -> tuple[Settings, list[str]]:
+def read_prompt(query: Mapping[str, str], start: Settings, base: Settings) -> tuple[Settings, list[str]]:
     """Settings with a link's prompt and pair, and a sentence for each that was left out.
 
     start  what the page begins with; base  settings of the page One round, whose pair is allowed as well
     """
     mine = {key: query[key] for key in ("prompt", "pair") if key in query}
-    found, said = linked(mine)
+    found, said = read_link(mine)
     settings, unknown = resolve_pair(replace(start, **{key: getattr(found, key) for key in mine}), base)
     return settings, said + unknown
 
 
-def values_of(
+def read_values(
     query: Mapping[str, str], question: Question, put: Mapping[str, Callable[[Question, str], Question]]
 ) -> tuple[Question, list[str]]:
     """A question with a link's other values, and a sentence for each that was left out.

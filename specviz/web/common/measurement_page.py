@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.export.package import ExportOffer
 from specviz.web.common import export_fold, session
-from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import show_notes
 from specviz.web.common.page_state import MeasurementState, Work
 
@@ -41,7 +41,7 @@ def show_question_fields(
     text, side = places or st.columns([6, 4])
     form.prompt(text)
     chosen = form.choice(side, field, label, titles, getattr(question, field))
-    settings, problems = from_fields(form.raw, question.settings)
+    settings, problems = read_fields(form.raw, question.settings)
     return replace(question, settings=settings, **{field: chosen}), problems
 
 

@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings, update_names
 from specviz.web.common import pairs
-from specviz.web.common.links import left_to_the_host, prompt_of, unknown_keys
+from specviz.web.common.links import list_host_settings, list_unknown_keys, read_prompt
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmask_cookie
 from specviz.web.jobs import cache, warmup
@@ -46,7 +46,7 @@ def open_state(name: str, opened: Callable[[dict[str, str], State | None], State
     query = update_names(st.query_params.to_dict())
     state = opened(query, known)
     state.said.extend(
-        [*left_to_the_host(query, state.said), *unknown_keys(query)]
+        [*list_host_settings(query, state.said), *list_unknown_keys(query)]
     )  # in place: a run that the link asks for shows the same sentences
     state.turn = known.turn + 1 if known is not None else 0
     state.address, state.visitor = read_address(), get_visitor()
@@ -100,7 +100,7 @@ def sync_pair_with_address(page: str) -> list[str]:
     written, named = f"{page}-{PAIR}", st.query_params.get("pair")
     said: list[str] = []
     if named is not None and (written not in st.session_state or _is_history_navigation()):
-        found, said = prompt_of({"pair": named}, Settings(), Settings(pair=get_pair()))
+        found, said = read_prompt({"pair": named}, Settings(), Settings(pair=get_pair()))
         set_pair(found.pair)
     if get_pair() != pairs.DEFAULT and named != get_pair():
         st.query_params["pair"] = get_pair()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import format_options
 from specviz.speed.records.methods import MethodComparison, dump_comparisons
@@ -25,7 +25,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
     if one is None:
         return ExportOffer("drafting-methods")
     link = state.question.link() | {"prompt": one.settings.prompt}
-    said = facts(
+    said = build_facts(
         one.settings, one.models, "drafting_methods", link, [methods_command(one)], n=count_samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_comparison(one),
     )  # fmt: skip
@@ -67,7 +67,7 @@ def build_drafting_methods_package(
     manifest  settings, models, versions, permalink and commands
     gain      the recorded plan under block verification; matrix  the record of ``matrix``
     """
-    where = conditions(one.settings, one.models)
+    where = describe_conditions(one.settings, one.models)
     pictures, captions = (
         {},
         [
@@ -87,7 +87,7 @@ def build_drafting_methods_package(
     tables = {"rows.csv": lambda: (ROWS, _method_rows(one)), "first-tokens.csv": lambda: (FIRST, _first_token_rows(one))}
     if gain is not None and (sentence := block_gain.describe_gain(gain)):
         tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
-        captions.append(f"{sentence} {conditions(gain.settings, gain.models)}")
+        captions.append(f"{sentence} {describe_conditions(gain.settings, gain.models)}")
     if matrix is not None:
         tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
         asked = matrix["settings"]

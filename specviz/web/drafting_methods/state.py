@@ -57,14 +57,14 @@ class MethodsQuestion:
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return links.of_prompt(self.settings) | {"distribution": self.choice, "row": self.row}
+        return links.build_prompt_query(self.settings) | {"distribution": self.choice, "row": self.row}
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        settings, said = links.prompt_of(query, build_first_settings(base), base)
+        settings, said = links.read_prompt(query, build_first_settings(base), base)
         put = {"distribution": lambda one, text: replace(one, choice=text), "row": lambda one, text: replace(one, row=text)}
-        question, left_out = links.values_of(query, cls(settings), put)
+        question, left_out = links.read_values(query, cls(settings), put)
         return question, said + left_out
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from specviz.evidence.results import CellShares, SeedPValues
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.figures import cell_shares
 from specviz.settings import Settings
@@ -30,7 +30,7 @@ def build_session_package(exam: ExactnessState) -> Package:
     """Build the package of the samples on screen, with the tests of the plan."""
     result, question, verdict = exam.shown, exam.question, words.build_verdict(exam)
     tests = [build_test_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
-    said = facts(
+    said = build_facts(
         question.settings, exam.models, "exactness", question.link(), [words.build_command(exam)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
@@ -56,7 +56,7 @@ def build_exactness_package(
     verdict   in words, as the page says it
     manifest  settings, models, versions, permalink and commands
     """
-    end, where = cell_shares.compute_rows_end(*arms), conditions(settings, manifest["models"])
+    end, where = cell_shares.compute_rows_end(*arms), describe_conditions(settings, manifest["models"])
     pictures = {
         f"draws-{number}": Picture(partial(cell_shares.plot_cells, one, end), one.name)
         for number, one in enumerate(arms, start=1)

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.recorded_samples import DecoderSamplesRecord, has_same_samples
 from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
 from specviz.settings import Settings
-from specviz.web.common.links import linked, prompt_of
+from specviz.web.common.links import read_link, read_prompt
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.options import load_options
@@ -67,9 +67,9 @@ class ExactnessQuestion:
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[ExactnessQuestion, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         if not ({"prompt", "max_new_tokens", "source", *base.to_query()} - {"pair"}) & set(query):
-            settings, said = prompt_of(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
+            settings, said = read_prompt(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
             return cls(settings), [*([CHOSEN] if base.is_edited else []), *said]
-        settings, said = linked({"max_new_tokens": str(LENGTH)} | dict(query))
+        settings, said = read_link({"max_new_tokens": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.is_edited else []
         settings, unknown = resolve_pair(replace(settings, uniforms={}), base)
         said += unknown

@@ -11,7 +11,7 @@ from specviz.evidence import results
 from specviz.evidence.results import SEED_SAMPLES, SEEDS
 from specviz.figures import cell_shares
 from specviz.web.common import elements, export_fold, session
-from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
+from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
@@ -85,7 +85,7 @@ def show_page() -> None:
 def show_fields(exam: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]]:
     """What is tested in sight, the others folded: the place beside it, the question they ask, and sentences where one cannot be used."""
     asked = exam.question
-    form = Form("exactness", exam.turn, as_fields(asked.settings))
+    form = Form("exactness", exam.turn, fill_fields(asked.settings))
     source, place = st.columns([3, 7], vertical_alignment="bottom")
     form.raw["source"] = source.selectbox(
         "What to test", list_sources(), index=list_sources().index(asked.source), format_func=SOURCES.get, **form.key("source")
@@ -113,7 +113,7 @@ def show_fields(exam: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]
         if own:
             show_draw_button(left, exam, MILLION, "Sample a million")
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
-    question, problems = read_question(asked, form.raw, from_fields)
+    question, problems = read_question(asked, form.raw, read_fields)
     show_notes(problems, place=top)
     return place, question, problems
 

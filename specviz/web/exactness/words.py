@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
-from specviz.export.manifest import proposer_options
+from specviz.export.manifest import build_drafting_options
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import p_in_a_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
@@ -161,7 +161,7 @@ def build_command(exam: ExactnessState) -> str:
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]
     return build_verify_command(
-        settings, source, *options, *(proposer_options(settings.to_record()) if source == "speculative" else [])
+        settings, source, *options, *(build_drafting_options(settings.to_record()) if source == "speculative" else [])
     )
 
 

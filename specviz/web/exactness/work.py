@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
 from specviz.evidence.results import SEED_SAMPLES, SEEDS, SIZES, ExactnessResult, SeedPValues, find_latest_difference
-from specviz.export.manifest import proposing, sampling_options
+from specviz.export.manifest import build_sampling_options, find_drafting_changes
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import format_options
 from specviz.progress import ProgressCallback
@@ -49,7 +49,9 @@ def prepare(exam: ExactnessState, ticket: Ticket) -> SamplingBench:
             return [SamplingSpec(name, "", own, ids, label=label) for name, own, label in asked]
 
         bench = SamplingBench(settings, make_specs, 1, ticket)
-        others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
+        others = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in find_drafting_changes(settings.to_record()).items()
+        )
         notes = bench.notes(settings, f"As the link asks: {others}." if others and source == "speculative" else "")
         first = STARTS.get_or_compute((as_key(settings), source), lambda: ExactnessResult(bench.session.report(), notes=notes))
         exam.put(ticket, bench=bench, result=first)
@@ -172,7 +174,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
         settings.seed,
         *format_options(settings.pair),
     ]
-    command += sampling_options({name: value for name, value in same.items() if name != "prompt"})
+    command += build_sampling_options({name: value for name, value in same.items() if name != "prompt"})
     report = verdict.build_verdict(
         read_samples(folder / arm.file),
         settings=settings,

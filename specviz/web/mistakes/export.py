@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.results import CellShares
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.settings import Settings
 from specviz.web.mistakes import figures, words
@@ -35,7 +35,7 @@ def build_session_package(trial: BugState) -> Package:
     mistake = None
     if found := case.known:
         mistake = {key: getattr(found, key) for key in ("id", "name", "wrong", "thread")} | {"decoder": case.names[case.wrong[1]]}
-    said = facts(
+    said = build_facts(
         case.settings, trial.models, "mistakes", case.link(),
         [] if case.is_hidden else [build_verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
@@ -62,7 +62,7 @@ def build_mistakes_package(
     manifest: Mapping[str, Any],
 ) -> Package:
     """Both decoders of a trial, the arguments as for ``build_exactness_package``. No argument may name a mistake that the visitor has yet to guess."""
-    where, pictures = conditions(settings, manifest["models"]), {}
+    where, pictures = describe_conditions(settings, manifest["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:
         pictures["distance"] = Picture(partial(figures.plot_distances, curve), "How far from the exact distribution?")

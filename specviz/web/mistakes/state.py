@@ -12,7 +12,7 @@ from specviz.evidence.bugs.published import MISTAKES, Mistake
 from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
-from specviz.web.common.links import linked
+from specviz.web.common.links import read_link
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
@@ -95,7 +95,7 @@ class BugQuestion:
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[BugQuestion, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
-        found, left_out = linked(mine)
+        found, left_out = read_link(mine)
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = resolve_pair(settings, base)
         said = [*([CHOSEN] if base.is_edited and "prompt" not in query else []), *left_out, *unknown]

@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.evidence.bugs import comparison
 from specviz.web.common import elements, export_fold, session
-from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
@@ -74,7 +74,7 @@ def show_fields(trial: BugState) -> tuple[BugQuestion, list[str]]:
         st.caption(
             "Temperature, cuts, gamma and length are chosen to show the mistake. To share this comparison, copy the address of the page."
         )
-    settings, problems = from_fields(form.raw, case.settings)
+    settings, problems = read_fields(form.raw, case.settings)
     try:
         case = case if problems else BugQuestion(settings, mistake)
     except SettingsError as error:

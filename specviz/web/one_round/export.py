@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.export.manifest import EDITED, conditions, decode_command, facts
+from specviz.export.manifest import EDITED, build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
 from specviz.figures.narration import build_steps, find_replaced, list_checked, name_ordinal
@@ -98,8 +98,8 @@ def build_round_package(
             "distributions.csv": lambda: (DISTRIBUTIONS, _distribution_rows(trace)),
         },
         pictures={f"round-{shown + 1}": Picture(partial(token_bars.plot_panels, drawn), slides=False)} if drawn else {},
-        captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {conditions(settings, models)}",),
-        facts=facts(settings, models, "", link, [decode_command(settings, models)], **found, digest=trace.digest()),
+        captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {describe_conditions(settings, models)}",),
+        facts=build_facts(settings, models, "", link, [build_decode_command(settings, models)], **found, digest=trace.digest()),
         others=_list_slides(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
 

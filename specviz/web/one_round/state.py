@@ -17,7 +17,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.names import describe_draftable, parse_pair_name
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.web.common.links import linked
+from specviz.web.common.links import read_link
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.common.pairs import describe_missing_folder, resolve_pair
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
@@ -126,7 +126,7 @@ class OneRoundState(PageState):
 
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
-        settings, self.said = linked(query, own_pairs)
+        settings, self.said = read_link(query, own_pairs)
         wanted = settings
         settings, unknown = resolve_pair(settings, Settings(), own_pairs)
         offered = (

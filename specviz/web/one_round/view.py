@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.figures.narration import HEADLINE, OPENING
 from specviz.web.common import chat, export_fold, page_head, session
 from specviz.web.common.component import Component
-from specviz.web.common.controls import Form, as_fields, from_fields
+from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
@@ -75,10 +75,10 @@ def show_fold(state: OneRoundState) -> None:
     """A field that changed runs the pair; one that cannot be used says so and leaves what is shown."""
     if state.seen is None:
         settings = state.request.settings if state.request else state.shown.settings
-        state.seen = state.start = as_fields(state.offer.settings if state.offer else settings)
+        state.seen = state.start = fill_fields(state.offer.settings if state.offer else settings)
     with st.container(key="fold"), st.popover("Your own text", width="content"):
         top = st.container(key="problems")
-        state.take(show_fields(state), from_fields)
+        state.take(show_fields(state), read_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.export.manifest import facts
+from specviz.export.manifest import build_facts
 from specviz.export.package import PRINTS, ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
 from specviz.figures.token_bars import BarPanel
@@ -59,7 +59,7 @@ def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, st
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identify_models(run) if run else {}
-    said = facts(
+    said = build_facts(
         settings, models, "one_token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
     )
     if run is None:

@@ -10,7 +10,7 @@ from specviz.settings import Settings
 from specviz.web.common import export_fold, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.elements import show_notes
-from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import cache
 from specviz.web.one_token import export
@@ -37,7 +37,7 @@ def show_page() -> None:
     data = {
         "payload": payload,
         "state": start,
-        "notices": [*left_out, *pair_left_out, *left_to_the_host(query, pair_left_out), *unknown_keys(query)],
+        "notices": [*left_out, *pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)],
         "asked": question,
     }
     said = _component.draw("one_token", data, shown=None)["shown"]

@@ -11,7 +11,7 @@ from specviz.errors import TraceError
 from specviz.web.common import page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.elements import show_notes
-from specviz.web.common.links import left_to_the_host, unknown_keys
+from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.questions.questions import build_questions_payload, load_recorded_runs
 
@@ -27,7 +27,7 @@ def show_page() -> None:
         show_notes([f"The questions are about recorded runs that come with the project. {error}"], "questions-notes-damaged")
         return
     other = describe_recorded_pair(found["pair"], session.get_pair())
-    notices = [*pair_left_out, *([other] if other else []), *left_to_the_host(query, pair_left_out), *unknown_keys(query)]
+    notices = [*pair_left_out, *([other] if other else []), *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     _component.draw("questions", {"payload": found, "question": query.get("question"), "ending": "", "notices": notices})
     page_head.show_head_row("questions")
 

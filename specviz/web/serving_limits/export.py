@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, dump_setups
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import format_options
 from specviz.web.serving_limits import near_tie_figures as ties
@@ -23,7 +23,7 @@ def build_offer(state: SetupsState) -> ExportOffer:
     if one is None:
         return ExportOffer("serving-limits")
     link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
-    said = facts(
+    said = build_facts(
         one.settings, one.models, "serving_limits", link, [] if state.own else [setups_command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_setups(one),
     )  # fmt: skip
@@ -52,7 +52,7 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
     arm       whose greedy texts are drawn
     manifest  settings, models, versions, permalink and commands
     """
-    where = conditions(one.settings, one.models)
+    where = describe_conditions(one.settings, one.models)
     pictures = {
         "distances": Picture(partial(figures.plot_distances, one), "What a serving setup changes, and what draft tokens add")
     }

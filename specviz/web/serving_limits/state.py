@@ -40,14 +40,14 @@ class SetupsQuestion:
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return links.of_prompt(self.settings) | {"arm": self.arm}
+        return links.build_prompt_query(self.settings) | {"arm": self.arm}
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SetupsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         start = Settings(prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype)
-        settings, said = links.prompt_of(query, start, base)
-        question, left_out = links.values_of(query, cls(settings), {"arm": lambda one, text: replace(one, arm=text)})
+        settings, said = links.read_prompt(query, start, base)
+        question, left_out = links.read_values(query, cls(settings), {"arm": lambda one, text: replace(one, arm=text)})
         return question, said + left_out
 
 

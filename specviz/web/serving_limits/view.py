@@ -11,7 +11,7 @@ import streamlit as st
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.models.pairs.names import describe_draftable
 from specviz.web.common import html, measurement_page, pairs, session
-from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import (
     PLOT,
     describe_machine,
@@ -51,7 +51,7 @@ def show_page() -> None:
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.prompt(fold)
-    settings, problems = from_fields(form.raw, state.question.settings)
+    settings, problems = read_fields(form.raw, state.question.settings)
     with below:
         arm = show_comparison_choice(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)

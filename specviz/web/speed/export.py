@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.export.manifest import conditions, facts
+from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns
 from specviz.models.pairs.names import format_options
 from specviz.speed.records.batches import BatchSpeeds
@@ -29,7 +29,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
         return ExportOffer("how-fast")
     asked = place_sliders(state.question, plan, many)
     commands = [plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
-    said = facts(
+    said = build_facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.own, sentence=plan.in_words,
     )  # fmt: skip
@@ -87,7 +87,7 @@ def build_speed_package(
     many      with the name of the rounds that are
     what_if   gamma, the chosen point and the running pair
     """
-    where = conditions(plan.settings, plan.models)
+    where = describe_conditions(plan.settings, plan.models)
     pictures = {"tokens": Picture(partial(figures.plot_tokens, plan), "Tokens per target pass")}
     captions = [f"{figures.describe_tokens(plan)} {where}", f"{plan.in_words} {where}"]
     tables = {"gammas.csv": lambda: (ROWS, _gamma_rows(plan))}

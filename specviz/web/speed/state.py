@@ -121,8 +121,10 @@ class SpeedQuestion:
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
-        settings, said = links.prompt_of({"pair": query["pair"]} if "pair" in query else {}, Settings(pair=base.pair), base)
-        question, left_out = links.values_of(query, cls(load_example_text()).with_pair(settings.pair), {"text": _with_text} | PUT)
+        settings, said = links.read_prompt({"pair": query["pair"]} if "pair" in query else {}, Settings(pair=base.pair), base)
+        question, left_out = links.read_values(
+            query, cls(load_example_text()).with_pair(settings.pair), {"text": _with_text} | PUT
+        )
         return question, said + left_out
 
 

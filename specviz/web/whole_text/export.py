@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.export.manifest import conditions, decode_command, facts
+from specviz.export.manifest import build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.glyphs import glyphs, piece
 from specviz.speed.estimate import Estimate
@@ -27,8 +27,8 @@ def build_offer(state: WholeTextState) -> ExportOffer:
 
 
 def build_shown_package(one: Passage, recorded: bool) -> Package:
-    said = facts(
-        one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [decode_command(one.settings, one.models)],
+    said = build_facts(
+        one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [build_decode_command(one.settings, one.models)],
         n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.describe_speed(one),
     )  # fmt: skip
@@ -60,7 +60,7 @@ def build_passage_package(
     recorded  those under the distribution of this text
     manifest  settings, models, versions, permalink and commands
     """
-    where = conditions(one.settings, one.models)
+    where = describe_conditions(one.settings, one.models)
     curves = figures.list_curves(one.read, surveys)
     own = curves[0][1]
     pictures = {

@@ -11,7 +11,7 @@ from specviz.records import ASSETS, read_file_or
 from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
-from specviz.web.common.links import linked
+from specviz.web.common.links import read_link
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.common.pairs import resolve_pair
 
@@ -71,7 +71,7 @@ class PassageRequest:
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in READ if key in query}
-        found, said = linked(mine)
+        found, said = read_link(mine)
         bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
         start = build_opening_settings(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})

@@ -13,7 +13,7 @@ from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, session
 from specviz.web.common.component import Component
-from specviz.web.common.controls import Form, as_fields, from_fields
+from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import show_page_head
@@ -70,7 +70,7 @@ def show_page() -> None:
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
     request = state.question
-    form = Form("whole_text", state.turn, as_fields(request.settings))
+    form = Form("whole_text", state.turn, fill_fields(request.settings))
     text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
     form.prompt(text)
     length = size.segmented_control(
@@ -83,7 +83,7 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         form.text(st, "seed", "Seed")
         chat.show_chat_field(state)
         st.caption("To share this text, copy the address of the page.")
-    settings, problems = from_fields(form.raw, request.settings)
+    settings, problems = read_fields(form.raw, request.settings)
     try:
         request = (
             request if problems else PassageRequest(replace(settings, max_new_tokens=length or request.settings.max_new_tokens))

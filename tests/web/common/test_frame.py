@@ -90,7 +90,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page in ("one_token", "questions") or not links.unknown_keys(app.session_state[page].link())
+    assert page in ("one_token", "questions") or not links.list_unknown_keys(app.session_state[page].link())
 
 
 def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
@@ -101,9 +101,9 @@ def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
 
 
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
-    (said,) = links.unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
+    (said,) = links.list_unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
     assert "35 more" in said and len(said) < 400
-    assert links.unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
+    assert links.list_unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
 
 
 OWN = PairPlaces("owner/big", "owner/small").name

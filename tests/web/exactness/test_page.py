@@ -19,7 +19,7 @@ from specviz.figures import cell_shares
 from specviz.figures.theme import PERCENT
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
-from specviz.web.common.controls import from_fields
+from specviz.web.common.controls import read_fields
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
@@ -77,7 +77,7 @@ def test_an_edited_run_cannot_come_in():
 )
 def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
     question = exam().question
-    assert read_question(question, raw, from_fields) == (question, [sentence])
+    assert read_question(question, raw, read_fields) == (question, [sentence])
 
 
 @pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None, "", "1e3", "²"))

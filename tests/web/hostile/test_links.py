@@ -20,14 +20,14 @@ LONGEST = 1000  # characters of one sentence
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_value_of_any_key_gives_settings_that_can_be_used_and_short_sentences(own, name):
     for key in {key for key, _ in LINKS}:
-        settings, said = links.linked({key: TEXTS[name]}, own)
+        settings, said = links.read_link({key: TEXTS[name]}, own)
         assert all(len(sentence) < LONGEST and sentence.encode() for sentence in said), key
         assert (settings.prompt + str(settings.to_query())).encode()
 
 
 def test_where_visitors_may_not_choose_a_hostile_link_chooses_no_device_and_no_number_type():
     for text in TEXTS.values():
-        settings, _ = links.linked({"device": text, "dtype": text}, own_pairs=False)
+        settings, _ = links.read_link({"device": text, "dtype": text}, own_pairs=False)
         assert (settings.device, settings.dtype) == (links.Settings().device, links.Settings().dtype)
 
 

@@ -7,7 +7,7 @@ import pytest
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
-from specviz.web.common.controls import from_fields
+from specviz.web.common.controls import read_fields
 from specviz.web.hosting.limits import REMEMBERED, SampleAllowance, check_text
 from specviz.web.speed.state import SpeedQuestion
 
@@ -95,13 +95,13 @@ def test_a_text_is_measured_in_bytes(serve):
 
 def test_a_field_with_a_text_that_is_too_long_says_so_and_the_old_text_stays(serve):
     serve(mode="hosted", prompt_bytes=6)
-    settings, (said,) = from_fields({"prompt": "Once upon"}, Settings(prompt="a"))
+    settings, (said,) = read_fields({"prompt": "Once upon"}, Settings(prompt="a"))
     assert settings.prompt == "a" and "at most 6 bytes on this server" in said and "9 bytes" in said
 
 
 def test_a_links_text_that_is_too_long_is_left_out_with_a_sentence(serve):
     serve(mode="hosted", prompt_bytes=6)
-    settings, (said,) = links.linked({"prompt": "Once upon", "seed": "3"})
+    settings, (said,) = links.read_link({"prompt": "Once upon", "seed": "3"})
     assert (settings.prompt, settings.seed) == ("", 3) and said.startswith("The link's prompt was left out: ")
 
 
@@ -114,4 +114,4 @@ def test_how_fast_opens_with_its_own_text_where_the_links_is_too_long(serve, tex
 
 def test_on_ones_own_machine_the_only_limit_is_the_settings_own(serve):
     serve()
-    assert links.linked({"prompt": "x" * 19_000})[1] == []
+    assert links.read_link({"prompt": "x" * 19_000})[1] == []

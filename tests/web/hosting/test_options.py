@@ -135,7 +135,7 @@ def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
 
 def test_where_it_is_hosted_a_link_chooses_no_device_and_no_number_type(serve):
     serve(mode="hosted")
-    settings, said = links.linked(LINK)
+    settings, said = links.read_link(LINK)
     assert settings == Settings(prompt="Once upon", seed=3)
     assert said == [
         "The link's device was left out: it asks for 'cpu', and this server uses 'auto' for everyone.",
@@ -145,13 +145,13 @@ def test_where_it_is_hosted_a_link_chooses_no_device_and_no_number_type(serve):
 
 def test_a_link_that_asks_for_what_the_server_has_is_not_talked_about(serve):
     serve(mode="hosted")
-    assert links.linked({"device": "auto", "dtype": "auto"}) == (Settings(), [])
+    assert links.read_link({"device": "auto", "dtype": "auto"}) == (Settings(), [])
 
 
 def test_at_ones_own_machine_a_link_chooses_both(serve):
     serve()
-    assert links.linked(LINK) == Settings.from_query(LINK)
-    assert links.linked(LINK)[0].dtype == "float64"
+    assert links.read_link(LINK) == Settings.from_query(LINK)
+    assert links.read_link(LINK)[0].dtype == "float64"
 
 
 def test_no_page_takes_them_from_its_address(serve):

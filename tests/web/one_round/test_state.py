@@ -11,7 +11,7 @@ import pytest
 from specviz.decoding.run import record_run
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.web.common.controls import as_fields, from_fields
+from specviz.web.common.controls import fill_fields, read_fields
 from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, count_rounds_before
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=64)
@@ -268,7 +268,7 @@ def test_rounds_before_a_draft_random_number_do_not_depend_on_it(recording):
 
 def test_fields_give_settings_back():
     settings = replace(SETTINGS, temperature=0.123456789, top_k=3, top_p=0.9, seed=2**62)
-    assert from_fields(as_fields(settings), settings) == (settings, [])
+    assert read_fields(fill_fields(settings), settings) == (settings, [])
 
 
 @pytest.mark.parametrize(
@@ -289,12 +289,12 @@ def test_fields_give_settings_back():
     ],
 )
 def test_a_field_that_cannot_be_used_says_value_and_range(name, text, said):
-    settings, problems = from_fields(as_fields(SETTINGS) | {name: text}, SETTINGS)
+    settings, problems = read_fields(fill_fields(SETTINGS) | {name: text}, SETTINGS)
     assert settings == SETTINGS
     assert len(problems) == 1
     assert said in problems[0]
 
 
 def test_an_empty_field_switches_off():
-    settings, problems = from_fields(as_fields(replace(SETTINGS, top_k=5, top_p=0.5)) | {"top_k": " ", "top_p": ""}, SETTINGS)
+    settings, problems = read_fields(fill_fields(replace(SETTINGS, top_k=5, top_p=0.5)) | {"top_k": " ", "top_p": ""}, SETTINGS)
     assert (settings.top_k, settings.top_p, problems) == (None, None, [])
