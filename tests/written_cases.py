@@ -79,7 +79,7 @@ def table() -> dict[str, Any]:
         "numbers": [[x, digits, format_probability(x, digits)] for x in xs for digits in (2, 3, 4)],
         "apart": [[u, edge, format_apart(u, edge)[0]] for u, edge in pairs],
         "shares": [[list(one), list(round_to_grid(one)), write_distribution(round_to_grid(one))] for one in parts],
-        "cursors": [[{"round": r, "motion": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
+        "cursors": [[{"round": r, "step": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
         "read cursors": [[text, read_cursor(text)] for text in CURSORS],
         "presets": [[key, [n / GRID for n in one.p], [n / GRID for n in one.q]] for key, one in PRESETS.items()],
         "links": [[query, *read_state(query, PLACES)] for query in LINKS],

@@ -1,4 +1,4 @@
-"""The animation in the README: the recorded round on the real page, one frame for each motion.
+"""The animation in the README: the recorded round on the real page, one frame for each step.
 
     python tools/round_gif.py [OUT]     (default: assets/round.gif)
 
@@ -36,10 +36,10 @@ def free_port() -> int:
 
 
 def frames(page: Page) -> list[Image.Image]:
-    """Screenshots of the first round, one for each motion."""
+    """Screenshots of the first round, one for each step."""
     stage = page.locator(".stage").first
     stage.wait_for()
-    page.wait_for_timeout(1500)  # the font, and the first motion's transitions
+    page.wait_for_timeout(1500)  # the font, and the first step's transitions
     taken = [shot(stage)]
     while True:
         before = stage.locator(".sentence").first.inner_text()

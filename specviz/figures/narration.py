@@ -1,4 +1,4 @@
-"""A round told in plain sentences, one per motion: caption, screen-reader text and transcript at once.
+"""A round told in plain sentences, one per step: caption, screen-reader text and transcript at once.
 
 Letters as in Leviathan et al. 2023: p target, q draft. Nothing is decided here: thresholds, verdicts and sums come from the
 trace.
@@ -31,7 +31,7 @@ class RoundStep:
     kind      draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop, tally
     node      index of the draft token it is about, None where it is about the whole round
     sentence  what happens, for a reader who does not see the picture
-    label     name on the scrubber of this motion and those after it; empty where the name before it still holds
+    label     name on the scrubber of this step and those after it; empty where the name before it still holds
     """
 
     kind: str
@@ -115,7 +115,7 @@ def find_replaced(round_: Round) -> int | None:
 
 
 def build_steps(trace: Trace, round_: Round) -> list[RoundStep]:
-    """The motions of one round, in order. At least two: the pass and the tally."""
+    """The steps of one round, in order. At least two: the pass and the tally."""
     return list(_RoundNarrator(trace, round_).tell())
 
 

@@ -64,7 +64,7 @@ def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
     trace = trace or load_opening()
     data = {
-        "payload": build_round_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": list_tour_stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "motion": 0}, "mode": "recorded",
+        "payload": build_round_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": list_tour_stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "step": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."

@@ -1,6 +1,6 @@
 """The stage without Streamlit: a page that loads the same JavaScript and CSS and hands them what the component gets.
 
-``page_html(payload)`` is the page; ``python -m tests.browser.component_pages FOLDER`` writes screenshots of the decisive motions.
+``page_html(payload)`` is the page; ``python -m tests.browser.component_pages FOLDER`` writes screenshots of the decisive steps.
 In the page, ``window.asked`` lists the events, ``window.give(changes)`` hands over new data, ``window.stage`` is the shadow root.
 """
 
@@ -48,7 +48,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
         "busy": None,
         "notices": [],
     } | data
-    full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
+    full |= {"payload": payload, "cursor": {"round": cursor[0], "step": cursor[1]}}
     return component_page("one_round", full, scheme, pad)
 
 
@@ -62,14 +62,14 @@ def component_page(name: str, data: dict, scheme: str = "light", pad: int = 16) 
     return page.replace("const code", f"const DATA = {packed};\nconst code")
 
 
-def motion_index(payload: dict, kind: str, round_: int = 0, node: int | None = None) -> int:
-    """Index of the last motion of a kind (and chip) in a round."""
-    rows = payload["rounds"][round_]["motions"]
+def find_step(payload: dict, kind: str, round_: int = 0, node: int | None = None) -> int:
+    """Index of the last step of a kind (and chip) in a round."""
+    rows = payload["rounds"][round_]["steps"]
     return max(i for i, row in enumerate(rows) if row["kind"] == kind and node in (None, row["node"]))
 
 
 def main(folder: str, only: str = "") -> None:
-    """Screenshots at three widths in both schemes, full page, of the motions that matter."""
+    """Screenshots at three widths in both schemes, full page, of the steps that matter."""
     from playwright.sync_api import sync_playwright
 
     out = Path(folder)
@@ -95,16 +95,16 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
     story, odd = build_round_payload(traces.story()), build_round_payload(traces.unusual())
     found = [
-        (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
+        (kind, story, (0, find_step(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]
     found += [
         ("draft", story, (0, 1)),
-        ("bonus", story, (1, motion_index(story, "bonus", 1))),
-        ("odd", odd, (0, motion_index(odd, "tally"))),
+        ("bonus", story, (1, find_step(story, "bonus", 1))),
+        ("odd", odd, (0, find_step(odd, "tally"))),
     ]
     for name in ("same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "edited"):
         payload = build_round_payload(getattr(traces, name)())
-        found.append((name, payload, (0, motion_index(payload, "uniform" if name == "edited" else "tally"))))
+        found.append((name, payload, (0, find_step(payload, "uniform" if name == "edited" else "tally"))))
     return found
 
 
@@ -113,7 +113,7 @@ def sentence(page) -> str:
 
 
 def step_through(page, count: int) -> list[str]:
-    """The sentences of the next motions, each followed by one press of the right arrow."""
+    """The sentences of the next steps, each followed by one press of the right arrow."""
     script = """(count) => Array.from({length: count}, () => {
         const said = window.stage.querySelector(".sentence").textContent;
         document.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true, cancelable: true}));

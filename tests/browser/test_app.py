@@ -41,9 +41,9 @@ def query(page: Page) -> dict[str, str]:
 
 
 def wait_for_address(page: Page) -> None:
-    """Until it names the round and the motion that are shown."""
-    round_, motion = (int(page.locator(f".stage {place}").first.input_value()) for place in ("select", ".track input"))
-    page.wait_for_url(re.compile(rf"[?&]at={round_ + 1}\.{motion + 1}(&|$)"))
+    """Until it names the round and the step that are shown."""
+    round_, step = (int(page.locator(f".stage {place}").first.input_value()) for place in ("select", ".track input"))
+    page.wait_for_url(re.compile(rf"[?&]at={round_ + 1}\.{step + 1}(&|$)"))
 
 
 def fill(page: Page, label: str, text: str) -> None:
@@ -191,7 +191,7 @@ def choose_uniform(page: Page, text: str) -> None:
     """Type a random number where the first one is on the ruler."""
     page.keyboard.press("Home")
     for _ in range(30):
-        if page.locator(".stage").get_attribute("data-motion") == "uniform":
+        if page.locator(".stage").get_attribute("data-step") == "uniform":
             break
         page.keyboard.press("ArrowRight")
     field = page.locator(".stage .uniformForm input, .stage form input").first
@@ -229,7 +229,7 @@ def test_a_damaged_link_opens_with_sentences_and_its_markup_runs_nothing(page, s
     markup = "pair=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&seed=%3Cscript%3Ealert(2)%3C%2Fscript%3E&at=%3Cb%3E&top_k=%24x%24"
     open_page(page, f"{server}/?gamma=17&top_p=1.5&uniforms=0=1.0&{markup}")
     notices = page.locator(".stage .notices")
-    for part in ("got 17.", "got 1.5.", "not in the catalog", "below 1", "ROUND.MOTION", "got '$x$'"):
+    for part in ("got 17.", "got 1.5.", "not in the catalog", "below 1", "ROUND.STEP", "got '$x$'"):
         expect(notices).to_contain_text(part)
     for part in ("<img src=x onerror=alert(1)>", "<script>alert(2)</script>"):
         expect(notices).to_contain_text(part)

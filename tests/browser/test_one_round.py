@@ -7,13 +7,13 @@ import pytest
 from specviz.figures.narration import HEADLINE, OPENING, format_probability
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
-from tests.browser.component_pages import motion_index, sentence, standings, step_through
+from tests.browser.component_pages import find_step, sentence, standings, step_through
 
 
 def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_stage):
     payload = build_round_payload(traces.story())
     page = open_stage(payload)
-    told = [motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"]]
+    told = [step["sentence"] for round_ in payload["rounds"] for step in round_["steps"]]
     assert step_through(page, len(told)) == told
     page.keyboard.press("ArrowLeft")
     assert sentence(page) == told[-2]
@@ -32,8 +32,8 @@ def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_s
         return {out, asked: window.asked.length};
     }"""
     )
-    motions = [motion["sentence"] for motion in build_round_payload(traces.story())["rounds"][0]["motions"]]
-    assert seen["out"] == [motions[0], motions[1], motions[-1], motions[0]]
+    steps = [step["sentence"] for step in build_round_payload(traces.story())["rounds"][0]["steps"]]
+    assert seen["out"] == [steps[0], steps[1], steps[-1], steps[0]]
     assert seen["asked"] == 0
 
 
@@ -41,7 +41,7 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
     payload = build_round_payload(traces.story())
     page = open_stage(payload)
     assert standings(page) == ["draft", "ghost", "ghost", "ghost", "hidden"]
-    page.locator(".track input").fill(str(motion_index(payload, "uniform", node=2)))
+    page.locator(".track input").fill(str(find_step(payload, "uniform", node=2)))
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "hidden"]
     page.keyboard.press("End")
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
@@ -53,7 +53,7 @@ ADDRESS = "http://stage.test/?seed=7"
 def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
     payload = build_round_payload(traces.story())
     page = open_stage(payload, address=ADDRESS)
-    assert sentence(page) == payload["rounds"][0]["motions"][0]["sentence"]
+    assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
     assert page.locator(".roundHead .headline").inner_text() == ": ".join(HEADLINE)
     assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "Result"]
     assert [text.removesuffix(" Take the tour →") for text in page.locator(".opening dd").all_inner_texts()] == [
@@ -64,7 +64,7 @@ def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
 @pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
 def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
     payload = build_round_payload(traces.story())
-    told = [motion["sentence"] for motion in payload["rounds"][0]["motions"]]
+    told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, address=ADDRESS)
     for at in (1, 2):
         page.keyboard.press(forth)
@@ -78,19 +78,19 @@ def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
 
 def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
     payload = build_round_payload(traces.story())
-    at = motion_index(payload, "uniform", node=2)
+    at = find_step(payload, "uniform", node=2)
     page = open_stage(payload, cursor=(0, at), address=ADDRESS)
     page.locator(".disc").focus()
     page.keyboard.press("Shift+ArrowDown")
-    assert sentence(page) != payload["rounds"][0]["motions"][at]["sentence"]
+    assert sentence(page) != payload["rounds"][0]["steps"][at]["sentence"]
     page.keyboard.press("ArrowRight")
-    assert sentence(page) == payload["rounds"][0]["motions"][at + 1]["sentence"]
+    assert sentence(page) == payload["rounds"][0]["steps"][at + 1]["sentence"]
 
 
 def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
     """The server refused, or had nothing to compute: the page gives the same run again, without having been busy."""
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)), address=ADDRESS)
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), address=ADDRESS)
     before = standings(page)
     page.locator(".disc").focus()
     for _ in range(4):
@@ -105,10 +105,10 @@ def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
 @pytest.mark.parametrize(("address", "mode"), [(f"{ADDRESS}&at=1.15", "recorded"), (ADDRESS, "live")])
 def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, mode):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "tally")), address=address, mode=mode)
-    assert sentence(page) == payload["rounds"][0]["motions"][-1]["sentence"]
+    page = open_stage(payload, cursor=(0, find_step(payload, "tally")), address=address, mode=mode)
+    assert sentence(page) == payload["rounds"][0]["steps"][-1]["sentence"]
     page.keyboard.press("ArrowRight")
-    assert sentence(page) == payload["rounds"][1]["motions"][0]["sentence"]
+    assert sentence(page) == payload["rounds"][1]["steps"][0]["sentence"]
 
 
 def test_rounds_are_counted_only_where_no_further_one_can_follow(open_stage):
@@ -122,7 +122,7 @@ def test_the_browser_writes_numbers_as_python_does(open_stage):
     payload = build_round_payload(traces.sixteen())
     for chip, x in zip(payload["rounds"][0]["chips"], numbers, strict=False):
         chip["q"] = x
-    page = open_stage(payload, cursor=(0, motion_index(payload, "pass")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
     assert page.locator(".chip .caption").all_inner_texts()[: len(numbers)] == [f"q {format_probability(x)}" for x in numbers]
 
 
@@ -158,10 +158,10 @@ def test_the_address_follows_the_motion_and_keeps_everything_else(open_stage):
 def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_stage):
     page = open_stage(build_round_payload(traces.story()), cursor=(0, 2))
     page.keyboard.press("ArrowRight")
-    page.evaluate("window.give({cursor: {round: 0, motion: 0}, mode: 'live'})")
+    page.evaluate("window.give({cursor: {round: 0, step: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
     page.evaluate(
-        "(payload) => window.give({payload, cursor: {round: 0, motion: 1}})", build_round_payload(traces.same_distributions())
+        "(payload) => window.give({payload, cursor: {round: 0, step: 1}})", build_round_payload(traces.same_distributions())
     )
     assert page.locator(".track input").input_value() == "1"
     assert page.locator(".chip").count() == 4
@@ -169,7 +169,7 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
 
 def test_keys_are_left_alone_while_someone_types(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     before = sentence(page)
     page.locator(".uniformForm input").click()
     page.keyboard.press("ArrowLeft")
@@ -181,9 +181,9 @@ def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
     payload = build_round_payload(traces.story())
     page = open_stage(payload)
     page.keyboard.press("Enter")
-    assert sentence(page) == payload["rounds"][1]["motions"][0]["sentence"]
+    assert sentence(page) == payload["rounds"][1]["steps"][0]["sentence"]
     page.keyboard.press("Enter")
-    assert page.evaluate("window.asked") == [["ask", {"kind": "next", "round": 2, "at": {"round": 1, "motion": 0}}]]
+    assert page.evaluate("window.asked") == [["ask", {"kind": "next", "round": 2, "at": {"round": 1, "step": 0}}]]
 
 
 def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
@@ -213,7 +213,7 @@ def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
     page.clock.run_for(7000)
     page.clock.run_for(7000)
     page.clock.run_for(7000)
-    assert sentence(page) == payload["rounds"][0]["motions"][-1]["sentence"]
+    assert sentence(page) == payload["rounds"][0]["steps"][-1]["sentence"]
     assert page.get_by_role("button", name="Play").is_visible()
 
 
@@ -235,6 +235,6 @@ def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stag
     for one in range(len(payload["rounds"])):
         page.locator("select[aria-label=round]").select_option(str(one))
         page.evaluate("document.activeElement.blur()")
-        for _ in payload["rounds"][one]["motions"]:
+        for _ in payload["rounds"][one]["steps"]:
             assert page.evaluate(OVERLAPPING) == []
             page.keyboard.press("ArrowRight")

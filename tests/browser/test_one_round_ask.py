@@ -8,11 +8,11 @@ from playwright.sync_api import expect
 from specviz.figures.narration import format_probability
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
-from tests.browser.component_pages import motion_index, page_html, sentence
+from tests.browser.component_pages import find_step, page_html, sentence
 
 PAYLOAD = build_round_payload(traces.story())
 CHIPS = PAYLOAD["rounds"][0]["chips"]
-MOTIONS = PAYLOAD["rounds"][0]["motions"]
+MOTIONS = PAYLOAD["rounds"][0]["steps"]
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def asking(open_html, browser):
 
     def opener(size: str = "1366", scheme: str = "light"):
         page = open_html(
-            page_html(PAYLOAD, scheme, cursor=(0, motion_index(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
+            page_html(PAYLOAD, scheme, cursor=(0, find_step(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
         )
         page.keyboard.press("a")
         page.keyboard.press("ArrowRight")
@@ -57,7 +57,7 @@ def test_an_answer_is_drawn_echoed_and_scored(asking, size):
     page = asking(size)
     answer(page, 90)
     fate = CHIPS[0]["fate"]
-    assert sentence(page).startswith(MOTIONS[motion_index(PAYLOAD, "uniform", node=0)]["sentence"])
+    assert sentence(page).startswith(MOTIONS[find_step(PAYLOAD, "uniform", node=0)]["sentence"])
     assert "You gave acceptance 90%; the rule gives it" in sentence(page)
     assert kept(page) == [
         {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
@@ -74,7 +74,7 @@ def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
     page.keyboard.press("ArrowRight")
     assert asked(page)
     page.keyboard.press("ArrowRight")  # skipped
-    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "uniform", node=1)]["sentence"] + " You skipped the question."
+    assert sentence(page) == MOTIONS[find_step(PAYLOAD, "uniform", node=1)]["sentence"] + " You skipped the question."
     page.keyboard.press("ArrowRight")
     answer(page, 10)
     assert len(kept(page)) == 2 and page.locator(".curve .point").count() == 2
@@ -132,5 +132,5 @@ def test_playing_waits_for_an_answer(asking):
 def test_without_the_switch_nothing_is_asked(asking):
     page = asking()
     page.keyboard.press("a")
-    assert sentence(page) == MOTIONS[motion_index(PAYLOAD, "look", node=0)]["sentence"]
+    assert sentence(page) == MOTIONS[find_step(PAYLOAD, "look", node=0)]["sentence"]
     assert not page.locator(".asked").is_visible()

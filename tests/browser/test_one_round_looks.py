@@ -1,4 +1,4 @@
-"""How the stage looks in a real browser: text stays text, unusual rounds fit the page, colors keep their meaning, less motion is obeyed."""
+"""How the stage looks in a real browser: text stays text, unusual rounds fit the page, colors keep their meaning, less step is obeyed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
 from tests.browser.chromium import resize
-from tests.browser.component_pages import SIZES, motion_index, sentence, step_through
+from tests.browser.component_pages import SIZES, find_step, sentence, step_through
 
 
 def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue_bars(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "residual")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "residual")))
     boxes = page.locator(".distributions .slot").evaluate_all(
         """slots => slots.filter(slot => !slot.classList.contains("off")).map(slot => Object.fromEntries(
             [".bar.p", ".bar.add", ".slab"].map(name => [name, slot.querySelector(name).getBBox()]).map(([name, box]) => [name, [box.y, box.height]])))"""
@@ -29,7 +29,7 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue
 
 def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
     payload = build_round_payload(traces.unusual())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "tally")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
     assert page.locator(".sofar").inner_text() == "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
     assert "<img" in page.locator(".chip").nth(9).inner_text()
     assert page.evaluate("window.stage.querySelectorAll('img, script').length") == 0
@@ -37,7 +37,7 @@ def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
 
 def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stage):
     payload = build_round_payload(traces.unusual())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "tally")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
     assert page.locator(".brace .letter").all_inner_texts() == ["λ", "你", "👩\u200d🚀"]
     assert page.locator(".chip").nth(4).locator(".glyph.byte").all_inner_texts() == ["E4", "BD"]
 
@@ -47,7 +47,7 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 )
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker):
     payload = build_round_payload(getattr(traces, maker)())
-    told = [motion["sentence"] for motion in payload["rounds"][0]["motions"]]
+    told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, size="390")
     for width in (390, 1366):
         resize(page, width)
@@ -65,7 +65,7 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
     for width, height in SIZES.values():
         resize(page, width, height)
         page.keyboard.press("Home")
-        for motion in payload["rounds"][0]["motions"]:
+        for step in payload["rounds"][0]["steps"]:
             seen = page.evaluate(
                 """() => {
                 const box = (name) => window.stage.querySelector(name)?.getBoundingClientRect();
@@ -76,14 +76,14 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
                         end: box(".transport").bottom, clear: box(".sentence").bottom <= box(".transport").top};
             }"""
             )
-            assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), motion
+            assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), step
             assert seen["wide"] <= width and seen["end"] <= height
             page.keyboard.press("ArrowRight")
 
 
 def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "pass")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
     place = "() => { const box = window.stage.querySelector('.onePass').getBoundingClientRect(); return [box.left, box.top]; }"
     before, first = page.evaluate(place), page.locator(".chip").first.bounding_box()
     assert before[0] == pytest.approx(first["x"], abs=1) and before[1] < first["y"] + first["height"]
@@ -93,7 +93,7 @@ def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
 
 def test_the_bars_of_the_residual_stand_still_when_the_draw_comes(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "residual")))
+    page = open_stage(payload, cursor=(0, find_step(payload, "residual")))
     boxes = """pieces => pieces.filter(piece => piece.checkVisibility()).map(piece => [piece.style.y, piece.style.height])"""
     before = page.locator(".piece").evaluate_all(boxes)
     page.keyboard.press("ArrowRight")
@@ -105,7 +105,7 @@ def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):
     for probs in payload["rounds"][0]["distributions"][:1]:
         for bar in [bar for view in probs["views"].values() for bar in view if bar["drafted"]]:
             bar["p"], bar["q"] = 0.0002, 0.001
-    page = open_stage(payload, size="390", cursor=(0, motion_index(payload, "look", node=0)))
+    page = open_stage(payload, size="390", cursor=(0, find_step(payload, "look", node=0)))
     boxes = [
         page.locator(f".distributions .value.{letter}").evaluate_all(
             "all => all.filter(one => one.style.opacity === '1').map(one => one.getBoundingClientRect().toJSON())"
@@ -127,7 +127,7 @@ def test_many_notices_leave_the_transport_on_the_screen(open_stage):
 
 def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(1, motion_index(payload, "bonus", 1)))
+    page = open_stage(payload, cursor=(1, find_step(payload, "bonus", 1)))
     assert page.locator(".distributions .title").text_content() == "Why there is a bonus token"
     shown = "rings => rings.filter(ring => ring.style.opacity === '1' && ring.parentNode.checkVisibility()).length"
     assert page.locator(".distributions .fell").evaluate_all(shown) == 4
@@ -142,7 +142,7 @@ def test_a_laptop_screen_needs_no_scrolling(open_stage):
     payload = build_round_payload(traces.story())
     page = open_stage(payload, pad=80)
     for kind in ("look", "uniform", "draw", "tally"):
-        page.locator(".track input").fill(str(motion_index(payload, kind)))
+        page.locator(".track input").fill(str(find_step(payload, kind)))
         assert page.evaluate("document.documentElement.scrollHeight <= window.innerHeight"), kind
 
 
@@ -168,7 +168,7 @@ def test_the_residual_is_green_and_the_bonus_has_a_color_of_its_own(open_stage, 
     payload = build_round_payload(traces.story())
     page = open_stage(payload, scheme=scheme)
     for kind in ("lift", "residual", "draw", "tally"):
-        page.locator(".track input").fill(str(motion_index(payload, kind)))
+        page.locator(".track input").fill(str(find_step(payload, kind)))
         assert set(page.locator(".piece").evaluate_all(FILLS)) == {f"rgb({green})"}, kind
     page.keyboard.press("Enter")
     page.keyboard.press("End")

@@ -70,7 +70,7 @@ def test_nothing_moves_from_stop_to_stop(toured, size):
         if n:
             page.get_by_role("button", name="Next stop").click()
         if n == 0 and size == "390":
-            continue  # a phone's picture grows after the first motion
+            continue  # a phone's picture grows after the first step
         boxes = [page.locator(one).bounding_box() for one in (".tour .outline", ".tour", ".scene")]
         places.add(tuple((round(box["y"]), round(box["height"])) for box in boxes))
     assert len(places) == 1
@@ -89,7 +89,7 @@ def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
     page.get_by_role("button", name="Take the tour").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 3}})", build_round_payload(traces.story()))
+    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 3}})", build_round_payload(traces.story()))
     expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
-from tests.browser.component_pages import motion_index, sentence, standings
+from tests.browser.component_pages import find_step, sentence, standings
 
 
 def drag_u(page, by):
@@ -20,7 +20,7 @@ def drag_u(page, by):
 @pytest.mark.parametrize("mode", ["recorded", "live"])
 def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)), mode=mode)
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), mode=mode)
     drag_u(page, 70)
     assert standings(page)[2:] == ["accepted", "pending", "hidden"]
     assert "“sat” is accepted" in sentence(page)
@@ -34,7 +34,7 @@ def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, 
 
 def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=1)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=1)))
     drag_u(page, -150)
     assert standings(page) == ["accepted", "rejected", "unchecked", "unchecked", "residual"]
     assert page.locator(".chip.last .face").inner_text() == ","
@@ -44,7 +44,7 @@ def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
 
 def test_u_is_a_slider_for_the_keyboard(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
     for _ in range(3):
@@ -56,7 +56,7 @@ def test_u_is_a_slider_for_the_keyboard(open_stage):
 
 def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     before = standings(page)
     for typed in ("1", "1.0", "-0.1", "nan", "", "<b>"):
         page.locator(".uniformForm input").fill(typed)
@@ -68,7 +68,7 @@ def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage):
 
 def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
     payload = build_round_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     page.locator(".uniformForm input").fill("0.12345")
     page.keyboard.press("Enter")
     page.locator(".opening").click()
@@ -77,7 +77,7 @@ def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
 
 def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
     payload = build_round_payload(traces.edited())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     assert "you set u of “sat” to 0.71" in page.locator(".status").inner_text()
     page.get_by_role("button", name="Undo my numbers").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]

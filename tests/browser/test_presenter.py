@@ -82,7 +82,7 @@ def notes_of(page):
 @pytest.mark.parametrize("name", ["one_round", "one_token", "questions", "whole_text", *TREES])
 def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
     page = present(name)
-    steps = {"one_round": len(STAGE["rounds"][0]["motions"]), "questions": 8, "one_token": 1, "whole_text": 3}.get(name) or len(
+    steps = {"one_round": len(STAGE["rounds"][0]["steps"]), "questions": 8, "one_token": 1, "whole_text": 3}.get(name) or len(
         TREES[name]["steps"]
     )
     for _ in range(steps):
@@ -95,7 +95,7 @@ def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
 
 def test_the_stage_fits_the_projector_at_every_step(present):
     page = present()
-    for _ in STAGE["rounds"][0]["motions"]:
+    for _ in STAGE["rounds"][0]["steps"]:
         tall = page.evaluate(
             "[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]"
         )
@@ -168,15 +168,15 @@ def test_black_covers_everything_and_goes_again(present):
 def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_together(present):
     page = present()
     notes = notes_of(page)
-    motions = STAGE["rounds"][0]["motions"]
-    expect(notes.locator(".place")).to_have_text(f"Round 1, step 1 of {len(motions)}")
-    expect(notes.locator(".ask")).to_have_text(NOTES[motions[0]["kind"]])
-    expect(notes.locator(".next")).to_have_text(motions[1]["sentence"])
+    steps = STAGE["rounds"][0]["steps"]
+    expect(notes.locator(".place")).to_have_text(f"Round 1, step 1 of {len(steps)}")
+    expect(notes.locator(".ask")).to_have_text(NOTES[steps[0]["kind"]])
+    expect(notes.locator(".next")).to_have_text(steps[1]["sentence"])
     page.keyboard.press("ArrowRight")
-    expect(notes.locator(".now")).to_have_text(motions[1]["sentence"])
+    expect(notes.locator(".now")).to_have_text(steps[1]["sentence"])
     notes.keyboard.press("ArrowRight")
-    expect(page.locator("section.stage > .sentence")).to_have_text(motions[2]["sentence"])
-    expect(notes.locator(".place")).to_have_text(f"Round 1, step 3 of {len(motions)}")
+    expect(page.locator("section.stage > .sentence")).to_have_text(steps[2]["sentence"])
+    expect(notes.locator(".place")).to_have_text(f"Round 1, step 3 of {len(steps)}")
 
 
 def test_a_reload_in_the_middle_finds_its_notes_again(present):
@@ -232,7 +232,7 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
 
 
 def test_every_kind_of_motion_has_its_note():
-    kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["motions"]}
+    kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["steps"]}
     assert kinds <= set(NOTES)
 
 
@@ -245,7 +245,7 @@ LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((
 
 def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
     page = present()
-    for _ in range(sum(len(one["motions"]) for one in STAGE["rounds"])):
+    for _ in range(sum(len(one["steps"]) for one in STAGE["rounds"])):
         assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
         page.keyboard.press("ArrowRight")
 

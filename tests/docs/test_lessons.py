@@ -74,8 +74,8 @@ def test_a_link_to_the_rejected_token_leads_to_its_random_number():
         (address,) = re.findall(r"\[One round\]\((http[^)]*)\)[^|]*drag u down", text)
         at = read_cursor(parse_qs(urlsplit(address).query)["at"][0])
         round_ = RECORDED.opening.rounds[at["round"]]
-        motion = build_steps(RECORDED.opening, round_)[at["motion"]]
-        assert motion.kind == "uniform" and round_.proposals[motion.node].accepted is False
+        step = build_steps(RECORDED.opening, round_)[at["step"]]
+        assert step.kind == "uniform" and round_.proposals[step.node].accepted is False
 
 
 def test_a_class_s_tasks_have_the_names_of_their_buttons():

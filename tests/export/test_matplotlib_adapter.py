@@ -100,7 +100,7 @@ def words(drawn) -> list[Text]:
 @pytest.mark.parametrize("name", CASES)
 def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, form):
     if form == "slide" and not CASES[name].slides:
-        assert name.startswith("one_round"), "its motions are slides of their own"
+        assert name.startswith("one_round"), "its steps are slides of their own"
         return
     drawn = paper(name, form)
     drawn.draw_without_rendering()

@@ -1,4 +1,4 @@
-"""The text twin: every motion of a round has one plain sentence, and numbers are written so that they say something."""
+"""The text twin: every step of a round has one plain sentence, and numbers are written so that they say something."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def told(trace, round_=0):
 
 
 def kinds(trace, round_=0):
-    return [motion.kind for motion in told(trace, round_)]
+    return [step.kind for step in told(trace, round_)]
 
 
 def test_a_round_with_a_rejection_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
@@ -46,13 +46,13 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
     )
     for trace in [maker() for maker in makers] + [traces.ended("length")]:
         for round_ in range(len(trace.rounds)):
-            for motion in told(trace, round_):
-                assert motion.sentence.endswith(".") and "\n" not in motion.sentence
-                assert not motion.sentence[0].islower()
+            for step in told(trace, round_):
+                assert step.sentence.endswith(".") and "\n" not in step.sentence
+                assert not step.sentence[0].islower()
 
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
-    sentences = [motion.sentence for motion in told(traces.story())]
+    sentences = [step.sentence for step in told(traces.story())]
     assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
     assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
@@ -86,7 +86,7 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
     for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
         words = traces.Words()
         round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
-        look = next(motion for motion in told(traces.trace(words, [round_], gamma=1)) if motion.kind == "look").sentence
+        look = next(step for step in told(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
         written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
         assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
 
@@ -104,7 +104,7 @@ def read(written: str) -> float:
 
 
 def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows():
-    looks = [motion.sentence for motion in told(traces.same_distributions()) if motion.kind == "look"]
+    looks = [step.sentence for step in told(traces.same_distributions()) if step.kind == "look"]
     assert len(looks) == 3
     assert all("just as much" in sentence and "whatever the random number is" in sentence for sentence in looks)
 
@@ -117,7 +117,7 @@ def test_checks_after_the_end_of_the_text_are_not_told():
 
 
 def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
-    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
+    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "residual")
     assert (
         sentence.startswith("The green part, 0.33, is rescaled to 1: the residual distribution.")
         and "gives “stood” 0.48." in sentence
@@ -125,12 +125,12 @@ def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement()
 
 
 def test_the_residual_says_why_the_result_is_exact():
-    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
+    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "residual")
     assert "rejected with probability 0.33, too: accepted (striped) and replaced (green) make exactly the blue bars." in sentence
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
-    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
+    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "draw")
     assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: it was suggested to follow “sat”.")
 
 
@@ -148,9 +148,9 @@ def test_the_tally_counts_tokens_of_one_target_pass():
 
 def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     under, name = {}, ""
-    for motion in told(traces.story()):
-        name = motion.label or name
-        under[motion.kind, motion.node] = name
+    for step in told(traces.story()):
+        name = step.label or name
+        under[step.kind, step.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")
     assert [under[kind, node] for node in range(3) for kind in ("look", "uniform")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
     assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3
@@ -161,7 +161,7 @@ def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers
     found = 0
     for trace in (traces.story(), Trace.from_json(recorded)):
         for number_, round_ in enumerate(trace.rounds):
-            said = [motion.sentence for motion in build_steps(trace, round_) if "as often as the target says" in motion.sentence]
+            said = [step.sentence for step in build_steps(trace, round_) if "as often as the target says" in step.sentence]
             assert len(said) <= 1, (number_, said)
             found += len(said)
             for sentence in said:

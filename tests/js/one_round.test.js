@@ -6,25 +6,25 @@ import test from "node:test";
 import { roomsFor } from "../../assets/components/one_round/panel.js";
 import { uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
-import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/one_round/cursor.js";
+import { cursorParameter, stepIndex, patience, stepped, within } from "../../assets/components/one_round/cursor.js";
 import { frameOf, standing, verdict, whatIf } from "../../assets/components/one_round/fate.js";
 import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/plan.js";
 import written from "../written_cases.json" with { type: "json" };
 
-const RUN = [3, 1, 4].map((count) => ({ motions: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
+const RUN = [3, 1, 4].map((count) => ({ steps: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
 
 test("a cursor outside the run stands at the nearest place", () => {
-  assert.deepEqual(within(RUN, 9, 0), { round: 2, motion: 0 });
-  assert.deepEqual(within(RUN, -2, -5), { round: 0, motion: 0 });
-  assert.deepEqual(within(RUN, 0, Infinity), { round: 0, motion: 2 });
-  assert.deepEqual(within(RUN, 2, 99), { round: 2, motion: 3 });
-  assert.deepEqual(within(RUN, "1", undefined), { round: 1, motion: 0 });
+  assert.deepEqual(within(RUN, 9, 0), { round: 2, step: 0 });
+  assert.deepEqual(within(RUN, -2, -5), { round: 0, step: 0 });
+  assert.deepEqual(within(RUN, 0, Infinity), { round: 0, step: 2 });
+  assert.deepEqual(within(RUN, 2, 99), { round: 2, step: 3 });
+  assert.deepEqual(within(RUN, "1", undefined), { round: 1, step: 0 });
 });
 
-test("steps visit every motion of the run in order, and back", () => {
-  const there = [{ round: 0, motion: 0 }];
+test("steps visit every step of the run in order, and back", () => {
+  const there = [{ round: 0, step: 0 }];
   for (let at = there[0]; (at = stepped(RUN, at, 1)); ) there.push(at);
-  assert.deepEqual(there.map(({ round, motion }) => `${round}.${motion}`), ["0.0", "0.1", "0.2", "1.0", "2.0", "2.1", "2.2", "2.3"]);
+  assert.deepEqual(there.map(({ round, step }) => `${round}.${step}`), ["0.0", "0.1", "0.2", "1.0", "2.0", "2.1", "2.2", "2.3"]);
   const back = [there.at(-1)];
   for (let at = back[0]; (at = stepped(RUN, at, -1)); ) back.push(at);
   assert.deepEqual(back.reverse(), there);
@@ -34,9 +34,9 @@ test("the address of a cursor is the one that Python reads", () => {
   for (const [at, text] of written.cursors) assert.equal(cursorParameter(at), text);
 });
 
-test("a motion is found by its kind and token", () => {
-  assert.equal(motionOf(RUN[2], "look", 1), 2);
-  assert.equal(motionOf(RUN[2], "look", 9), undefined);
+test("a step is found by its kind and token", () => {
+  assert.equal(stepIndex(RUN[2], "look", 1), 2);
+  assert.equal(stepIndex(RUN[2], "look", 9), undefined);
 });
 
 test("a longer sentence stays longer, up to ten seconds", () => {
@@ -119,7 +119,7 @@ test("a moved u that changes the fate changes what comes after it, and nothing b
 });
 
 test("a chip comes, waits and is decided", () => {
-  assert.deepEqual([0, 1, 3, 4, 9].map((motion) => standing(CHIP, 0, motion, null)), ["ghost", "draft", "draft", "accepted", "accepted"]);
+  assert.deepEqual([0, 1, 3, 4, 9].map((step) => standing(CHIP, 0, step, null)), ["ghost", "draft", "draft", "accepted", "accepted"]);
 });
 
 test("the end of a round shows the picture of how it ended", () => {

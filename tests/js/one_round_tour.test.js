@@ -1,14 +1,14 @@
-// Where the stops of the tour are in a run, and which one a motion belongs to.
+// Where the stops of the tour are in a run, and which one a step belongs to.
 
 import assert from "node:assert/strict";
 import test from "node:test";
 
 import { fillStop, stopAt, tourPlaces } from "../../assets/components/one_round/tour.js";
 
-const motion = (kind, node = null) => ({ kind, node });
-const PLAIN = { motions: [motion("draft", 0), motion("pass"), motion("look", 0), motion("uniform", 0), motion("bonus"), motion("tally")] };
-const REJECTED = { motions: [motion("draft", 0), motion("draft", 1), motion("pass"), motion("look", 0), motion("uniform", 0), motion("look", 1), motion("uniform", 1),
-  motion("lift", 1), motion("residual", 1), motion("draw", 1), motion("tally")] };
+const step = (kind, node = null) => ({ kind, node });
+const PLAIN = { steps: [step("draft", 0), step("pass"), step("look", 0), step("uniform", 0), step("bonus"), step("tally")] };
+const REJECTED = { steps: [step("draft", 0), step("draft", 1), step("pass"), step("look", 0), step("uniform", 0), step("look", 1), step("uniform", 1),
+  step("lift", 1), step("residual", 1), step("draw", 1), step("tally")] };
 const STOPS = ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "tally"].map((kind) => ({ kind }));
 
 test("the tour stands on the first round with a replacement, at the token that was rejected", () => {
@@ -21,7 +21,7 @@ test("a run without such a round, or a stage without stops, has no tour", () => 
   assert.equal(tourPlaces([REJECTED], []), null);
 });
 
-test("a motion belongs to the last stop before it", () => {
+test("a step belongs to the last stop before it", () => {
   const places = [0, 2, 5, 6];
   assert.deepEqual([0, 1, 2, 4, 5, 6, 9].map((at) => stopAt(places, at)), [0, 0, 1, 1, 2, 3, 3]);
 });

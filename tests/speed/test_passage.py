@@ -58,7 +58,7 @@ def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
     token = one.speculative.tokens[10]
     query = dict(parse_qsl(payload.link_round(SETTINGS, token.round).removeprefix("./?")))
     found, said = Settings.from_query(query)
-    assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "motion": 0}
+    assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "step": 0}
 
 
 def test_the_first_lane_is_the_target_alone(one):
@@ -164,7 +164,7 @@ def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     seen = set()
     for token, link in zip(one.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
-        told = build_steps(trace, trace.rounds[at["round"]])[at["motion"]]
+        told = build_steps(trace, trace.rounds[at["round"]])[at["step"]]
         assert at["round"] == token.round
         if token.origin in ("bonus", "target"):
             assert told.kind == "bonus"

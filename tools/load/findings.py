@@ -51,7 +51,7 @@ class ShownTrace:
 
 @dataclass(frozen=True)
 class TraceContent:
-    """digest: of the trace, with every digit; story: its tokens and motions alone."""
+    """digest: of the trace, with every digit; story: its tokens and steps alone."""
 
     digest: str
     story: str
@@ -64,7 +64,7 @@ class TraceContent:
                 one["text"],
                 [chip["name"] for chip in one["chips"]],
                 (one["ending"] or {}).get("name"),
-                [motion["kind"] for motion in one["motions"]],
+                [step["kind"] for step in one["steps"]],
             ]
             for one in payload["rounds"]
         ]
@@ -84,7 +84,7 @@ def read_after(seconds: float, samples: Sequence[tuple[float, float]]) -> float:
 
 
 def find_cross_talk(shown: Iterable[ShownTrace], alone: Callable[[str, int], TraceContent]) -> tuple[list[str], list[str]]:
-    """A sentence for each page that showed other tokens or motions than its settings give when they run alone.
+    """A sentence for each page that showed other tokens or steps than its settings give when they run alone.
 
     And one for each that showed the same of them, with a probability that differs in its last digits.
 

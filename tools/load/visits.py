@@ -116,7 +116,7 @@ class Visitor(StreamlitClient):
 
     def ask(self, kind: str) -> None:
         """What the stage's buttons ask of the server, standing at its last round."""
-        at = {"round": len(self.stage["payload"]["rounds"]) - 1, "motion": 0} if kind == "next" else {"round": 0, "motion": 0}
+        at = {"round": len(self.stage["payload"]["rounds"]) - 1, "step": 0} if kind == "next" else {"round": 0, "step": 0}
         self.tell("one_round-component", "ask", {"kind": kind, "at": at})
 
     def stands(self, rounds: int) -> bool:

@@ -38,12 +38,12 @@ export class Asker {
     this.stage.resize();
   }
 
-  key() { return `${this.stage.payload.id} ${this.stage.at.round}.${this.stage.motion().node}`; }
+  key() { return `${this.stage.payload.id} ${this.stage.at.round}.${this.stage.step().node}`; }
 
   /** Whether the draft token at hand waits for an answer. */
   get asking() {
     const { stage } = this;
-    return this.on && stage.motion().kind === "look" && stage.chip()?.u != null && !this.said.has(this.key());
+    return this.on && stage.step().kind === "look" && stage.chip()?.u != null && !this.said.has(this.key());
   }
 
   /** What the sentence asks meanwhile; it does not tell the answer. */
@@ -54,7 +54,7 @@ export class Asker {
 
   /** What is added to the sentence: before the checks that there will be questions, after a check what was said. */
   echo() {
-    const { kind } = this.stage.motion();
+    const { kind } = this.stage.step();
     if (this.on && (kind === "draft" || kind === "pass")) return " You will be asked before each check.";
     if (kind !== "uniform" || !this.said.has(this.key())) return "";
     const said = this.said.get(this.key());
@@ -66,7 +66,7 @@ export class Asker {
     this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.fate === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
     keep(this.forecasts);
     this.said.set(this.key(), said);
-    this.stage.step(1);
+    this.stage.stepBy(1);
   }
 
   /** A step without an answer. */

@@ -14,15 +14,15 @@ export function whatIf(chip, drag) {
   return { node: drag.node, accepted, changed: accepted !== (chip.fate === "accepted") };
 }
 
-/** How a chip looks at a motion: ghost, draft token, or its fate; a moved u overrules what follows from it. */
-export function standing(chip, index, motion, what) {
-  if (motion < chip.appears) return "ghost";
+/** How a chip looks at a step: ghost, draft token, or its fate; a moved u overrules what follows from it. */
+export function standing(chip, index, step, what) {
+  if (step < chip.appears) return "ghost";
   if (what && index === what.node) return what.accepted ? "accepted" : "rejected";
   if (what && index > what.node && what.changed) return what.accepted ? "pending" : "unchecked";
-  return motion < chip.decided ? "draft" : chip.fate;
+  return step < chip.decided ? "draft" : chip.fate;
 }
 
-/** Which parts of the distributions a motion shows. */
+/** Which parts of the distributions a step shows. */
 export function frameOf(kind, ending) {
   const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
   return {

@@ -9,7 +9,7 @@ import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawUniform, makeUniform } from "./uniform.js";
-import { cursorParameter, motionOf, patience, stepped, within } from "./cursor.js";
+import { cursorParameter, stepIndex, patience, stepped, within } from "./cursor.js";
 import { frameOf, verdict, whatIf } from "./fate.js";
 import { NARROW, planScene } from "./plan.js";
 import { drawLastPanel, makeLast } from "./residual.js";
@@ -22,7 +22,7 @@ const HEADROOM = 140; // the page's bar above, and the folded controls below
 
 class Stage {
   constructor() {
-    this.at = { round: 0, motion: 0 };
+    this.at = { round: 0, step: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.problem = "";
     this.track = 400;
@@ -50,7 +50,7 @@ class Stage {
   }
 
   keys() {
-    const turn = () => this.play(!this.playing), forth = () => this.step(1), back = () => this.step(-1), asking = () => this.asker.turn(!this.asker.on);
+    const turn = () => this.play(!this.playing), forth = () => this.stepBy(1), back = () => this.stepBy(-1), asking = () => this.asker.turn(!this.asker.on);
     return {
       ArrowRight: forth,
       PageDown: forth, // a clicker's
@@ -80,8 +80,8 @@ class Stage {
       this.drag = null;
       this.problem = "";
       this.filled = null;
-      const wanted = data.cursor ?? { round: 0, motion: 0 };
-      this.at = within(this.payload.rounds, wanted.round, wanted.motion);
+      const wanted = data.cursor ?? { round: 0, step: 0 };
+      this.at = within(this.payload.rounds, wanted.round, wanted.step);
       if (!first) this.mirrorCursor();
     } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
@@ -107,18 +107,18 @@ class Stage {
   mirrorCursor() { this.mirror.write({ at: cursorParameter(this.at) }); }
 
   round() { return this.payload.rounds[this.at.round]; }
-  motion() { return this.round().motions[this.at.motion]; }
+  step() { return this.round().steps[this.at.step]; }
 
   /** Whether nobody has stepped yet: then the page says why one drafts at all. */
-  isFirst() { return this.at.round === 0 && this.at.motion === 0; }
+  isFirst() { return this.at.round === 0 && this.at.step === 0; }
 
-  atEnd() { return this.at.motion === this.round().motions.length - 1; }
+  atEnd() { return this.at.step === this.round().steps.length - 1; }
 
-  motionOf(kind, node) { return motionOf(this.round(), kind, node); }
+  stepIndex(kind, node) { return stepIndex(this.round(), kind, node); }
 
   /** The chip whose random number is on the ruler, null where there is none. */
   chip() {
-    const { probs } = this.motion();
+    const { probs } = this.step();
     return (probs === null ? null : this.round().chips[probs]) ?? null;
   }
 
@@ -136,7 +136,7 @@ class Stage {
     if (!this.canDrag()) return;
     this.play(false);
     this.problem = "";
-    this.drag = { u, node: this.motion().probs, byKey };
+    this.drag = { u, node: this.step().probs, byKey };
     this.draw();
   }
 
@@ -148,7 +148,7 @@ class Stage {
   release(u) {
     const chip = this.chip();
     if (!this.canDrag() || chip.u === u || this.goesBack) return this.dropDrag();
-    this.drag = { u, node: this.motion().probs, byKey: false };
+    this.drag = { u, node: this.step().probs, byKey: false };
     this.draw();
     this.ask({ kind: "uniform", position: chip.position, purpose: "accept", u });
   }
@@ -158,9 +158,9 @@ class Stage {
     this.send("ask", { ...event, at: { ...this.at } });
   }
 
-  goTo(round, motion) {
-    const at = within(this.payload.rounds, round, motion);
-    if (at.round === this.at.round && at.motion === this.at.motion) return;
+  goTo(round, step) {
+    const at = within(this.payload.rounds, round, step);
+    if (at.round === this.at.round && at.step === this.at.step) return;
     this.drag = null;
     this.problem = "";
     this.at = at;
@@ -168,10 +168,10 @@ class Stage {
     this.mirrorCursor();
   }
 
-  step(by) {
+  stepBy(by) {
     if (by > 0 && this.asker.asking) this.asker.skip();
     const to = stepped(this.payload.rounds, this.at, by);
-    if (to) this.goTo(to.round, to.motion);
+    if (to) this.goTo(to.round, to.step);
     else if (by > 0) this.play(false);
   }
 
@@ -187,9 +187,9 @@ class Stage {
     if (on) {
       this.timer = setTimeout(() => {
         if (this.asker.asking) return this.play(false); // somebody has to answer
-        this.step(1);
+        this.stepBy(1);
         if (this.playing) this.play(true);
-      }, patience(this.motion().sentence));
+      }, patience(this.step().sentence));
     }
     if (changed && this.filled) drawTransport(this.bar, this);
   }
@@ -223,19 +223,19 @@ class Stage {
     }
     drawHead(this.head, this);
     drawSoFar(this.text, this);
-    const motion = this.motion();
-    this.node.dataset.motion = motion.kind;
+    const step = this.step();
+    this.node.dataset.step = step.kind;
     if (this.node.classList.toggle("first", this.isFirst()) !== this.wasFirst) {
       this.wasFirst = this.isFirst();
       if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
     }
     this.node.classList.toggle("dragging", Boolean(this.drag));
-    this.frame = frameOf(motion.kind, this.round().ending);
+    this.frame = frameOf(step.kind, this.round().ending);
     drawChips(this.text, this);
     scrollChips(this.text, this);
     placeBraces(this.text);
-    this.drawScene(motion);
-    say(this.sentence, this.spoken(motion));
+    this.drawScene(step);
+    say(this.sentence, this.spoken(step));
     drawTransport(this.bar, this);
     this.tour.draw();
   }
@@ -246,8 +246,8 @@ class Stage {
     requestAnimationFrame(() => requestAnimationFrame(() => this.node.classList.remove("jump")));
   }
 
-  drawScene(motion) {
-    const probs = motion.probs === null ? null : this.round().distributions[motion.probs] ?? null;
+  drawScene(step) {
+    const probs = step.probs === null ? null : this.round().distributions[step.probs] ?? null;
     const bars = probs ? probs.views[this.plan.tight ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame, this.round().tallest);
@@ -256,25 +256,25 @@ class Stage {
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
   }
 
-  /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
-  spoken(motion) {
+  /** The step's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
+  spoken(step) {
     const what = this.whatIf();
-    if (!what) return this.asker.asking ? this.asker.question() : motion.sentence + this.asker.echo();
+    if (!what) return this.asker.asking ? this.asker.question() : step.sentence + this.asker.echo();
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     const after = this.tour.on ? " Let go, and u goes back to where it was." : what.accepted && sentence && !this.goesBack ? " Let go, and the models work out what follows." : "";
-    return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
+    return (sentence ?? step.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
   }
 
   /** What the presenter's second window says. */
   notes() {
     if (!this.payload) return null;
-    const { motions } = this.round(), to = stepped(this.payload.rounds, this.at, 1);
+    const { steps } = this.round(), to = stepped(this.payload.rounds, this.at, 1);
     return {
-      place: `Round ${this.at.round + 1}, step ${this.at.motion + 1} of ${motions.length}`,
+      place: `Round ${this.at.round + 1}, step ${this.at.step + 1} of ${steps.length}`,
       now: this.sentence.textContent,
-      ask: this.payload.notes[this.motion().kind] ?? "",
-      next: to ? this.payload.rounds[to.round].motions[to.motion].sentence : "The recorded rounds end here.",
+      ask: this.payload.notes[this.step().kind] ?? "",
+      next: to ? this.payload.rounds[to.round].steps[to.step].sentence : "The recorded rounds end here.",
     };
   }
 

@@ -32,7 +32,7 @@ export function makeText(stage) {
   return { line, text, more, chips, aside, list: [], braces: [] };
 }
 
-/** A sign over the edge of a strip that goes on there; a tap brings it into sight. Keys have the motions for that. */
+/** A sign over the edge of a strip that goes on there; a tap brings it into sight. Keys have the steps for that. */
 function makeAside(chips, way) {
   const node = h("button", { class: `aside ${way < 0 ? "less" : "further"}`, type: "button", tabindex: "-1", "aria-hidden": "true" }, way < 0 ? "‹" : "›");
   node.addEventListener("click", () => chips.scrollBy({ left: way * chips.clientWidth * 0.7 }));
@@ -46,7 +46,7 @@ function makeChip(chip, index, stage) {
   const node = h("span", { class: "chip" }, edited, face, h("span", { class: "sweep" }), caption);
   node.style.setProperty("--nth", index);
   if (index !== null && chip.threshold !== undefined) {
-    node.addEventListener("click", () => stage.goTo(stage.at.round, stage.motionOf("look", index) ?? chip.appears));
+    node.addEventListener("click", () => stage.goTo(stage.at.round, stage.stepIndex("look", index) ?? chip.appears));
   }
   return { node, face, caption, edited, chip, standing: null };
 }
@@ -84,17 +84,17 @@ export function drawSoFar(parts, stage) {
 }
 
 export function drawChips(parts, stage) {
-  const motion = stage.motion();
-  const passAt = stage.motionOf("pass", null);
-  parts.line.classList.toggle("passed", stage.at.motion >= passAt);
+  const step = stage.step();
+  const passAt = stage.stepIndex("pass", null);
+  parts.line.classList.toggle("passed", stage.at.step >= passAt);
   for (const [index, item] of parts.list.entries()) {
-    const now = standing(item.chip, index, stage.at.motion, stage.whatIf());
+    const now = standing(item.chip, index, stage.at.step, stage.whatIf());
     setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
-    item.node.classList.toggle("focus", motion.node === index && ["draft", "look", "uniform"].includes(motion.kind));
-    show(item.edited, item.chip.edited && stage.at.motion >= item.chip.decided);
+    item.node.classList.toggle("focus", step.node === index && ["draft", "look", "uniform"].includes(step.kind));
+    show(item.edited, item.chip.edited && stage.at.step >= item.chip.decided);
   }
   drawLast(parts.last, stage);
-  parts.shown = motion.kind === "draw" ? parts.list.length : motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  parts.shown = step.kind === "draw" ? parts.list.length : step.node ?? (stage.at.step < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
   for (const brace of parts.braces) {
     show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }
@@ -112,9 +112,9 @@ function drawLast(item, stage) {
   }
   let now = "hidden";
   if (standIn) now = "residual";
-  else if (ending && !(what && what.changed) && stage.at.motion >= ending.appears) now = ending.kind;
+  else if (ending && !(what && what.changed) && stage.at.step >= ending.appears) now = ending.kind;
   setStanding(item, now, CAPTIONS[now] ?? "");
-  item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.motion().kind));
+  item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.step().kind));
   show(item.edited, Boolean(ending?.edited) && now !== "hidden");
 }
 
@@ -124,7 +124,7 @@ function setStanding(item, now, caption) {
   item.node.title = now === "unchecked" ? "after the first rejection nothing decides about a draft token, though the target computed its distribution here too" : "";
 }
 
-/** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */
+/** A strip of chips brings the one that the step is about to its middle, and fades where more is. */
 export function scrollChips(parts, stage) {
   const { chips } = parts;
   const strip = stage.narrow || parts.list.length > MANY;

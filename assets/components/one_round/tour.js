@@ -4,19 +4,19 @@
 import { button, h, place, say, show } from "../lib/dom.js";
 import { number } from "../lib/numbers.js";
 
-/** The first round with a replacement, the draft token that it replaces, and the motion of each stop there; null where a run has no such round, or there are no stops. */
+/** The first round with a replacement, the draft token that it replaces, and the step of each stop there; null where a run has no such round, or there are no stops. */
 export function tourPlaces(rounds, stops) {
-  const round = rounds.findIndex(({ motions }) => motions.some(({ kind }) => kind === "residual"));
+  const round = rounds.findIndex(({ steps }) => steps.some(({ kind }) => kind === "residual"));
   if (round < 0 || !stops.length) return null;
-  const { motions } = rounds[round];
-  const { node } = motions.find(({ kind }) => kind === "residual");
-  const places = stops.map(({ kind }) => motions.findIndex((one) => one.kind === kind && (kind === "draft" || one.node === null || one.node === node)));
+  const { steps } = rounds[round];
+  const { node } = steps.find(({ kind }) => kind === "residual");
+  const places = stops.map(({ kind }) => steps.findIndex((one) => one.kind === kind && (kind === "draft" || one.node === null || one.node === node)));
   return places.every((place, i) => place >= 0 && (i === 0 || place > places[i - 1])) ? { round, node, places } : null;
 }
 
-/** The stop that a motion belongs to: the last one that begins at or before it. */
-export function stopAt(places, motion) {
-  return places.filter((place) => place <= motion).length - 1;
+/** The stop that a step belongs to: the last one that begins at or before it. */
+export function stopAt(places, step) {
+  return places.filter((place) => place <= step).length - 1;
 }
 
 /** What a stop says, with the numbers of the draft token that the round rejects: {token}, {p}, {q}, {rate} (p/q), {left} (what is rejected here). */
@@ -75,10 +75,10 @@ export class Tour {
     stage.mirror.write({ tour: this.on ? "1" : null });
     if (this.on && !(stay && stage.at.round === this.round)) stage.goTo(this.round, this.places[0]);
     this.draw();
-    if (before && !this.on) (this.start.offsetWidth ? this.start : stage.bar.step).focus({ preventScroll: true }); // on a phone the opening words have gone
+    if (before && !this.on) (this.start.offsetWidth ? this.start : stage.bar.forward).focus({ preventScroll: true }); // on a phone the opening words have gone
   }
 
-  get stop() { return stopAt(this.places, this.stage.at.motion); }
+  get stop() { return stopAt(this.places, this.stage.at.step); }
 
   goTo(stop) {
     if (stop >= 0 && stop < this.places.length) this.stage.goTo(this.round, this.places[stop]);

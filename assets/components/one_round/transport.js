@@ -42,8 +42,8 @@ export function drawHead(head, stage) {
 }
 
 export function makeTransport(stage) {
-  const step = button("Step →", "next step (→)", () => stage.step(1), "primary");
-  const back = button("← Back", "one step back (←)", () => stage.step(-1));
+  const forward = button("Step →", "next step (→)", () => stage.stepBy(1), "primary");
+  const back = button("← Back", "one step back (←)", () => stage.stepBy(-1));
   const play = button("", "play or pause (P)", () => stage.play(!stage.playing), "play");
   const first = button("⇤", "first step (Home)", () => stage.goTo(stage.at.round, 0), "small");
   const last = button("⇥", "last step (End)", () => stage.goTo(stage.at.round, Infinity), "small");
@@ -60,20 +60,20 @@ export function makeTransport(stage) {
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
   const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, stops, range), last);
   const node = h("div", { class: "transport" },
-    h("div", { class: "buttons" }, step, back, play), scrub,
+    h("div", { class: "buttons" }, forward, back, play), scrub,
     h("div", { class: "close" }, h("div", { class: "tallies" }, count, total), h("div", { class: "onward" }, rounds, next)));
-  return { node, step, back, play, first, last, next, range, stops, rounds, count, total, keys };
+  return { node, forward, back, play, first, last, next, range, stops, rounds, count, total, keys };
 }
 
-/** Stops for the motions of a round, and the list of rounds. */
+/** Stops for the steps of a round, and the list of rounds. */
 export function fillTransport(bar, stage) {
-  const { motions } = stage.round();
-  bar.range.max = String(motions.length - 1);
-  bar.marks = motions.map((motion, i) => {
-    const label = h("span", { class: "label" }, motion.label);
-    const mark = h("span", { class: motion.label ? "stop big" : "stop" }, label);
-    mark.style.left = `${(100 * i) / Math.max(1, motions.length - 1)}%`;
-    return { mark, label, text: motion.label };
+  const { steps } = stage.round();
+  bar.range.max = String(steps.length - 1);
+  bar.marks = steps.map((step, i) => {
+    const label = h("span", { class: "label" }, step.label);
+    const mark = h("span", { class: step.label ? "stop big" : "stop" }, label);
+    mark.style.left = `${(100 * i) / Math.max(1, steps.length - 1)}%`;
+    return { mark, label, text: step.label };
   });
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== stage.payload.id) {
@@ -85,20 +85,20 @@ export function fillTransport(bar, stage) {
 
 export function drawTransport(bar, stage) {
   const { at, payload, data } = stage;
-  const count = stage.round().motions.length;
-  const end = at.motion === count - 1;
+  const count = stage.round().steps.length;
+  const end = at.step === count - 1;
   const lastRound = at.round === payload.rounds.length - 1;
-  bar.range.value = String(at.motion);
-  bar.range.setAttribute("aria-valuetext", `step ${at.motion + 1} of ${count}`);
+  bar.range.value = String(at.step);
+  bar.range.setAttribute("aria-valuetext", `step ${at.step + 1} of ${count}`);
   bar.rounds.value = String(at.round);
-  bar.stops.firstChild.style.transform = `scaleX(${count > 1 ? at.motion / (count - 1) : 0})`;
+  bar.stops.firstChild.style.transform = `scaleX(${count > 1 ? at.step / (count - 1) : 0})`;
   for (const [i, { mark }] of bar.marks.entries()) {
-    mark.classList.toggle("past", i <= at.motion);
-    mark.classList.toggle("now", i === at.motion);
+    mark.classList.toggle("past", i <= at.step);
+    mark.classList.toggle("now", i === at.step);
   }
-  spaceLabels(bar, at.motion, stage.track);
-  bar.step.disabled = end && lastRound;
-  bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
+  spaceLabels(bar, at.step, stage.track);
+  bar.forward.disabled = end && lastRound;
+  bar.back.disabled = bar.first.disabled = at.step === 0 && at.round === 0;
   bar.last.disabled = end;
   bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);
   const over = data.alone ? "The recording ends here" : "The text is complete";

@@ -8,11 +8,11 @@ const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?$/;
 const LONG = 40; // characters of a wrong value that a sentence repeats
 const CURSOR = /^(\d{1,4})\.(\d{1,3})$/;
 
-/** at=ROUND.MOTION, both from 1, as the stage's cursor, both from 0; null where it cannot be read. */
+/** at=ROUND.STEP, both from 1, as the stage's cursor, both from 0; null where it cannot be read. */
 export function readCursor(text) {
   const match = CURSOR.exec(text ?? "");
   if (!match || match[1] === "0" || match[2] === "0") return null;
-  return { round: Number(match[1]) - 1, motion: Number(match[2]) - 1 };
+  return { round: Number(match[1]) - 1, step: Number(match[2]) - 1 };
 }
 
 /** What Why it is exact shows first: {preset, from, p, q}, and a sentence for each value that was left out. */

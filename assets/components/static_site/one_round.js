@@ -9,7 +9,7 @@ const asked = query();
 const cursor = readCursor(asked.at);
 const said = leftOut(asked, ["at", "tour"], settings, own);
 const { rounds } = data.payload;
-if (asked.at !== undefined && !rounds[cursor?.round]?.motions[cursor.motion]) said.push("The link's position was left out: there is no such step here.");
+if (asked.at !== undefined && !rounds[cursor?.round]?.steps[cursor.step]) said.push("The link's position was left out: there is no such step here.");
 drawn("one_round", stage, css, { ...data, notices: [], cursor: cursor ?? data.cursor });
 notice(said);
 prepare();

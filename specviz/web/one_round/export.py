@@ -62,7 +62,7 @@ def wait_for_libraries() -> None:
 
 
 BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
-TOLD = ("look", "uniform", "draw", "bonus", "tally")  # motions that a caption needs
+TOLD = ("look", "uniform", "draw", "bonus", "tally")  # steps that a caption needs
 DECISIONS = (
     *("round", "kind", "node", "parent", "token", "text", "q", "p", "u", "threshold", "accepted"),
     *("stand_in", "stand_in_text", "uniform_of_stand_in"),
@@ -77,14 +77,14 @@ def build_round_package(
     models: Mapping[str, Any],
     pages: Mapping[str, Callable[[Trace, int], bytes]] | None = None,
 ) -> Package:
-    """A run, its first round being 0, with the bars of round ``shown``, and its motions as slides and as an animation.
+    """A run, its first round being 0, with the bars of round ``shown``, and its steps as slides and as an animation.
 
     pages  further files by name: made of the run and the number of the round
 
     A random number chosen by hand is named in the manifest, in the caption and in the name of the zip.
     """
     settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
-    told = " ".join(motion.sentence for motion in build_steps(trace, round_) if motion.kind in TOLD)
+    told = " ".join(step.sentence for step in build_steps(trace, round_) if step.kind in TOLD)
     drawn = tuple(_build_panels(trace, round_))
     record = json.loads(trace.to_json())
     del record["timing"]  # the same run gives the same bytes
@@ -105,13 +105,13 @@ def build_round_package(
 
 
 def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
-    """Name -> what draws it: every motion of the round as a slide in three formats, and all of them as an animation."""
+    """Name -> what draws it: every step of the round as a slide in three formats, and all of them as an animation."""
 
-    def slide(motion: int, kind: str) -> bytes:
+    def slide(step: int, kind: str) -> bytes:
         from specviz.export import matplotlib_adapter
         from specviz.web.one_round import slides  # imported only when a figure is asked for
 
-        return matplotlib_adapter.save_figure(slides.draw_slide(build_round_payload(trace), shown, motion), kind, slides.SCREEN)
+        return matplotlib_adapter.save_figure(slides.draw_slide(build_round_payload(trace), shown, step), kind, slides.SCREEN)
 
     def animation() -> bytes:
         from specviz.web.one_round import slides
@@ -119,9 +119,9 @@ def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
         return slides.build_animation(build_round_payload(trace), shown)
 
     made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
-    for motion in range(len(build_steps(trace, trace.rounds[shown]))):
-        stem = f"round-{shown + 1}-step-{motion + 1:02d}"
-        made |= {f"{stem}.{kind}": partial(slide, motion, kind) for kind in ("svg", "png", "pdf")}
+    for step in range(len(build_steps(trace, trace.rounds[shown]))):
+        stem = f"round-{shown + 1}-step-{step + 1:02d}"
+        made |= {f"{stem}.{kind}": partial(slide, step, kind) for kind in ("svg", "png", "pdf")}
     return made
 
 

@@ -28,7 +28,7 @@ _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
 def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
-    """Everything the stage shows of a run: rounds, each with its motions, chips and distributions.
+    """Everything the stage shows of a run: rounds, each with its steps, chips and distributions.
 
     more  whether a further round can follow; None: unless the text ended or has its length
     load  of the machine, per core, when the rounds were timed
@@ -52,16 +52,16 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
 
 
 def read_cursor(text: str | None) -> dict[str, int] | None:
-    """The link's ``at=ROUND.MOTION``, both from 1, as the stage's cursor, both from 0. None where it cannot be read."""
+    """The link's ``at=ROUND.STEP``, both from 1, as the stage's cursor, both from 0. None where it cannot be read."""
     match = _CURSOR.fullmatch(text or "")
     if not match or "0" in match.groups():
         return None
-    return {"round": int(match[1]) - 1, "motion": int(match[2]) - 1}
+    return {"round": int(match[1]) - 1, "step": int(match[2]) - 1}
 
 
-def write_cursor(round_: int, motion: int) -> str:
+def write_cursor(round_: int, step: int) -> str:
     """The inverse of read_cursor."""
-    return f"{round_ + 1}.{motion + 1}"
+    return f"{round_ + 1}.{step + 1}"
 
 
 def can_continue(trace: Trace) -> bool:
@@ -109,7 +109,7 @@ def _describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, 
 def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
     round_, told = trace.rounds[index], build_steps(trace, trace.rounds[index])
     start = round_.prefix_length - len(trace.prompt_ids)
-    when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
+    when = {(step.kind, step.node): at for at, step in enumerate(told)}
     chips = [_build_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
     tokens = [decision.token for decision in round_.proposals]
     if round_.ending.kind == "bonus" and round_.ending.token is not None:
@@ -121,7 +121,7 @@ def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> 
         "chips": chips,
         "ending": _build_ending(trace, round_, start, told, edits),
         "braces": braces(unfinished(b"".join(before)), [piece(trace.pieces, token) for token in tokens]),
-        "motions": [
+        "steps": [
             {
                 "kind": m.kind,
                 "node": m.node,
@@ -212,7 +212,7 @@ def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: di
         "u": end.u,
         "position": position,
         "edited": (position, purpose) in edits,
-        "appears": next(at for at, motion in enumerate(told) if motion.kind in ("draw", "bonus")),
+        "appears": next(at for at, step in enumerate(told) if step.kind in ("draw", "bonus")),
     }
 
 
@@ -224,7 +224,7 @@ def _compute_depth(proposals: tuple[Decision, ...], node: int) -> int:
 
 
 def _find_distribution(kind: str, node: int | None, round_: Round) -> int | None:
-    """Which distribution a motion looks at; the pass shows the first, the tally the last one that was shown."""
+    """Which distribution a step looks at; the pass shows the first, the tally the last one that was shown."""
     if node is not None:
         return node
     if kind == "pass":

@@ -1,4 +1,4 @@
-"""Slides of 16:9 with large type: any motion of a round, as a still or as the frames of an animation. Drawn from what the stage draws."""
+"""Slides of 16:9 with large type: any step of a round, as a still or as the frames of an animation. Drawn from what the stage draws."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ RULER = {2: _Box(LEFT + 9.2 + GAP, FOOT, RIGHT - LEFT - 9.2 - GAP, TALL), 3: _Bo
 RESULT = _Box(LEFT + 5.5 + 2.35 + 2 * GAP, FOOT, RIGHT - LEFT - 5.5 - 2.35 - 2 * GAP, TALL)
 
 
-def draw_slide(payload: Mapping[str, Any], round_: int, motion: int) -> Figure:
-    """One motion of a round.
+def draw_slide(payload: Mapping[str, Any], round_: int, step: int) -> Figure:
+    """One step of a round.
 
-    payload  of ``build_round_payload``; round_, motion  from 0. Raises IndexError where there is no such motion
+    payload  of ``build_round_payload``; round_, step  from 0. Raises IndexError where there is no such step
     """
     shown = payload["rounds"][round_]
     with use_print_settings():
-        return _Slide(payload, round_, shown, shown["motions"][motion], motion).figure
+        return _Slide(payload, round_, shown, shown["steps"][step], step).figure
 
 
 def build_animation(payload: Mapping[str, Any], round_: int) -> bytes:
-    """A whole round as an animated GIF of 960 x 540 pixels that goes round for ever, a frame for each motion."""
+    """A whole round as an animated GIF of 960 x 540 pixels that goes round for ever, a frame for each step."""
     frames = []
-    for motion in range(len(payload["rounds"][round_]["motions"])):
-        drawn = draw_slide(payload, round_, motion)
+    for step in range(len(payload["rounds"][round_]["steps"])):
+        drawn = draw_slide(payload, round_, step)
         with use_print_settings():
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
@@ -81,24 +81,24 @@ def build_animation(payload: Mapping[str, Any], round_: int) -> bytes:
 
 
 class _Slide:
-    def __init__(self, payload: Mapping[str, Any], number_: int, round_: Mapping[str, Any], motion: Mapping[str, Any], at: int):
-        self.payload, self.round, self.motion, self.at = payload, round_, motion, at
+    def __init__(self, payload: Mapping[str, Any], number_: int, round_: Mapping[str, Any], step: Mapping[str, Any], at: int):
+        self.payload, self.round, self.step, self.at = payload, round_, step, at
         self.figure = Figure(figsize=(WIDE, HIGH), facecolor="white", dpi=FRAME)
         self.renderer = FigureCanvasAgg(self.figure).get_renderer()
         self.headed(number_)
         self.text()
-        if motion["kind"] == "tally":
+        if step["kind"] == "tally":
             self.tally()
         else:
             self.panels()
         self.sentence()
 
     def headed(self, number_: int) -> None:
-        labels = [one["label"] for one in self.round["motions"][: self.at + 1] if one["label"]]
+        labels = [one["label"] for one in self.round["steps"][: self.at + 1] if one["label"]]
         self.write(
             LEFT, HIGH - 0.55, f"Round {number_ + 1}: {labels[-1] if labels else ''}", LABEL, color=GRAY["light"], weight="bold"
         )
-        self.write(RIGHT, HIGH - 0.55, f"{self.at + 1} of {len(self.round['motions'])}", SMALL, color=GRAY["light"], ha="right")
+        self.write(RIGHT, HIGH - 0.55, f"{self.at + 1} of {len(self.round['steps'])}", SMALL, color=GRAY["light"], ha="right")
 
     def text(self) -> None:
         """The end of the text, and after it the draft tokens with what has become of them."""
@@ -116,7 +116,7 @@ class _Slide:
             x += wide + 0.14
 
     def chips(self) -> list[tuple[str, Any, str, float]]:
-        """Words, color, fate and width of what stands behind the text at this motion."""
+        """Words, color, fate and width of what stands behind the text at this step."""
         found, ending = [], self.round["ending"]
         for chip in self.round["chips"]:
             if chip["appears"] > self.at:
@@ -141,10 +141,10 @@ class _Slide:
             self.line((x + 0.1, x + wide - 0.1), (y - 0.02, y - 0.02), REJECTED.light, 2.2)
 
     def panels(self) -> None:
-        kind, index = self.motion["kind"], self.motion["probs"]
+        kind, index = self.step["kind"], self.step["probs"]
         probs = None if index is None else self.round["distributions"][index]
         bars = _select_largest(probs["views"]["wide"]) if probs else []
-        chip = self.round["chips"][self.motion["node"]] if self.motion["node"] is not None else None
+        chip = self.round["chips"][self.step["node"]] if self.step["node"] is not None else None
         tested = chip is not None and chip["threshold"] is not None and kind in ("look", "uniform", "lift", "residual", "draw")
         many = 3 if kind in ("lift", "residual", "draw") else 2 if tested else 1
         if kind == "bonus":
@@ -157,7 +157,7 @@ class _Slide:
             self.drawn_from(RESULT, [bar for bar in bars if bar["end"]])
 
     def distributions(self, box: _Box, place: str, bars: Sequence[Mapping[str, Any]]) -> None:
-        kind = self.motion["kind"]
+        kind = self.step["kind"]
         title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
         self.panel(box, title, place)
         most = self.round["tallest"]  # one scale for the round, as on the stage
@@ -216,7 +216,7 @@ class _Slide:
 
     def drawn_from(self, box: _Box, bars: Sequence[Mapping[str, Any]]) -> None:
         """The distribution of the last token of the round: the residual, or p itself."""
-        bonus, chosen = self.motion["kind"] == "bonus", self.motion["kind"] != "residual"
+        bonus, chosen = self.step["kind"] == "bonus", self.step["kind"] != "residual"
         shade = BONUS if bonus else RESIDUAL
         title, sub = (
             ("The bonus token", "one draw from p itself")
@@ -255,7 +255,7 @@ class _Slide:
 
     def sentence(self) -> None:
         lines = [""]
-        for word in make_printable(self.motion["sentence"], 600).split():
+        for word in make_printable(self.step["sentence"], 600).split():
             longer = f"{lines[-1]} {word}".strip()
             lines = [*lines[:-1], longer] if self.wide(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
         for line, words in enumerate(lines):

@@ -42,7 +42,7 @@ class RunRequest:
     settings: Settings
     rounds: int
     earlier: tuple[Round, ...] = ()
-    cursor: dict[str, int] = field(default_factory=lambda: {"round": 0, "motion": 0})
+    cursor: dict[str, int] = field(default_factory=lambda: {"round": 0, "step": 0})
     uniform: tuple[int, str] | None = None
     said: list[str] = field(default_factory=list)
     from_link: bool = False
@@ -77,7 +77,7 @@ class OneRoundState(PageState):
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
         payload = build_round_payload(recording) if recording else NOTHING
-        self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "motion": 0})
+        self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
         self.offer: RunRequest | None = None
@@ -140,9 +140,9 @@ class OneRoundState(PageState):
         cursor = read_cursor(query.get("at"))
         if cursor is None and "at" in query:
             self.said.append(
-                f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.MOTION, such as 2.5."
+                f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.STEP, such as 2.5."
             )
-        start = cursor or {"round": 0, "motion": 0}
+        start = cursor or {"round": 0, "step": 0}
         rounds = max(AHEAD, min(start["round"] + 1, LINK_ROUNDS))
         request = RunRequest(settings, rounds, self._recorded_rounds(settings), start, said=self.said, from_link=True)
         asks = settings != Settings() or query.get("prompt") == settings.prompt
@@ -203,7 +203,7 @@ class OneRoundState(PageState):
                     self.request = RunRequest(settings, max(AHEAD, at["round"] + 1), cursor=at)
                 case "next" if self.shown.payload["more"]:
                     count = len(trace.rounds)
-                    self.request = RunRequest(settings, count + 1, trace.rounds, {"round": count, "motion": 0})
+                    self.request = RunRequest(settings, count + 1, trace.rounds, {"round": count, "step": 0})
                 case "uniform":
                     self._edit(event.get("position"), event.get("purpose"), event.get("u"), at)
                 case "undo":
@@ -251,7 +251,7 @@ class OneRoundState(PageState):
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else sees the same; the recorded run is the page without any."""
         shown = self.shown
-        at = {"at": write_cursor(shown.cursor["round"], shown.cursor["motion"])}
+        at = {"at": write_cursor(shown.cursor["round"], shown.cursor["step"])}
         if shown.trace is self.recording and shown.mode == "recorded":
             return at
         query = shown.settings.to_query() | {"prompt": shown.settings.prompt}
@@ -268,25 +268,25 @@ class OneRoundState(PageState):
         return count_rounds_before(self.recording.rounds, *settings.uniforms)
 
     def _settled(self, shown: ShownRun, uniform: tuple[int, str] | None = None) -> ShownRun:
-        """At a motion that exists, that of the chosen random number where one was chosen; says so where a place is not there."""
+        """At a step that exists, that of the chosen random number where one was chosen; says so where a place is not there."""
         rounds = shown.payload["rounds"]
         if not rounds:
             return shown
         wanted = (find_uniform(rounds, *uniform) if uniform else None) or shown.cursor
         round_ = min(wanted["round"], len(rounds) - 1)
-        last = len(rounds[round_]["motions"]) - 1
-        cursor = {"round": round_, "motion": min(wanted["motion"], last) if round_ == wanted["round"] else last}
+        last = len(rounds[round_]["steps"]) - 1
+        cursor = {"round": round_, "step": min(wanted["step"], last) if round_ == wanted["round"] else last}
         if cursor != wanted:
-            place = f"round {wanted['round'] + 1}, motion {wanted['motion'] + 1}"
-            self.said.append(f"There is no {place} here. This is round {round_ + 1}, motion {cursor['motion'] + 1}.")
+            place = f"round {wanted['round'] + 1}, step {wanted['step'] + 1}"
+            self.said.append(f"There is no {place} here. This is round {round_ + 1}, step {cursor['step'] + 1}.")
         return replace(shown, cursor=cursor)
 
     def _at(self, event: Mapping[str, Any]) -> dict[str, int]:
         at = event.get("at")
-        numbers = [at.get(key) for key in ("round", "motion")] if isinstance(at, Mapping) else [None]
+        numbers = [at.get(key) for key in ("round", "step")] if isinstance(at, Mapping) else [None]
         if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10_000 for n in numbers):
-            return {"round": 0, "motion": 0}
-        return {"round": min(numbers[0], len(self.shown.trace.rounds) - 1), "motion": numbers[1]}
+            return {"round": 0, "step": 0}
+        return {"round": min(numbers[0], len(self.shown.trace.rounds) - 1), "step": numbers[1]}
 
     def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
@@ -324,10 +324,10 @@ def find_uniform(rounds: list[dict[str, Any]], position: int, purpose: str) -> d
     """Where the stage shows what a random number does."""
     kind = {"accept": "uniform", "residual": "draw", "bonus": "bonus", "draft": "draft"}[purpose]
     for r, round_ in enumerate(rounds):
-        for m, motion in enumerate(round_["motions"]):
-            if motion["kind"] != kind:
+        for m, step in enumerate(round_["steps"]):
+            if step["kind"] != kind:
                 continue
-            about = round_["ending"] if kind in ("draw", "bonus") else round_["chips"][motion["node"]]
+            about = round_["ending"] if kind in ("draw", "bonus") else round_["chips"][step["node"]]
             if about["position"] == position:
-                return {"round": r, "motion": m}
+                return {"round": r, "step": m}
     return None

@@ -1,4 +1,4 @@
-"""What somebody who shows a round to others may ask or say at each kind of motion: the presenter's second window has it."""
+"""What somebody who shows a round to others may ask or say at each kind of step: the presenter's second window has it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTES = {
 class TourStop:
     """One place.
 
-    kind    of the motion that it begins with, about the rejected draft token where a motion is about one
+    kind    of the step that it begins with, about the rejected draft token where a step is about one
     points  a selector of the stage
     says    {token}, {p}, {q}, {rate} and {left} become the numbers of the rejected draft token
     """

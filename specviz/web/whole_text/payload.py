@@ -71,16 +71,16 @@ def _build_lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == SPECULATIVE and app is not None:
         links = [
-            link_round(one.settings, n, app, motion)
+            link_round(one.settings, n, app, step)
             for n, round_ in enumerate(lane.trace.rounds)
-            for motion in _find_deciding_steps(lane.trace, round_)
+            for step in _find_deciding_steps(lane.trace, round_)
         ]
         tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
     return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
 
 
 def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
-    """Of each token that a round committed the motion of One round that decides it: its check, for a replacement that of the rejected
+    """Of each token that a round committed the step of One round that decides it: its check, for a replacement that of the rejected
     draft token; the draw of a bonus token."""
     told = {(one.kind, one.node): n for n, one in enumerate(build_steps(trace, round_))}
     checks = [told["uniform", node] for node in round_.accepted_path]
@@ -129,9 +129,9 @@ def _find_joint_characters(lane: Lane) -> dict[int, dict[str, Any]]:
     return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
-def link_round(settings: Settings, round_: int, app: str = HERE, motion: int = 0) -> str:
-    """Address of the page One round, relative to this page's unless the app is elsewhere, at a motion of a round (both from 0) of this run."""
-    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, motion)})
+def link_round(settings: Settings, round_: int, app: str = HERE, step: int = 0) -> str:
+    """Address of the page One round, relative to this page's unless the app is elsewhere, at a step of a round (both from 0) of this run."""
+    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
 
 
 def build_forks_payload(one: Passage) -> dict[str, Any] | None:

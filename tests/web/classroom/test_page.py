@@ -184,7 +184,7 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
     file.write_bytes(work.build_certificate_file(FreeTicket(), hall, hall.store.task(room.code)))
     record = read_certificate(file)
     assert record["answers"][0]["n"] == 100
-    lines = [*check_certificate(record), *redraw(record, page_pair, lambda label: lambda share: None)]
+    lines = [*check_certificate(record), *redraw(record, page_pair, lambda label: lambda *_: None)]
     assert {line.state for line in lines} >= {CONFIRMED} and ALTERED not in {line.state for line in lines}
 
 

@@ -40,7 +40,7 @@ app = AppTest.from_file("app.py", default_timeout=60).run()
 shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
 heavy = [name for name in ("torch", "transformers") if name in sys.modules]
 print(json.dumps({"errors": len(app.exception), "mode": shown["mode"], "rounds": len(shown["payload"]["rounds"]),
-                  "cursor": shown["cursor"], "motions": len(shown["payload"]["rounds"][0]["motions"]), "heavy": heavy}))
+                  "cursor": shown["cursor"], "steps": len(shown["payload"]["rounds"][0]["steps"]), "heavy": heavy}))
 """
 
 
@@ -89,8 +89,8 @@ def test_the_first_paint_needs_neither_torch_nor_weights(opening):
     done = run_fresh(NO_TORCH, str(opening))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
-    assert seen.pop("motions") > 1
-    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": {"round": 0, "motion": 0}, "heavy": []}
+    assert seen.pop("steps") > 1
+    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": {"round": 0, "step": 0}, "heavy": []}
 
 
 def test_heavy_libraries_are_imported_once_in_one_thread(app):
@@ -177,7 +177,7 @@ def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
         other.query_params[key] = value
     other.run()
     data = shown(other)
-    assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "motion": 1})
+    assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "step": 1})
     assert (other.text_area(key="fold-prompt-0").value, other.text_input(key="fold-top_k-0").value) == ("a bear", "50")
     assert data["payload"]["rounds"][0]["chips"][0]["u"] == 0.999 and len(data["payload"]["edits"]) == 1
     assert "got nan" in said(other)
@@ -307,7 +307,7 @@ def test_a_script_run_that_was_overtaken_changes_nothing(app):
     younger.start(), younger.join()
     state.seen = {"gamma": 1}
     state.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
-    state.hear({"kind": "live", "at": {"round": 0, "motion": 0}})
+    state.hear({"kind": "live", "at": {"round": 0, "step": 0}})
     assert state.request is None and state.seen == {"gamma": 1}
 
 

@@ -20,9 +20,9 @@ MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
     payload = json.loads(json.dumps(build_round_payload(getattr(traces, maker)()), allow_nan=False))
-    assert all(motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"])
+    assert all(step["sentence"] for round_ in payload["rounds"] for step in round_["steps"])
     for round_ in payload["rounds"]:
-        assert all(motion["probs"] is None or motion["probs"] < len(round_["distributions"]) for motion in round_["motions"])
+        assert all(step["probs"] is None or step["probs"] < len(round_["distributions"]) for step in round_["steps"])
 
 
 def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
@@ -68,7 +68,7 @@ def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
 
 def test_chips_after_a_rejection_go_gray_with_it():
     round_ = build_round_payload(traces.story())["rounds"][0]
-    rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "uniform" and motion["node"] == 2)
+    rejection = next(i for i, step in enumerate(round_["steps"]) if step["kind"] == "uniform" and step["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
 
 
@@ -149,7 +149,7 @@ def test_the_text_line_shows_whole_characters_only():
 
 
 def test_the_links_cursor_counts_from_one_and_reads_back():
-    assert read_cursor(write_cursor(2, 5)) == {"round": 2, "motion": 5} == read_cursor("3.6")
+    assert read_cursor(write_cursor(2, 5)) == {"round": 2, "step": 5} == read_cursor("3.6")
     assert [read_cursor(bad) for bad in (None, "", "3", "0.1", "1.0", "a.b", "1.2.3", "-1.2")] == [None] * 8
 
 

@@ -1,4 +1,4 @@
-"""Slides of a round: every motion fits 16:9 with letters that are read from the back of a room, and the animation has them all."""
+"""Slides of a round: every step fits 16:9 with letters that are read from the back of a room, and the animation has them all."""
 
 import io
 import json
@@ -23,18 +23,18 @@ from specviz.web.one_round.payload import build_round_payload
 
 TRACE = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
 PAYLOAD = build_round_payload(TRACE)
-MOTIONS = [(round_, motion) for round_, one in enumerate(PAYLOAD["rounds"]) for motion in range(len(one["motions"]))]
-KINDS = {PAYLOAD["rounds"][round_]["motions"][motion]["kind"]: (round_, motion) for round_, motion in MOTIONS}  # the last of each
+MOTIONS = [(round_, step) for round_, one in enumerate(PAYLOAD["rounds"]) for step in range(len(one["steps"]))]
+KINDS = {PAYLOAD["rounds"][round_]["steps"][step]["kind"]: (round_, step) for round_, step in MOTIONS}  # the last of each
 
 
 def texts_of(drawn):
     return [one for one in drawn.texts if one.get_text()]
 
 
-@pytest.mark.parametrize(("round_", "motion"), MOTIONS)
-def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, motion):
+@pytest.mark.parametrize(("round_", "step"), MOTIONS)
+def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, step):
     """No word leaves the slide or lies on another, and the least letters have 24 pixels on a screen of 1920."""
-    drawn = slides.draw_slide(PAYLOAD, round_, motion)
+    drawn = slides.draw_slide(PAYLOAD, round_, step)
     drawn.draw_without_rendering()
     assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9, rel=1e-3)
     found = texts_of(drawn)
@@ -47,17 +47,17 @@ def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, motion):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slide_says_what_the_stage_says(kind):
-    round_, motion = KINDS[kind]
-    said = " ".join(one.get_text() for one in texts_of(slides.draw_slide(PAYLOAD, round_, motion)))
-    assert PAYLOAD["rounds"][round_]["motions"][motion]["sentence"] in said
-    assert f"{motion + 1} of {len(PAYLOAD['rounds'][round_]['motions'])}" in said
+    round_, step = KINDS[kind]
+    said = " ".join(one.get_text() for one in texts_of(slides.draw_slide(PAYLOAD, round_, step)))
+    assert PAYLOAD["rounds"][round_]["steps"][step]["sentence"] in said
+    assert f"{step + 1} of {len(PAYLOAD['rounds'][round_]['steps'])}" in said
 
 
 def test_a_long_text_a_long_token_and_markup_stay_within_the_slide_as_text():
     odd = json.loads(json.dumps(PAYLOAD))
     odd["prompt"] = "word " * 200
     odd["rounds"][0]["chips"][0]["glyphs"] = [{"t": "$x_1$<b>" * 20, "k": "text"}]
-    odd["rounds"][0]["motions"][0]["sentence"] = "猫 $\\frac{1}{0}$ " * 12
+    odd["rounds"][0]["steps"][0]["sentence"] = "猫 $\\frac{1}{0}$ " * 12
     drawn = slides.draw_slide(odd, 0, 0)
     drawn.draw_without_rendering()
     boxes = [one.get_window_extent() for one in texts_of(drawn)]
@@ -76,7 +76,7 @@ def test_the_animation_has_a_frame_for_each_motion_and_stays_on_the_last_one():
         times = [frame.info["duration"] for frame in ImageSequence.Iterator(read)]
         assert read.size == (960, 540)
         assert read.info["loop"] == 0
-    assert len(times) == len(PAYLOAD["rounds"][0]["motions"])
+    assert len(times) == len(PAYLOAD["rounds"][0]["steps"])
     assert times[-1] > times[0] > 0
     assert content == slides.build_animation(PAYLOAD, 0)
 
@@ -106,8 +106,8 @@ def test_a_round_without_a_draft_has_slides_too():
         rounds=(replace(first, proposals=(), distributions=(), accepted_path=(), ending=replace(first.ending, kind="bonus")),),
     )
     payload = build_round_payload(alone)
-    for motion in range(len(payload["rounds"][0]["motions"])):
-        slides.draw_slide(payload, 0, motion).draw_without_rendering()
+    for step in range(len(payload["rounds"][0]["steps"])):
+        slides.draw_slide(payload, 0, step).draw_without_rendering()
 
 
 def test_the_page_that_steps_offline_holds_all_it_needs():
@@ -120,5 +120,5 @@ def test_the_page_that_steps_offline_holds_all_it_needs():
     assert 'url("data:font/woff2;base64,' in page
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     assert data["data"]["payload"]["id"] == TRACE.digest()
-    assert data["data"]["cursor"] == {"round": 1, "motion": 0}
+    assert data["data"]["cursor"] == {"round": 1, "step": 0}
     assert data["own"]["prompt"] == Settings.from_record(TRACE.settings).prompt

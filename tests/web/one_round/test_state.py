@@ -54,23 +54,23 @@ def opened(recording, pair, query: dict) -> OneRoundState:
 
 def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
     assert (state.shown.mode, state.request, state.notices) == ("recorded", None, [])
-    assert state.shown.cursor == {"round": 0, "motion": 0}
-    assert state.shown.payload["rounds"][0]["motions"][0]["kind"] == "draft"
+    assert state.shown.cursor == {"round": 0, "step": 0}
+    assert state.shown.payload["rounds"][0]["steps"][0]["kind"] == "draft"
 
 
 def test_the_plain_address_is_the_recorded_run(recording, pair, state):
     assert set(state.link()) == {"at"}
     assert opened(recording, pair, {}).shown.mode == "recorded"
-    assert opened(recording, pair, {"at": "2.3"}).shown.cursor == {"round": 1, "motion": 2}
+    assert opened(recording, pair, {"at": "2.3"}).shown.cursor == {"round": 1, "step": 2}
 
 
 def test_a_link_shows_the_same_round_at_the_same_motion(recording, pair, state):
     state.choose(replace(SETTINGS, prompt="the river & <b>", gamma=2, temperature=1.5, top_k=200, top_p=0.99, max_new_tokens=64))
     finish(state, pair)
     assert state.shown.payload["more"]
-    state.hear({"kind": "next", "at": {"round": 1, "motion": 0}})
+    state.hear({"kind": "next", "at": {"round": 1, "step": 0}})
     finish(state, pair)
-    assert state.shown.cursor == {"round": 2, "motion": 0}
+    assert state.shown.cursor == {"round": 2, "step": 0}
     other = opened(recording, pair, state.link())
     assert other.shown.mode == "live"
     assert other.shown.settings == state.shown.settings
@@ -89,7 +89,7 @@ def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, stat
 def edited(state, pair, u: float = 0.999):
     """Choose the first random number of the second round."""
     position = len(state.shown.trace.rounds[0].committed)
-    state.hear({"kind": "uniform", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "motion": 6}})
+    state.hear({"kind": "uniform", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "step": 6}})
     return position, finish(state, pair)
 
 
@@ -98,8 +98,8 @@ def test_a_chosen_random_number_keeps_the_rounds_before_it(recording, pair, stat
     assert state.shown.settings.uniforms == {(position, "accept"): 0.999}
     assert state.shown.trace.rounds[0] is recording.rounds[0]
     assert state.shown.trace.rounds[1].proposals[0].u == 0.999
-    motion = state.shown.payload["rounds"][1]["motions"][state.shown.cursor["motion"]]
-    assert (state.shown.cursor["round"], motion["kind"], motion["node"]) == (1, "uniform", 0)
+    step = state.shown.payload["rounds"][1]["steps"][state.shown.cursor["step"]]
+    assert (state.shown.cursor["round"], step["kind"], step["node"]) == (1, "uniform", 0)
     assert same(record_run(pair, state.shown.settings, len(state.shown.trace.rounds)), state.shown.trace)
 
 
@@ -112,7 +112,7 @@ def test_a_link_carries_chosen_random_numbers(recording, pair, state):
 
 def test_undo_restores_the_run_before_the_edit(recording, pair, state):
     edited(state, pair)
-    state.hear({"kind": "undo", "at": {"round": 1, "motion": 2}})
+    state.hear({"kind": "undo", "at": {"round": 1, "step": 2}})
     assert (state.shown.trace, state.shown.mode, state.request) == (recording, "recorded", None)
     assert set(state.link()) == {"at"}
 
@@ -121,7 +121,7 @@ def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, s
     state.choose(replace(SETTINGS, gamma=3))
     edited(finish(state, pair), pair)
     other = opened(recording, pair, state.link())
-    other.hear({"kind": "undo", "at": {"round": 1, "motion": 2}})
+    other.hear({"kind": "undo", "at": {"round": 1, "step": 2}})
     finish(other, pair)
     assert not other.shown.settings.is_edited
     assert same(other.shown.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.shown.trace.rounds)))
@@ -136,10 +136,10 @@ def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
 
 
 def test_next_goes_on_after_the_recording(recording, pair, state):
-    state.hear({"kind": "next", "round": 4, "at": {"round": 3, "motion": 1}})
+    state.hear({"kind": "next", "round": 4, "at": {"round": 3, "step": 1}})
     finish(state, pair)
     assert state.shown.trace.rounds[:4] == recording.rounds
-    assert (len(state.shown.trace.rounds), state.shown.mode, state.shown.cursor) == (5, "live", {"round": 4, "motion": 0})
+    assert (len(state.shown.trace.rounds), state.shown.mode, state.shown.cursor) == (5, "live", {"round": 4, "step": 0})
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
             "'nobody/nothing' is not in the catalog (known: storybook, storybook-plain)",
         ),
         ({"pair": "/etc|/etc"}, "is not in the catalog"),
-        ({"at": "x"}, "'x' is not of the form ROUND.MOTION"),
-        ({"at": "99.1"}, "There is no round 99, motion 1 here"),
+        ({"at": "x"}, "'x' is not of the form ROUND.STEP"),
+        ({"at": "99.1"}, "There is no round 99, step 1 here"),
         ({"seed": "$x$"}, "got '$x$'"),
     ],
 )
@@ -244,7 +244,7 @@ def test_an_impossible_random_number_is_a_sentence(state, recording, event):
 
 
 @pytest.mark.parametrize(
-    "event", [{"kind": "x"}, {}, None, {"kind": ["live"]}, {"kind": "live", "at": {"round": 10**9, "motion": True}}]
+    "event", [{"kind": "x"}, {}, None, {"kind": ["live"]}, {"kind": "live", "at": {"round": 10**9, "step": True}}]
 )
 def test_events_that_no_stage_sends_do_no_harm(state, event):
     state.hear(event)
