@@ -148,7 +148,7 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
         ({"gamma": "-1"}, "gamma must be a whole number from 0 to 16, got -1."),
         ({"gamma": "17"}, "got 17."),
         ({"temperature": "nan"}, "temperature must be a number from 0 (greedy) to 5, got nan."),
-        ({"top_k": "0"}, "or empty to switch it off, got 0."),
+        ({"top_k": "0"}, "leave it out to switch it off, got 0."),
         ({"top_p": "1.5"}, "got 1.5."),
         ({"uniforms": "0=1.0"}, "at least 0 and below 1"),
         (
