@@ -57,7 +57,7 @@ STYLE = {
     "grid.linewidth": 0.5,
     "hatch.linewidth": 1.0,
 }
-SETTINGS = {
+SETTINGS: Any = {
     key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith(("backend", "toolbar", "webagg"))
 } | STYLE
 UNDATED = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}, "png": {}}
@@ -372,8 +372,8 @@ class _PrintFigure:
             systems.append("data" if inside else "axes fraction")
             places.append(10.0**value if inside and self._get_axis(ref).get("type") == "log" else value)
         look: dict[str, Any] = {"color": color, "fontsize": POINTS * font.get("size", 12), "annotation_clip": False, "zorder": 4.0,
-                                "ha": {"left": "left", "right": "right"}.get(note.get("xanchor"), "center"),
-                                "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor"), "center")}  # fmt: skip
+                                "ha": {"left": "left", "right": "right"}.get(note.get("xanchor", ""), "center"),
+                                "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor", ""), "center")}  # fmt: skip
         if note.get("bgcolor"):
             back = {"facecolor": _convert_color(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
             look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
@@ -425,7 +425,9 @@ class _PrintFigure:
 
         Every file is then drawn with the same positions. They are rounded, since the last digits of the solver vary between processes.
         """
-        self.figure.get_layout_engine().execute(self.figure)
+        engine = self.figure.get_layout_engine()
+        assert engine is not None, "the head of a figure sets it"
+        engine.execute(self.figure)
         right, wrapped = self.figure.bbox.x1, False
         for where in self.axes.values():
             box = where.get_window_extent()
@@ -435,7 +437,7 @@ class _PrintFigure:
         for where, title in self.titles:
             wrapped |= _wrap_text(title, right - where.get_window_extent().x0 - 4)
         if wrapped:
-            self.figure.get_layout_engine().execute(self.figure)
+            engine.execute(self.figure)
         self.figure.set_layout_engine("none")
         for where in self.axes.values():
             where.set_position(np.round(where.get_position().bounds, 9))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ class Component:
     """
 
     def __init__(self, name: str):
-        self._mount = st.components.v2.component(f"specviz_{name}", **load_component(name))
+        self._mount = st.components.v2.component(f"specviz_{name}", **cast("Any", load_component(name)))
 
     def draw(self, key: str, data: Mapping[str, Any], **on_event: Callable[[Any], None] | None) -> Mapping[str, Any]:
         """Draw the component with this data.
@@ -37,7 +37,7 @@ class Component:
             f"on_{event}_change": partial(_report, key, event, function) if function else _ignore
             for event, function in on_event.items()
         }
-        return self._mount(key=key, data=data, **callbacks)
+        return self._mount(key=key, data=data, **cast("Any", callbacks))
 
 
 def read_reported(key: str, event: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable
+from typing import cast
 
 import streamlit as st
 
@@ -48,7 +49,9 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
     visitor = session.get_visitor()
 
     def file(name: str) -> Callable[[], bytes]:
-        return lambda: build_in_queue(lambda ticket: offer.build().file(name), visitor, page)
+        build = offer.build
+        assert build is not None, "an offer without files has no name to choose"
+        return lambda: build_in_queue(lambda ticket: build().file(name), visitor, page)
 
     if offer.note:
         st.container(key="export-said").text(offer.note)
@@ -79,7 +82,7 @@ def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) 
         ticket.keep_alive()
     if ticket.state != "done":
         raise SpecvizError(ticket.sentence or "The file was not built: its work was stopped.")
-    return ticket.result
+    return cast(bytes, ticket.result)
 
 
 def guess_mime_type(name: str) -> str:

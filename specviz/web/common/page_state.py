@@ -153,6 +153,8 @@ class PageState:
     def progress(self) -> str:
         """The line beside the bar: what is being done or how many stand before, and the time left."""
         ticket = self.ticket
+        if ticket is None:
+            return ""
         if ticket.state == "waiting":
             if ticket.doing:
                 return f"{ticket.doing}: paused for others, {ticket.jobs_ahead} ahead …"
@@ -194,7 +196,7 @@ class MeasurementState(PageState):
     def wait_for_partial(self, seconds: float) -> None:
         """Return when the work has first shown what it found, or has ended; at the latest after so many seconds."""
         until = time.monotonic() + seconds
-        while self.is_busy and not self._streamed and time.monotonic() < until:
+        while self.ticket is not None and self.is_busy and not self._streamed and time.monotonic() < until:
             self.ticket.ended.wait(A_LOOK)
 
     @property

@@ -39,7 +39,7 @@ def load_recent_pairs() -> tuple[str, ...]:
     """Pairs of one's own that were used on this machine, the latest first; empty on a server for others, and where the file is damaged."""
     if not load_options().own_pairs or not (path := recent_pairs_path()).is_file():
         return ()
-    found = read_file_or(
+    found: tuple[str, ...] = read_file_or(
         path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ()
     )
     return tuple(name for name in found if parse_pair_name(name) is not None)[:MOST]

@@ -183,7 +183,7 @@ def show_progress(name: str, bar: bool = True) -> None:
 
 
 def _is_far_back(state: PageState) -> bool:
-    return state.ticket.state == "waiting" and state.ticket.jobs_ahead >= FAR
+    return state.ticket is not None and state.ticket.state == "waiting" and state.ticket.jobs_ahead >= FAR
 
 
 def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
@@ -210,7 +210,7 @@ def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
         not state.is_busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
     ):  # its turn comes: look more often
         st.rerun()
-    if bar:
+    if bar and ticket is not None:
         st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
         st.button("Stop", key=f"{name}-stop", on_click=state.stop)
 

@@ -47,7 +47,7 @@ def install_widget_guard() -> None:
             states.states[key] = Value(known.deserializer(None))
             return states.states[key].value
 
-    WStates.__getitem__ = checked
+    WStates.__getitem__ = checked  # type: ignore[method-assign]
 
 
 def take_refusals() -> list[str]:

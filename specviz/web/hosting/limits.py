@@ -1,6 +1,6 @@
 """What one visitor may ask of a server that others use too: the length of a text, and samples in a minute. Others notice nothing.
 
-Open pages and memory are limited at the door (doors.py), places at the machine in the queue (jobs/queue.py). What one
+Open pages and memory are limited in admission.py, places at the machine in the queue (jobs/queue.py). What one
 address may open is for the proxy in front to say: a browser that sends no cookie is a new visitor each time.
 """
 

@@ -12,7 +12,7 @@ from streamlit import logger as streamlit_logger
 class JsonFormatter(logging.Formatter):
     """time (UTC), level, logger, message, and the traceback of an error."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -103,7 +103,7 @@ class ServerOptions(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, env_settings: PydanticBaseSettingsSource,
-        **_: Any,
+        dotenv_settings: PydanticBaseSettingsSource, file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
         named = os.environ.get(FILE)
         if named and not Path(named).is_file():
@@ -115,7 +115,7 @@ class ServerOptions(BaseSettings):
 def load_options() -> ServerOptions:
     """How this server is run. Raises SpecvizError with a sentence that names the option, its value and what is allowed."""
     try:
-        return ServerOptions()
+        return ServerOptions()  # type: ignore[call-arg]  # the environment and the file fill the fields
     except ValidationError as error:
         raise SpecvizError(" ".join(map(_describe_error, error.errors()))) from None
     except ValueError as error:  # the file is no TOML

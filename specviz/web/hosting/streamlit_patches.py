@@ -34,7 +34,7 @@ class LastingFile(MediaFileMetadata):
 
 def keep_downloads() -> None:
     """Keep files of downloads for KEPT seconds after the last reference. Applies to the whole process."""
-    media_file_manager.MediaFileMetadata = LastingFile
+    media_file_manager.MediaFileMetadata = LastingFile  # type: ignore[misc]
 
 
 def cache_theme_messages() -> None:

@@ -64,7 +64,8 @@ class UploadLimitMiddleware:
 
 def list_held_sizes(session: str) -> list[int]:
     """List the size in bytes of each file that a page has here."""
-    return [len(one.data) for one in get_instance().uploaded_file_mgr.file_storage.get(session, {}).copy().values()]
+    held: Any = get_instance().uploaded_file_mgr  # Streamlit's manager in memory
+    return [len(one.data) for one in held.file_storage.get(session, {}).copy().values()]
 
 
 class SlowUploadMiddleware:

@@ -40,7 +40,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> N
         wanted.draft,
         wanted.device,
         wanted.dtype,
-        on_progress=lambda share, what: ticket.tick(share, f"Looking at {what}"),
+        on_progress=lambda share, what="", /: ticket.tick(share, f"Looking at {what}"),
         cancelled=TicketProgress(ticket).cancelled,
     )
     state.put(ticket, found=found)
@@ -65,6 +65,6 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
     except CancelledError as cancelled:
         state.put(ticket, said=[str(cancelled)])
         raise
-    here = {role: replace(one, here_bytes=one.total_bytes) for role, one in (("target", found.target), ("draft", found.draft))}
-    state.put(ticket, found=replace(found, **here))
+    target, draft = (replace(one, here_bytes=one.total_bytes) for one in (found.target, found.draft))
+    state.put(ticket, found=replace(found, target=target, draft=draft))
     ticket.tick(1.0)
