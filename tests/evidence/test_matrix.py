@@ -198,7 +198,7 @@ def test_every_proposer_has_a_line_and_names_that_are_not_known_are_a_sentence()
     assert {more["proposer"] for more in lines().values()} == {*PROPOSERS}
     assert chosen(["tree", "token"]) == (["tree-top", "tree-independent", "tree-distinct"], ["token"])
     assert chosen(["block"]) == ([*lines()], ["block"])
-    with pytest.raises(table.SettingsError, match=r"only must be among none, .*medusa-tree.*k-seq.*, got 'magic'"):
+    with pytest.raises(table.SettingsError, match=r"only must be among draft, .*medusa-tree.*k-seq.*, got 'magic'"):
         chosen(["magic"])
 
 
@@ -288,7 +288,7 @@ def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--only", "magic"), "only must be among none"),
+        (("--only", "magic"), "only must be among draft"),
         (("--min-tv", "0.001"), "min-tv must be from 0.005 to 1, got 0.001"),
         (("--samples", "5"), "There is no option --samples"),
         (("--temperature", "0"), "There is no option --temperature"),
