@@ -108,7 +108,7 @@ def test_a_server_that_others_could_reach_ends_with_a_sentence_before_it_serves(
     from specviz.web.hosting import server
 
     serve()
-    monkeypatch.setattr("specviz.web.hosting.options.config.get_option", {"server.address": "0.0.0.0"}.__getitem__)
+    monkeypatch.setattr("specviz.web.hosting.server.config.get_option", {"server.address": "0.0.0.0"}.__getitem__)
     with pytest.raises(SystemExit, match="SPECVIZ_MODE=hosted for visitors"):
         server.prepare_server()
 
@@ -124,7 +124,13 @@ def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
     serve()
     monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda url, **_: asked.append(url))
     monkeypatch.setattr(net_util, "get_external_ip", net_util.get_external_ip)  # put back afterwards
-    for name in ("config.set_option", "check_address", "downloads.keep", "theme.keep", "process.configure_process"):
+    for name in (
+        "config.set_option",
+        "check_address",
+        "streamlit_patches.keep_downloads",
+        "streamlit_patches.cache_theme_messages",
+        "process.configure_process",
+    ):
         monkeypatch.setattr(f"specviz.web.hosting.server.{name}", lambda *_: None)
     server.prepare_server()
     assert not is_url_from_allowed_origins("https://evil.example") and asked == []
