@@ -184,7 +184,7 @@ def test_a_record_that_is_missing_or_damaged_is_named_and_nothing_is_written(tmp
 def test_a_site_is_written_without_models_and_without_the_app():
     """The process has read Streamlit and Plotly before; nothing of torch."""
     done = run_fresh(
-        "import sys\nfrom specviz.static_site.build import files\nfiles()\n"
+        "import sys\nfrom specviz.static_site.build import build_files\nbuild_files()\n"
         "app = [name for name in sys.modules if name.startswith(('specviz.web.common', 'specviz.web.hosting', 'specviz.web.jobs'))]\n"
         "assert not app and not {'torch', 'transformers'} & set(sys.modules)"
     )
@@ -201,7 +201,7 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
     """The disk is full at the third file."""
     out, written = tmp_path / "out", []
     write_site(out)
-    real = building.write_folder.__globals__["flushed"]
+    real = building.write_folder.__globals__["write_flushed"]
 
     def full(path, pieces):
         written.append(path.name)
@@ -209,7 +209,7 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
             raise OSError(28, os.strerror(28))
         real(path, pieces)
 
-    monkeypatch.setitem(building.write_folder.__globals__, "flushed", full)
+    monkeypatch.setitem(building.write_folder.__globals__, "write_flushed", full)
     with pytest.raises(SettingsError, match="No space left"):
         write_site(out, "https://example.org")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == found
