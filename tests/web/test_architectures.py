@@ -100,7 +100,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     assert not app.exception and exam.result.n >= 10_000, exam.notices
     verdicts = [look.verdict for (look,) in exam.result.looks]
     assert "rejected" not in verdicts and verdicts[-1] == "consistent" and exam.result.engine == 100
-    assert len(exact_export.build_offer(exam).make().file("cells.csv").splitlines()) > 2
+    assert len(exact_export.build_offer(exam).build().file("cells.csv").splitlines()) > 2
 
     text = " ".join(TEXT * 3)
     app = opened("speed", pair, text=text)

@@ -38,7 +38,7 @@ class AdmissionMiddleware:
         self.app, self.options = app, options
         self.open: Counter[str] = Counter()
 
-    def full(self, visitor: str) -> str:
+    def explain_refusal(self, visitor: str) -> str:
         """Why this visitor cannot open one more page, in a sentence; empty where they can."""
         options = self.options
         if options.sessions and self.open.total() >= options.sessions:
@@ -54,7 +54,7 @@ class AdmissionMiddleware:
             await self._admit_socket(scope, receive, send)
         elif scope["type"] == "http" and any(path in scope["path"] for path in CLOSED):
             await PlainTextResponse("Not Found", 404)(scope, receive, send)
-        elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.full(read_visitor(scope))):
+        elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.explain_refusal(read_visitor(scope))):
             body = PAGE.format(html.escape(sentence)).encode()
             headers = [
                 (b"content-type", b"text/html; charset=utf-8"),
@@ -70,7 +70,7 @@ class AdmissionMiddleware:
 
     async def _admit_socket(self, scope: Any, receive: Any, send: Any) -> None:
         visitor = read_visitor(scope)
-        if self.full(visitor):
+        if self.explain_refusal(visitor):
             await receive()  # websocket.connect
             await send({"type": "websocket.close", "code": 1013})  # "try again later"; the browser's page does by itself
             return

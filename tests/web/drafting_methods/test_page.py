@@ -343,7 +343,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     import io
 
     state = MethodsState(MethodsQuestion(build_first_settings(BASE), "1", "tree"))
-    package = export.build_offer(state).make()
+    package = export.build_offer(state).build()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(DRAFTING_METHODS)

@@ -206,9 +206,9 @@ def test_javascript_computes_no_probability():
 
 def test_the_payload_needs_no_torch():
     code = (
-        "import sys; from specviz.web.drafting_methods.state import recorded; from specviz.web.drafting_methods.tree import tree_payload\n"
-        "rows = [row for one in recorded().values() for row in one.rows if row.trace]\n"
-        "assert len(rows) > 20; [tree_payload(row.trace) for row in rows]; assert 'torch' not in sys.modules"
+        "import sys; from specviz.web.drafting_methods.state import load_recorded_comparisons; from specviz.web.drafting_methods.tree import build_tree\n"
+        "rows = [row for one in load_recorded_comparisons().values() for row in one.rows if row.trace]\n"
+        "assert len(rows) > 20; [build_tree(row.trace) for row in rows]; assert 'torch' not in sys.modules"
     )
     done = run_fresh(code)
     assert done.returncode == 0, done.stderr

@@ -150,4 +150,4 @@ def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam,
 def test_what_was_found_about_a_file_can_be_exported(after_a_file):
     offer = export.build_offer(after_a_file)
     assert offer.stem == "evidence" and "report.json" in offer.names
-    assert json.loads(offer.make().file("report.json")) == after_a_file.report
+    assert json.loads(offer.build().file("report.json")) == after_a_file.report

@@ -106,9 +106,9 @@ def test_a_socket_that_fails_is_counted_out():
 def test_a_server_whose_memory_is_full_opens_no_new_page(monkeypatch):
     door = AdmissionMiddleware(None, ServerOptions(mode="hosted", memory_mb=100))
     monkeypatch.setattr(admission, "measure_memory_mb", lambda: 99.0)
-    assert door.full("a") == ""
+    assert door.explain_refusal("a") == ""
     monkeypatch.setattr(admission, "measure_memory_mb", lambda: 100.0)
-    assert door.full("a") == "This server's memory is full for the moment. Please try again in a minute."
+    assert door.explain_refusal("a") == "This server's memory is full for the moment. Please try again in a minute."
 
 
 def test_memory_is_that_of_this_process():
@@ -118,7 +118,7 @@ def test_memory_is_that_of_this_process():
 def test_on_ones_own_machine_the_door_is_open():
     door = AdmissionMiddleware(None, ServerOptions(mode="local"))
     door.open.update({str(visitor): 100 for visitor in range(100)})
-    assert door.full("1") == ""
+    assert door.explain_refusal("1") == ""
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def put(door: UploadLimitMiddleware, session: str = "a", method: str = "PU
 def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(held, sizes):
     held["a"] = sizes
     door = UploadLimitMiddleware(None, ServerOptions(mode="hosted"))
-    assert f"holds {len(sizes)} files" in door.full("a") and not door.full("b")
+    assert f"holds {len(sizes)} files" in door.explain_refusal("a") and not door.explain_refusal("b")
 
 
 def test_files_on_their_way_count(held):
@@ -73,6 +73,8 @@ def test_a_full_memory_takes_no_file_and_lets_one_be_removed(held, monkeypatch):
     monkeypatch.setattr(uploads, "measure_memory_mb", lambda: 3000.0)
     inside = Inside()
     door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
-    assert "memory is full" in door.full("a") and not UploadLimitMiddleware(None, ServerOptions(mode="local")).full("a")
+    assert "memory is full" in door.explain_refusal("a") and not UploadLimitMiddleware(
+        None, ServerOptions(mode="local")
+    ).explain_refusal("a")
     inside.let_go.set()
     assert asyncio.run(put(door, method="DELETE")) == [] and inside.came == 1

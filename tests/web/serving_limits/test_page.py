@@ -197,7 +197,7 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
 def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before = SetupsState(SetupsQuestion(Settings(prompt="Once")), FairQueue())
     before.found = {("Twice", Settings().pair): load_recorded_setups()}
-    monkeypatch.setattr(measurement_page.session, "base", Settings)
+    monkeypatch.setattr(measurement_page.session, "find_base_settings", Settings)
     monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
@@ -253,7 +253,7 @@ def test_a_text_too_long_is_a_sentence_on_the_page(ready):
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
     visit = SetupsState(SetupsQuestion(Settings()), FairQueue())
-    package = export.build_offer(visit).make()
+    package = export.build_offer(visit).build()
     assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
         package.names
     )

@@ -316,7 +316,7 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
     state = SpeedState(SpeedQuestion(load_example_text()), FairQueue())
-    package = export.build_offer(state).make()
+    package = export.build_offer(state).build()
     figures_ = (
         "tokens.svg",
         "acceptance-over-temperature.pdf",
