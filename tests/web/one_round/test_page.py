@@ -132,7 +132,7 @@ BAD = [
     ("number_input", "gamma", 17, "got 17."),
     ("text_input", "temperature", "-1", "got -1.0."),
     ("text_input", "temperature", "nan", "got nan."),
-    ("text_input", "top_k", "0", "leave it out to switch it off, got 0."),
+    ("text_input", "top_k", "0", "or empty to switch it off, got 0."),
     ("text_input", "top_p", "0", "got 0.0."),
     ("text_input", "top_p", "1.5", "got 1.5."),
     ("text_area", "prompt", "a\x07", "U+0007 at character 2"),
@@ -219,7 +219,7 @@ def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
 
 def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
-    monkeypatch.setattr("specviz.web.one_round.worker.run", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("specviz.web.one_round.worker.record_run", lambda *_, **__: 1 / 0)
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The run failed (ZeroDivisionError). The run before is still shown." in said(app)
     assert shown(app)["mode"] == "recorded"
