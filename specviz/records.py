@@ -172,6 +172,11 @@ def decimal_places(count: int) -> dict[str, int]:
     return {"digits": count}
 
 
+def record_key(name: str) -> dict[str, str]:
+    """Metadata of a dataclass field: its name in records, where that is another one."""
+    return {"key": name}
+
+
 def to_json_value(value: Any, places: int | None = None) -> Any:
     """JSON-ready, from dataclasses, mappings, sequences and plain values; a ``to_record`` method is used where there is one."""
     if is_dataclass(value):
@@ -185,7 +190,10 @@ def to_json_value(value: Any, places: int | None = None) -> Any:
 
 def to_json_fields(value: Any, places: int | None = None) -> dict[str, Any]:
     """The same for a dataclass, field by field, whether or not it has a ``to_record`` of its own."""
-    return {f.name: to_json_value(getattr(value, f.name), f.metadata.get("digits", places)) for f in fields(value)}
+    return {
+        f.metadata.get("key", f.name): to_json_value(getattr(value, f.name), f.metadata.get("digits", places))
+        for f in fields(value)
+    }
 
 
 def canonical_json(value: Any) -> str:
@@ -241,13 +249,14 @@ def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
         raise ValueError(f"{where} lacks {', '.join(missing)}")
     if unknown := sorted(record.keys() - hints.keys()):
         raise ValueError(f"{where} has {', '.join(unknown)}, which is not known")
-    return kind(**{name: build(hint, record[name], f"{where}.{name}") for name, hint in hints.items()})
+    return kind(**{name: build(hint, record[key], f"{where}.{key}") for key, (name, hint) in hints.items()})
 
 
 @lru_cache(maxsize=128)
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, tuple[str, Any]]:
+    """Name in records -> name and type of a dataclass's fields."""
     known = typing.get_type_hints(kind)
-    return {f.name: known[f.name] for f in fields(kind)}
+    return {f.metadata.get("key", f.name): (f.name, known[f.name]) for f in fields(kind)}
 
 
 def _key(kind: type, name: str, where: str) -> Any:

@@ -86,7 +86,7 @@ class LinearCost:
         return self.fixed + gamma * self.per_draft_token
 
     @classmethod
-    def fitted(cls, seconds: Mapping[int, float]) -> LinearCost:
+    def fit(cls, seconds: Mapping[int, float]) -> LinearCost:
         """Least squares of the relative error. seconds: number of draft tokens -> measured seconds, two entries or more."""
         n, y = (np.array(list(values), dtype=float) for values in (seconds.keys(), seconds.values()))
         design = np.stack([np.ones_like(n), n], 1) / y[:, None]

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specviz.records import Schema, build, build_fields, to_json_value
+from specviz.records import Schema, build, build_fields, record_key, to_json_value
 
 SCHEMA = Schema("trace", 2, "The trace")
 ENDINGS = ("residual", "bonus", "eos", "length")
@@ -31,8 +31,10 @@ class Decision:
     u          the random number in [0, 1); None: not checked
     threshold  what u was compared with, min(1, p/q) under the token rule; None: not checked
     accepted   True, False, or None: not checked
-    stand_in   the token that a rejection here would put in place; None where p <= q everywhere, and if not checked
-    u_stand_in the random number that would draw it
+    replacement_if_rejected
+               the token that a rejection here would put in place; None where p <= q everywhere, and if not checked
+    u_replacement_if_rejected
+               the random number that would draw it
     """
 
     token: int
@@ -44,8 +46,8 @@ class Decision:
     u: float | None
     threshold: float | None
     accepted: bool | None
-    stand_in: int | None = None
-    u_stand_in: float | None = None
+    replacement_if_rejected: int | None = field(default=None, metadata=record_key("stand_in"))
+    u_replacement_if_rejected: float | None = field(default=None, metadata=record_key("u_stand_in"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,9 @@ def one_round(
         p_met, q_met = p.get(token, 0.0), q[token]
         kept = u * q_met < p_met if open_ else None
         known = (
-            {"u": u, "threshold": min(1.0, p_met / q_met), "stand_in": words.id(stand_in) if stand_in else None} if open_ else {}
+            {"u": u, "threshold": min(1.0, p_met / q_met), "replacement_if_rejected": words.id(stand_in) if stand_in else None}
+            if open_
+            else {}
         )
         blank = {"u": None, "threshold": None}
         decisions.append(Decision(words.id(token), i - 1, "draft", q_met, p_met, 0.5, accepted=kept, **{**blank, **known}))

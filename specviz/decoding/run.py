@@ -63,7 +63,7 @@ def build_trace(
     mentioned = {*prompt, *output, *read}
     for round_ in rounds:
         mentioned.update(decision.token for decision in round_.proposals)
-        mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
+        mentioned.update(d.replacement_if_rejected for d in round_.proposals if d.replacement_if_rejected is not None)
         mentioned.update(token for probs in round_.distributions for token in probs.tokens)
     text, bytes_of = pair.decode(output), pair.pieces(mentioned)
     models = add_draftable_share(pair.describe(), share)

@@ -168,7 +168,7 @@ def shared_distributions(
     if not isinstance(rule, TokenRule):
         allowed = "one that judges token by token, such as token: shared distributions cannot sample others"
         raise SettingsError("rule", rule.name, allowed)
-    if not hasattr(proposer, "levels"):
+    if not hasattr(proposer, "count_levels"):
         allowed = "one of chains of a fixed length: shared distributions cannot sample others"
         raise SettingsError("proposer", proposer.name, allowed)
     return SharedSampler(shard).drawn(source, on_progress, state, keep)
@@ -337,4 +337,4 @@ def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) ->
     rows = [
         build_first_prefix(prompt + (0,) * start, Settings(max_new_tokens=remaining - start), None) for start in range(remaining)
     ]
-    return [proposer.levels(row) for row in rows]
+    return [proposer.count_levels(row) for row in rows]

@@ -188,7 +188,7 @@ class Decoder:
         Shared distributions give the samples of the engine, so both modes have the same edges. With coarse distributions (half
         precision, 8 bits) the window would be so wide that the number means nothing.
         """
-        if self.name == ASSISTED or self.engine_only or self.pair.coarse:
+        if self.name == ASSISTED or self.engine_only or self.pair.is_coarse:
             return None
         total = 0
         for first in range(0, count, AT_ONCE):

@@ -79,7 +79,7 @@ class LayeredModel(CachedModel):
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
         self._threads = PassThreads.of(model, ("above", exit_.layer))
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+    def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         return self.lower.states(rows, tree, [len(fresh) for fresh in fed])
 
     def _empty(self) -> DynamicCache:
@@ -94,7 +94,7 @@ class LowerPass(LlamaPass):
     """
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int) -> Tensor:
-        hidden = self._through(F.embedding(ids, self.embedding), positions, mask, cache, width)
+        hidden = self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width)
         cache.update(*hidden[:, None].chunk(2, -1), len(self.layers))
         return hidden[:, -keep:]
 
@@ -105,7 +105,7 @@ class UpperPass(LlamaPass):
     def __call__(
         self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int
     ) -> Tensor:
-        return self._logits(self._through(states, positions, mask, cache, width), keep)
+        return self._logits(self._run_layers(states, positions, mask, cache, width), keep)
 
 
 class UpperCache(DynamicCache):

@@ -51,7 +51,7 @@ class MemoizedModel:
     def plain(self) -> bool:
         return type(self) is MemoizedModel and getattr(self.source, "plain", False)
 
-    def fixed(self, rows: int, columns: int) -> MemoizedFixedModel:
+    def open_fixed(self, rows: int, columns: int) -> MemoizedFixedModel:
         """The same distributions, asked for as a model with a cache of fixed size is. For ``plain`` models."""
         return MemoizedFixedModel(self, rows, columns)
 

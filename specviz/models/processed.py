@@ -36,10 +36,10 @@ class ProcessedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LanguageModel says."""
-        return self.warped(self.logits(rows, tree))
+        return self.warp_logits(self.logits(rows, tree))
 
-    def warped(self, logits: Tensor) -> Tensor:
-        return self.source.warped(logits)
+    def warp_logits(self, logits: Tensor) -> Tensor:
+        return self.source.warp_logits(logits)
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:

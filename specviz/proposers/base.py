@@ -35,6 +35,6 @@ class ChainProposer(Proposer, Protocol):
 
     draft: LanguageModel
 
-    def levels(self, row: Prefix) -> int:
+    def count_levels(self, row: Prefix) -> int:
         """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
         ...

@@ -24,7 +24,7 @@ class DraftModel:
         self.draft, self.gamma, self.name = draft, gamma, name
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        wanted = [self.levels(row) for row in rows]
+        wanted = [self.count_levels(row) for row in rows]
         drawn: list[list[int]] = [[] for _ in rows]
         distributions: list[list[torch.Tensor]] = [[] for _ in rows]
         uniforms: list[list[float]] = [[] for _ in rows]
@@ -54,7 +54,7 @@ class DraftModel:
             counts_fixed=True,
         )
 
-    def levels(self, row: Prefix) -> int:
+    def count_levels(self, row: Prefix) -> int:
         """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
         levels = min(self.gamma, row.remaining - 1)
         if self.draft.context is not None:

@@ -90,7 +90,7 @@ class WindowedTarget:
                 self._found[row.ids, window] = tuple(found[index, ends.to(found.device)].argmax(-1).tolist())
         return found[:, : tree.widest + 1]
 
-    def replaced(self, row: Prefix, window: Rows) -> Ids | None:
+    def predict_replacements(self, row: Prefix, window: Rows) -> Ids | None:
         """The target's most likely token after each of the latest predictions; None where the window does not fit into the context.
 
         A pass is run only if the row's own pass has not read the window.
@@ -121,18 +121,18 @@ class Lookahead:
         self._known: dict[tuple[Ids, tuple], LookaheadState] = {}
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        states = [self.state(row) for row in rows]
+        states = [self.find_state(row) for row in rows]
         self.target.announce(rows, [state.window for state in states])
         trees = [TreeGrowth(row, count_levels(row, self.gamma, self.target.context)) for row in rows]
         for tree, state in zip(trees, states, strict=True):
             for ngram in state.pool.get(tree.row.ids[-1], ())[: self.most]:
                 parent = ROOT
                 for token in ngram[: tree.levels]:
-                    same = [node for node in tree.below(parent) if tree.tokens[node] == token]
+                    same = [node for node in tree.list_children(parent) if tree.tokens[node] == token]
                     (parent,) = same or add_certain_children(tree, parent, [token], self.like)
         return assemble_tree(trees, self.name, counts_fixed=True)  # nothing is drawn
 
-    def state(self, row: Prefix) -> LookaheadState:
+    def find_state(self, row: Prefix) -> LookaheadState:
         """The state before a row's round: from the text at the start of the run, through each round since."""
         rounds = [row]
         while rounds[-1].past and self._key(rounds[-1]) not in self._known:
@@ -142,16 +142,16 @@ class Lookahead:
             rounds.append(replace(rounds[-1], ids=rounds[-1].ids[:-committed], past=rounds[-1].past[:-1]))
         first = rounds.pop()
         state = self._known.get(self._key(first)) or build_first_state(first.ids, self.gamma)
-        self._remember(first, state)
+        self._save_state(first, state)
         for earlier, later in zip([first, *reversed(rounds)], reversed(rounds), strict=False):
-            state = state.after(self.target.replaced(earlier, state.window), len(later.ids) - len(earlier.ids))
-            self._remember(later, state)
+            state = state.after(self.target.predict_replacements(earlier, state.window), len(later.ids) - len(earlier.ids))
+            self._save_state(later, state)
         return state
 
     def _key(self, row: Prefix) -> tuple[Ids, tuple]:
         return row.ids, tuple(accepted for _, accepted in row.past)
 
-    def _remember(self, row: Prefix, state: LookaheadState) -> None:
+    def _save_state(self, row: Prefix, state: LookaheadState) -> None:
         if len(self._known) >= STATES_MAX:
             self._known.clear()
         self._known[self._key(row)] = state

@@ -17,7 +17,7 @@ class NoDraft:
     name = "none"
     draft = None
 
-    def levels(self, row: Prefix) -> int:
+    def count_levels(self, row: Prefix) -> int:
         return 0
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:

@@ -43,21 +43,21 @@ class SuffixIndex:
         smallest id wins.
         """
         for length in range(min(LONGEST, len(ids)), SHORTEST - 1, -1):
-            places = self.places(ids[-length:])
+            places = self.find_places(ids[-length:])
             if len(places):
                 return self._most_frequent(places + length, count)
         return []
 
-    def places(self, phrase: Sequence[int]) -> np.ndarray:
+    def find_places(self, phrase: Sequence[int]) -> np.ndarray:
         """Where a phrase begins, in no particular order, (n,) int64."""
         low, high = 0, len(self.order)
         for offset, token in enumerate(phrase):
-            low, high = self._narrowed(low, high, offset, token)
+            low, high = self._narrow(low, high, offset, token)
             if low == high:
                 break
         return self.order[low:high]
 
-    def _narrowed(self, low: int, high: int, offset: int, token: int) -> tuple[int, int]:
+    def _narrow(self, low: int, high: int, offset: int, token: int) -> tuple[int, int]:
         """Narrow the suffixes low to high, which agree so far, to those with ``token`` at ``offset``."""
         ends = []
         for side in (token, token + 1):

@@ -36,7 +36,7 @@ class SeveralChains:
                 break
             places = [place for place in find_places(self.draft, ends) if place[2].any()]  # else nothing can be drafted there
             drawn = draw_children(places, randomness, level) if places else []
-            ends = [(tree, tree.first_of(node)) for (tree, *_), node in zip(places, drawn, strict=True)]
+            ends = [(tree, tree.find_first_twin(node)) for (tree, *_), node in zip(places, drawn, strict=True)]
         return assemble_tree(trees, self.name, counts_fixed=True)
 
 

@@ -102,7 +102,7 @@ class PlanForecast:
     def formulas(self, gamma: int, curve: RoundCostCurve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
-        linear = LinearCost.fitted({n: float(seconds) for n, seconds in enumerate(costs) if n})
+        linear = LinearCost.fit({n: float(seconds) for n, seconds in enumerate(costs) if n})
         tokens = hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
         return wall_clock_factor(alpha, gamma, curve.c), speed_factor(tokens, linear.seconds(gamma), alone)
 

@@ -19,11 +19,11 @@ Comparison = TypeVar("Comparison", bool, Tensor)
 
 
 class ComparisonListener(Protocol):
-    def drew(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
+    def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
         """Numbers u (..., n) drew the tokens found (..., n) by the cumulative masses (..., V), which need not end at 1."""
         ...
 
-    def judged(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
+    def on_comparison(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
         """A number u was compared with p / q and found below it, or not; numbers, or tensors of one shape."""
         ...
 
@@ -48,5 +48,5 @@ def listen_to_comparisons(listener: ComparisonListener) -> Iterator[None]:
 def report_comparison(below: Comparison, u: float | Tensor, p: float | Tensor, q: float | Tensor = 1.0) -> Comparison:
     """``below`` itself, which says whether u lies below p / q, reported. Every acceptance test passes its answer through here."""
     if thread_state.listener is not None:
-        thread_state.listener.judged(u, p, q, below)
+        thread_state.listener.on_comparison(u, p, q, below)
     return below

@@ -28,7 +28,7 @@ def draw_many(probs: Tensor, u: Tensor) -> Tensor:
     """``draw`` with n random numbers for each distribution: probs (..., V), u (..., n), returns (..., n) int64."""
     found, cumulative = inverse_cdf(probs, u)
     if thread_state.listener is not None:
-        thread_state.listener.drew(u, cumulative, found)
+        thread_state.listener.on_draw(u, cumulative, found)
     return found
 
 

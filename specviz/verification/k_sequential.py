@@ -140,12 +140,12 @@ class SequentialWalk(TreeWalk):
 
     rule: SequentialRule
 
-    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
         probs, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
         rho = self.rule.rho(probs, q, k)
         left = None
         for node in siblings:
-            u, p_x, rho_q = self.uniform(node), self.p_token[node], rho * self.q_token[node]
+            u, p_x, rho_q = self.take_uniform(node), self.p_token[node], rho * self.q_token[node]
             accepted = self.rule.accepts(u, p_x, rho_q)
             if not accepted and node == siblings[-1]:
                 left = sequential_residual(probs, q, rho, k).clamp_(min=0.0)

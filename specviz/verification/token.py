@@ -161,19 +161,19 @@ class TreeWalk:
         """Walk from the root down to where the round's last token is drawn."""
         node = ROOT
         while siblings := find_children(self.parents, node):
-            node = self.first_accepted(node, siblings)
+            node = self.find_accepted(node, siblings)
             if node == ROOT:
                 break
         if self.rejected is None:
             self.probs = self.rule.bonus(self.probs)
 
-    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
         """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``probs`` is then the last residual."""
         probs = self.p[parent + 1]
         rule = self.rule.at(probs)
         for count, node in enumerate(siblings):
             p = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
-            q, u = self.q_token[node], self.uniform(node)
+            q, u = self.q_token[node], self.take_uniform(node)
             accepted = rule.accepts(u, p, q)
             if not accepted:
                 try:
@@ -192,11 +192,11 @@ class TreeWalk:
         self.probs, self.rejected = self.p[node + 1], None
         return node
 
-    def uniform(self, node: int) -> float:
+    def take_uniform(self, node: int) -> float:
         """The random number that tests a node below the last accepted one."""
         return float(self.randomness.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
 
-    def ending_uniform(self) -> float:
+    def take_ending_uniform(self) -> float:
         """The random number that draws the round's last token."""
         if self.rejected is None:
             address = (Purpose.BONUS, [self.row], len(self.tokens), len(self.path))
@@ -204,7 +204,7 @@ class TreeWalk:
             address = (Purpose.RESIDUAL, [self.row], self.rejected, len(self.path))
         return float(self.randomness.take(*address)[0])
 
-    def outcome(self, token: int, u: float) -> Outcome:
+    def build_outcome(self, token: int, u: float) -> Outcome:
         """The record of the walk, with its last token and the number that drew it."""
         decisions = tuple(self._decision(node) for node in range(len(self.tokens)))
         return Outcome(decisions, tuple(self.path), Ending("bonus" if self.rejected is None else "residual", token, u))
@@ -226,9 +226,9 @@ class TreeWalk:
 
 def draw_outcomes(walks: Sequence[TreeWalk]) -> tuple[Outcome, ...]:
     """The record of each row. The last tokens of all rows are drawn in one call."""
-    uniforms = [walk.ending_uniform() for walk in walks]
+    uniforms = [walk.take_ending_uniform() for walk in walks]
     tokens = draw_tokens(stack_rows([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
-    return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
+    return tuple(walk.build_outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
 def token_probabilities(

@@ -63,7 +63,7 @@ class TypicalRule(TokenRule):
     def bonus(self, p: Tensor) -> Tensor:
         return one_hot(first_argmax(p), p.shape[-1])
 
-    def never(self, p: Tensor) -> Tensor:
+    def never_written(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
         possible = (p > typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~possible
@@ -82,23 +82,23 @@ class LongestWalk(TreeWalk):
 
     rule: TypicalRule
 
-    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
         probs = self.p[parent + 1]
-        typical = [node for node in siblings if self._typical(node)]
-        best = max(typical, key=self._reach, default=ROOT)
+        typical = [node for node in siblings if self._is_typical(node)]
+        best = max(typical, key=self._find_longest_path, default=ROOT)
         for node in siblings:
-            self.checked[node] = Check(self.p_token[node], self.uniform(node), float(node == best), node == best)
+            self.checked[node] = Check(self.p_token[node], self.take_uniform(node), float(node == best), node == best)
         if best != ROOT:
             return self.accept(best)
         self.rejected, self.probs = siblings[-1], self.rule.bonus(probs)
         return ROOT
 
-    def _typical(self, node: int) -> bool:
+    def _is_typical(self, node: int) -> bool:
         return self.p_token[node] > typical_bound(self.p[self.parents[node] + 1], self.rule.epsilon)
 
-    def _reach(self, node: int) -> tuple[int, float]:
+    def _find_longest_path(self, node: int) -> tuple[int, float]:
         """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""
-        paths = [self._reach(child) for child in find_children(self.parents, node) if self._typical(child)]
+        paths = [self._find_longest_path(child) for child in find_children(self.parents, node) if self._is_typical(child)]
         length, likelihood = max(paths, default=(0, 0.0))
         return 1 + length, log(self.p_token[node]) + likelihood
 

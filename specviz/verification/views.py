@@ -64,7 +64,9 @@ def view_round(
             else:
                 u = float(randomness.take(Purpose.RESIDUAL, [row], node, node_depth(tree.parents[index], node))[0])
                 stand_in = _draw_replacement(shown.left, u)
-        decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
+        decisions.append(
+            replace(decision, replacement_if_rejected=stand_in, u_replacement_if_rejected=None if stand_in is None else u)
+        )
         always: tuple[int, ...] = (decision.token,) if stand_in is None else (decision.token, stand_in)
         distributions.append(view_distribution(shown, tree.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0

@@ -115,11 +115,11 @@ class Nearest:
     def __init__(self) -> None:
         self.distance = 1.0
 
-    def drew(self, u: torch.Tensor, cumulative: torch.Tensor, token: torch.Tensor) -> None:
+    def on_draw(self, u: torch.Tensor, cumulative: torch.Tensor, token: torch.Tensor) -> None:
         edges = cumulative / cumulative[..., -1:]
         self.distance = min(self.distance, float((edges[..., None, :] - u[..., None]).abs().min()))
 
-    def judged(self, u: torch.Tensor, p: torch.Tensor, q: torch.Tensor, below: bool) -> None:
+    def on_comparison(self, u: torch.Tensor, p: torch.Tensor, q: torch.Tensor, below: bool) -> None:
         self.distance = min(self.distance, float((torch.as_tensor(u) - torch.as_tensor(p) / torch.as_tensor(q)).abs().min()))
 
 
@@ -162,7 +162,7 @@ class BigramModel(TableModel):
     plain = True
     device = torch.device("cpu")
 
-    def fixed(self, rows: int, columns: int) -> BigramTensors:
+    def open_fixed(self, rows: int, columns: int) -> BigramTensors:
         return BigramTensors(self.bigrams.table)
 
 
@@ -408,7 +408,7 @@ def test_nodes_are_numbered_as_the_proposers_number_them() -> None:
 def test_a_fixed_cache_gives_the_distributions_of_a_growing_one() -> None:
     settings = Settings()
     model = close_pair()[0]
-    fixed = CachedModel(model, settings).fixed(2, 32)
+    fixed = CachedModel(model, settings).open_fixed(2, 32)
     assert isinstance(fixed, FixedModel)
     fixed.read(0, (1, 2, 3, 4))
     fixed.copy(0, 1)

@@ -283,11 +283,13 @@ def test_bars_change_nothing_that_was_decided():
     """Views are drawn after the fact: with them, the same tokens, random numbers and verdicts."""
     for seed in range(5):
         for plain, seen in zip(run(seed=seed), run(seed=seed, bars=2), strict=True):
-            same = tuple(replace(one, stand_in=None, u_stand_in=None) for one in seen.proposals)
+            same = tuple(replace(one, replacement_if_rejected=None, u_replacement_if_rejected=None) for one in seen.proposals)
             assert (same, seen.accepted_path, seen.ending) == (plain.proposals, plain.accepted_path, plain.ending)
             assert len(seen.distributions) == len(seen.proposals) + 1
             for probs, one in zip(seen.distributions, seen.proposals, strict=False):
-                assert one.token in probs.tokens and (one.stand_in is None or one.stand_in in probs.tokens)
+                assert one.token in probs.tokens and (
+                    one.replacement_if_rejected is None or one.replacement_if_rejected in probs.tokens
+                )
                 assert sum(probs.p) + probs.rest["p"] == pytest.approx(1, abs=1e-12)
                 assert sum(probs.overlap) + probs.rest["overlap"] == pytest.approx(probs.beta, abs=1e-12)
                 assert probs.beta + sum(probs.residual) + probs.rest["residual"] == pytest.approx(1, abs=1e-12)

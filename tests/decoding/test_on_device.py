@@ -74,14 +74,14 @@ def heads(tmp_path_factory):
     """Random heads for the tiny target."""
     place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
     save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
-    return stored.HEADS.admit(str(place))
+    return stored.HEADS.allow(str(place))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def eagle(tmp_path_factory):
     """A random EAGLE head for the tiny target, in BASE's place for it."""
     global BASE
-    BASE = replace(BASE, eagle=EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head")))
+    BASE = replace(BASE, eagle=EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head")))
 
 
 @pytest.fixture
@@ -372,7 +372,7 @@ def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
 
 
 def test_a_trained_exit(both, tmp_path):
-    layer = exits.EXITS.admit(str(random_exit(tmp_path / "exit")))
+    layer = exits.EXITS.allow(str(random_exit(tmp_path / "exit")))
 
     def work(pair):
         settings = replace(BASE, proposer="early-exit", early_exit=layer, exit_layer=None)

@@ -286,7 +286,7 @@ def test_draws_without_a_listener_are_the_same():
     heard = []
 
     class Ear:
-        def drew(self, u, cumulative, found):
+        def on_draw(self, u, cumulative, found):
             heard.append((u, found))
 
     with listen_to_comparisons(Ear()):

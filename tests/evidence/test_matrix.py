@@ -53,13 +53,13 @@ def heads(tmp_path_factory):
     """Random heads for the tiny target."""
     place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
     save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
-    return stored.HEADS.admit(str(place))
+    return stored.HEADS.allow(str(place))
 
 
 @pytest.fixture(scope="module")
 def attached(heads, tmp_path_factory):
     """Heads, an EAGLE head and an exit for the tiny target."""
-    eagle = stored_eagle.EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head"))
+    eagle = stored_eagle.EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head"))
     return {"heads": heads, "eagle": eagle, "exit_layer": 1}
 
 
@@ -148,7 +148,9 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
         target = model(p, 4)
         truth = target_distribution(target, (0,), LENGTH, eos_token_ids)
         probs = output_distribution(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
-        never = [text for text in truth if any(rule.never(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))]
+        never = [
+            text for text in truth if any(rule.never_written(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))
+        ]
         found.append(mass_never_written(target, (0,), rule, eos_token_ids))
         assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)
         assert not set(never) & set(probs) and total_variation(probs, truth) >= found[-1] - 1e-12
@@ -219,13 +221,13 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
 
 def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
-    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    monkeypatch.setattr(stored.HEADS, "allowed", set())
     assert verify(pair_folders, "--only", "medusa-tree", "token", "--min-tv", "0.4", "--heads", heads, "--format", "json") == 0
     assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
 
 
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
-    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    monkeypatch.setattr(stored.HEADS, "allowed", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
     there = PairRef.from_pair(load_pair(settings.pair, "cpu"), settings)
     cell = table.CellsTask(there, settings, TV).prepare()

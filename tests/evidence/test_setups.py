@@ -210,11 +210,11 @@ class HandMade:
         logits[length], logits[length + 1] = 5.0 + self.ahead[length], 5.0
         return logits
 
-    def warped(self, logits):
+    def warp_logits(self, logits):
         return warp(logits, Settings(temperature=0.0))
 
     def distributions(self, rows, block):
-        return self.warped(self.logits(rows, block))
+        return self.warp_logits(self.logits(rows, block))
 
 
 def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():

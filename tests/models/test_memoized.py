@@ -32,7 +32,7 @@ def pair64(pair_folders):
 
 @pytest.fixture(scope="module")
 def eagle(tmp_path_factory):
-    return EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head"))
+    return EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head"))
 
 
 @pytest.mark.parametrize("shape", ("chain", "tree"))

@@ -81,10 +81,10 @@ def test_a_certificate_of_such_a_pair_finds_it_again(home):
 
 def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(exits.EXITS, "admitted", set())
+    monkeypatch.setattr(exits.EXITS, "allowed", set())
     random_exit(tmp_path / "exit")
-    place = exits.EXITS.place(exits.EXITS.admit("~/exit"), None)
-    assert exits.EXITS.once(pair.target, place, exits.load_exit).layer == 1
+    place = exits.EXITS.choose_folder(exits.EXITS.allow("~/exit"), None)
+    assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
 
 
 @pytest.mark.parametrize("place", ("~nobody-of-this-name/model", "~/missing"))

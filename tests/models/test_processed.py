@@ -47,7 +47,7 @@ class Logits:
     def logits(self, rows, block):
         return self.table.distributions(rows, block).log()
 
-    def warped(self, logits):
+    def warp_logits(self, logits):
         return warp(logits, self.settings)
 
 

@@ -182,7 +182,12 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
 
 def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target_is_the_same(eight, monkeypatch):
     full = load_pair("storybook")
-    assert eight.coarse and not full.coarse and eight.describe()["draft"]["bits"] == 8 and "bits" not in full.describe()["draft"]
+    assert (
+        eight.is_coarse
+        and not full.is_coarse
+        and eight.describe()["draft"]["bits"] == 8
+        and "bits" not in full.describe()["draft"]
+    )
     assert all(torch.equal(a, b) for a, b in zip(eight.target.parameters(), full.target.parameters(), strict=True))
     ids = torch.tensor(full.encode(HELD_OUT)[:256]).view(-1, 64)
     with torch.inference_mode():

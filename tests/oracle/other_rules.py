@@ -38,7 +38,7 @@ class BlockVerification:
     def round(self, prefix: tuple[int, ...]) -> Texts:
         result: Texts = defaultdict(Fraction)
         for chain, drawn in self.chains(prefix):
-            for text, mass in self.judged(prefix, chain):
+            for text, mass in self.on_comparison(prefix, chain):
                 if mass:
                     result[text] += drawn * mass
         return dict(result)
@@ -48,7 +48,7 @@ class BlockVerification:
         rest = [max(ZERO, joint * a - b) for a, b in zip(p, q, strict=True)]
         return norm(rest) if any(rest) else None
 
-    def judged(self, prefix: tuple[int, ...], chain: tuple[int, ...]):
+    def on_comparison(self, prefix: tuple[int, ...], chain: tuple[int, ...]):
         """'p_i = min(p_(i-1) p/q, 1)'; tau is the last i whose random number is at most h_i, whatever the random numbers before it showed."""
         joint, heights, left = ONE, [], []
         for i, token in enumerate(chain):

@@ -68,8 +68,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def admitted(folder, monkeypatch):
-    monkeypatch.setattr(stored.EAGLES, "admitted", set())
-    return stored.EAGLES.admit(folder)
+    monkeypatch.setattr(stored.EAGLES, "allowed", set())
+    return stored.EAGLES.allow(folder)
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +317,7 @@ def test_a_pair_of_the_catalog_brings_its_head_and_others_are_told_how_to(pair, 
 
 
 def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
-    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    monkeypatch.setattr(stored.EAGLES, "allowed", set())
     with pytest.raises(SettingsError, match=r"eagle must be left out .* or a folder named on the command line"):
         open_proposer(pair, Settings(proposer="eagle", eagle=folder))
     settings, said = Settings.from_query({"eagle": folder, "gamma": "3"})
@@ -378,18 +378,18 @@ def test_a_head_that_cannot_be_read_is_a_sentence(tmp_path, changes, kind, said)
 
 
 def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored.EAGLES, "admitted", set())
-    place = stored.EAGLES.admit(random_head(tmp_path / "head", tiny_model(60)))
+    monkeypatch.setattr(stored.EAGLES, "allowed", set())
+    place = stored.EAGLES.allow(random_head(tmp_path / "head", tiny_model(60)))
     with pytest.raises(
         ModelError, match=r"made for another target: its states have width 32 and its vocabulary 60 tokens; .* 300 tokens"
     ):
         open_proposer(pair, Settings(proposer="eagle", eagle=place))
     assert place not in stored.EAGLES.read.get(pair.target, {})
     with pytest.raises(ModelError, match=r"holds no EAGLE head: config.json and model.safetensors are needed"):
-        stored.EAGLES.admit(str(tmp_path))
+        stored.EAGLES.allow(str(tmp_path))
     (tmp_path / "head" / CONFIG).write_text(json.dumps({"hidden_size": 32}))
     with pytest.raises(DamagedModelError, match="does not hold hidden_size and intermediate_size"):
-        stored.EAGLES.admit(place)
+        stored.EAGLES.allow(place)
 
 
 def test_targets_whose_last_state_and_one_matrix_do_not_give_the_logits_are_refused(folder):
@@ -407,9 +407,9 @@ def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     """The head is a Llama layer; the target need not be."""
     target = network("GPT2")
     config = replace_config(target)
-    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    monkeypatch.setattr(stored.EAGLES, "allowed", set())
     save_eagle(TrainableEagle(config, seed=3).weights(), config, tmp_path)
-    settings = Settings(proposer="eagle", eagle=stored.EAGLES.admit(str(tmp_path)), gamma=2, max_new_tokens=12, temperature=0.0)
+    settings = Settings(proposer="eagle", eagle=stored.EAGLES.allow(str(tmp_path)), gamma=2, max_new_tokens=12, temperature=0.0)
     other = replace(pair, target=target, draft=target)
     ids = (3, 5, 8)
     target_, proposer = open_proposer(other, settings)
@@ -427,7 +427,7 @@ def replace_config(target):
 
 def test_decode_takes_a_head_by_its_folder(pair_folders, folder, tmp_path, capsys, monkeypatch):
     """Greedy, so that all texts are the target's."""
-    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    monkeypatch.setattr(stored.EAGLES, "allowed", set())
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--temperature", "0"]
     texts = []
     for more in ([], ["--proposer", "eagle", "--eagle", folder], ["--proposer", "eagle", "--eagle", folder, "--tree", "2-1"]):

@@ -49,8 +49,8 @@ def random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
 @pytest.fixture
 def admitted(tmp_path, monkeypatch):
     """A random exit after the first layer of the tiny target."""
-    monkeypatch.setattr(stored.EXITS, "admitted", set())
-    return stored.EXITS.admit(random_exit(tmp_path / "exit"))
+    monkeypatch.setattr(stored.EXITS, "allowed", set())
+    return stored.EXITS.allow(random_exit(tmp_path / "exit"))
 
 
 # The distribution -----------------------------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
 
 
 def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored.EXITS, "admitted", set())
+    monkeypatch.setattr(stored.EXITS, "allowed", set())
     with pytest.raises(ModelError, match=f"holds no early exit: {CONFIG} and {WEIGHTS} are needed"):
-        stored.EXITS.admit(str(tmp_path))
+        stored.EXITS.allow(str(tmp_path))
     for layer, width in ((1, 48), (2, 32)):
-        folder = stored.EXITS.admit(random_exit(tmp_path / f"{layer}", layer, width))
+        folder = stored.EXITS.allow(random_exit(tmp_path / f"{layer}", layer, width))
         with pytest.raises(
             ModelError, match=rf"made for another target: .* width {width} after layer {layer}; .* 2 layers of width 32"
         ):

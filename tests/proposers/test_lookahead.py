@@ -89,8 +89,8 @@ def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_pre
     target, proposer = open_proposer(double, SETTINGS)
     row = Prefix(double.encode(PROMPT), 0, 9)
     step([row], target, proposer, TokenRule(), PhiloxRandomness(0))
-    window = proposer.state(row).window
-    found = target.replaced(row, window)
+    window = proposer.find_state(row).window
+    found = target.predict_replacements(row, window)
     for column, token in enumerate(found):
         ids = [*row.ids, *window[0][: column + 1], *(later[column] for later in window[1:])]
         with torch.inference_mode():
@@ -129,7 +129,7 @@ def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_co
         plain = double.open(SETTINGS)[0].distributions([row], empty_tree(1))
         assert float((target.distributions([row], empty_tree(1)) - plain).abs().max()) < 1e-12
         fits = len(ids) < 100
-        assert (target.replaced(row, proposer.state(row).window) is not None) is fits
+        assert (target.predict_replacements(row, proposer.find_state(row).window) is not None) is fits
 
 
 def test_rules_that_need_a_chain_or_one_distribution_refuse_several_ngrams():

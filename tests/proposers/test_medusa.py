@@ -70,8 +70,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def admitted(folder, monkeypatch):
-    monkeypatch.setattr(stored.HEADS, "admitted", set())
-    return stored.HEADS.admit(str(folder))
+    monkeypatch.setattr(stored.HEADS, "allowed", set())
+    return stored.HEADS.allow(str(folder))
 
 
 SHAPES = (  # with the vocabulary of the world
@@ -218,18 +218,18 @@ def test_a_pair_of_the_catalog_brings_its_heads_and_others_are_told_how_to(pair,
 
 
 def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    monkeypatch.setattr(stored.HEADS, "allowed", set())
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
-    settings = Settings(proposer="medusa", heads=stored.HEADS.admit(str(tmp_path)))
+    settings = Settings(proposer="medusa", heads=stored.HEADS.allow(str(tmp_path)))
     with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
         open_proposer(pair, settings)
     assert str(tmp_path) not in stored.HEADS.read.get(pair.target, {})
     with pytest.raises(ModelError, match="holds no Medusa heads"):
-        stored.HEADS.admit(str(tmp_path / "nothing"))
+        stored.HEADS.allow(str(tmp_path / "nothing"))
 
 
 def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
-    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    monkeypatch.setattr(stored.HEADS, "allowed", set())
     with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
         open_proposer(pair, Settings(proposer="medusa", heads=str(folder)))
     settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})

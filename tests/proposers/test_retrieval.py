@@ -78,9 +78,9 @@ def test_the_index_finds_every_place_of_every_phrase(index):
     for length in range(1, 7):
         for start in range(0, 400 - length, 7):
             phrase = text[start : start + length]
-            assert sorted(index.places(phrase)) == [i for i in range(401 - length) if text[i : i + length] == phrase]
-    assert len(index.places([9])) == len(index.places([0, 9])) == 0
-    assert len(index.places(text)) == 1
+            assert sorted(index.find_places(phrase)) == [i for i in range(401 - length) if text[i : i + length] == phrase]
+    assert len(index.find_places([9])) == len(index.find_places([0, 9])) == 0
+    assert len(index.find_places(text)) == 1
 
 
 def test_suffixes_stand_in_the_order_of_what_they_say(index):
@@ -99,10 +99,10 @@ def test_what_follows_is_the_commonest_next_token_after_the_longest_ending(index
     text, dice = index.tokens.tolist(), random.Random(2)
     for _ in range(200):
         ids = [dice.randrange(4) for _ in range(dice.randrange(1, 12))]
-        held = [n for n in range(SHORTEST, len(ids) + 1) if len(index.places(ids[-n:]))]
+        held = [n for n in range(SHORTEST, len(ids) + 1) if len(index.find_places(ids[-n:]))]
         expected, ending = [], ids[-max(held) :] if held else []
         while held and len(expected) < 3:
-            after = [text[i + len(ending)] for i in index.places(ending) if i + len(ending) < 400]
+            after = [text[i + len(ending)] for i in index.find_places(ending) if i + len(ending) < 400]
             if not after:
                 break
             expected.append(max(range(4), key=lambda x, after=after: (after.count(x), -x)))

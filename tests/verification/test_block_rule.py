@@ -148,7 +148,10 @@ def test_the_first_rejected_draft_token_is_replaced_and_its_stand_in_is_the_repl
         assert all(one.accepted is (node < len(round_.accepted_path)) for node, one in enumerate(round_.proposals))
         if round_.ending.kind == "residual":
             rejected = round_.proposals[len(round_.accepted_path)]
-            assert (rejected.stand_in, rejected.u_stand_in) == (round_.ending.token, round_.ending.u)
+            assert (rejected.replacement_if_rejected, rejected.u_replacement_if_rejected) == (
+                round_.ending.token,
+                round_.ending.u,
+            )
             seen += len(round_.accepted_path) < 2
     assert seen > 5
 

@@ -252,7 +252,7 @@ def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_me
                 assert one.threshold == pytest.approx(min(1.0, one.p / (rho * one.q)), abs=1e-15)
                 assert one.accepted is (one.u < one.threshold) and one.p == float(probs[one.token])
         if round_.ending.kind == "residual":
-            assert round_.ending.token in [one.stand_in for one in round_.proposals]
+            assert round_.ending.token in [one.replacement_if_rejected for one in round_.proposals]
     assert not randomness.reused
 
 

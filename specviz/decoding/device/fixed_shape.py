@@ -56,7 +56,7 @@ class FixedShape:
         """Whether every node's parent is the node before it."""
         return self.parents == tuple(range(-1, len(self.parents) - 1))
 
-    def nodes_within(self, levels: int) -> int:
+    def count_nodes(self, levels: int) -> int:
         """Number of nodes of the first levels."""
         return sum(depth < levels for depth in self.depths)
 

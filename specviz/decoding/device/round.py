@@ -120,7 +120,7 @@ class DeviceSteps:
         self.shape, self.by_reference = build_shape(widths, drawn), 0
         width = columns + len(self.shape.parents) + 2
         self.kernel = RoundKernel(
-            target.fixed(rows, width), proposer.draft.fixed(rows, width), rule, self.shape, widths, drawn, rows, width
+            target.open_fixed(rows, width), proposer.draft.open_fixed(rows, width), rule, self.shape, widths, drawn, rows, width
         )
         self._run = torch.compile(self.kernel.round, fullgraph=True, dynamic=False, **compiler) if compiler else self.kernel.round
         self._slots = [_Slot() for _ in range(rows)]
@@ -132,7 +132,7 @@ class DeviceSteps:
         """
         began = time.perf_counter()
         places = self._places(rows)
-        packet, uniforms = self._packet(rows, places)
+        packet, uniforms = self._build_packet(rows, places)
         with torch.inference_mode():
             record = self._run(torch.from_numpy(packet).to(self.kernel.device)).cpu().numpy()
         found = [_Record(record[place], self.shape) for place in places]
@@ -146,12 +146,12 @@ class DeviceSteps:
         timing = {"round": time.perf_counter() - began}
         rounds = []
         for row, place, one in zip(rows, places, found, strict=True):
-            kept = truncate_outcome(self._outcome(one, row, packet[place], uniforms[place]), row, self.eos_token_ids)
+            kept = truncate_outcome(self._build_outcome(one, row, packet[place], uniforms[place]), row, self.eos_token_ids)
             self._slots[place] = _Slot(row.draw, row.ids + kept.committed)
             rounds.append(Round(len(row.ids), kept.decisions, kept.accepted_path, kept.ending, (), timing))
         return rounds
 
-    def levels(self, row: Prefix) -> int:
+    def count_levels(self, row: Prefix) -> int:
         """Levels that the proposer drafts for a row."""
         most, draft = len(self.shape.levels), self.proposer.draft
         levels = min(most, row.remaining - 1)
@@ -181,13 +181,13 @@ class DeviceSteps:
                 model.copy(donor, place)
         self.kernel.ids[place, : len(ids)] = torch.tensor(ids)
 
-    def _packet(self, rows: Sequence[Prefix], places: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def _build_packet(self, rows: Sequence[Prefix], places: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """What a round needs of the host: (B, 2 + 3 N + 1) float64 with lengths, levels and random numbers; and the last alone."""
         nodes = len(self.shape.parents)
         uniforms = np.zeros((len(self._slots), 3 * nodes + 1))
         packet = np.zeros((len(self._slots), 2 + 3 * nodes + 1))
         packet[:, 0] = [max(1, len(slot.ids)) for slot in self._slots]  # an idle slot is written behind its text
-        packet[places, 0], packet[places, 1] = [len(row.ids) for row in rows], [self.levels(row) for row in rows]
+        packet[places, 0], packet[places, 1] = [len(row.ids) for row in rows], [self.count_levels(row) for row in rows]
         for node, depth in enumerate(self.shape.depths):
             drafting = [(row, place) for row, place in zip(rows, places, strict=True) if packet[place, 1] > depth]
             if not drafting:
@@ -198,15 +198,15 @@ class DeviceSteps:
                     uniforms[at, part * nodes + node] = self.randomness.take(purpose, some, node, depth)
         for row, place in zip(rows, places, strict=True):
             levels = int(packet[place, 1])
-            count = self.shape.nodes_within(levels)
+            count = self.shape.count_nodes(levels)
             uniforms[place, -1] = self.randomness.take(Purpose.BONUS, [row], count, levels)[0]
         packet[:, 2:] = uniforms
         return packet, uniforms
 
-    def _outcome(self, found: _Record, row: Prefix, packet: np.ndarray, uniforms: np.ndarray) -> Outcome:
+    def _build_outcome(self, found: _Record, row: Prefix, packet: np.ndarray, uniforms: np.ndarray) -> Outcome:
         nodes = len(self.shape.parents)
         decisions = []
-        for node in range(self.shape.nodes_within(int(packet[1]))):
+        for node in range(self.shape.count_nodes(int(packet[1]))):
             p, q, checked = found.p[node], found.q[node], bool(found.checked[node])
             threshold = None
             if checked:
@@ -290,7 +290,7 @@ class RoundKernel:
         nodes = len(self.shape.parents)
         lengths, levels = packet[:, 0].long(), packet[:, 1].long()
         u_draft, u_accept, u_residual = packet[:, 2:-1].split(nodes, 1)
-        tokens, q, finite, irregular = self._drafted(lengths, levels, u_draft)
+        tokens, q, finite, irregular = self._draft(lengths, levels, u_draft)
         last = self.ids.gather(1, lengths[:, None] - 1)
         p, sample = self.target.probs(torch.cat([last, tokens], 1), lengths - 1, self.scoring)
         finite = finite & (sample.isfinite() | (levels[:, None] < self.scoring.depths)).all(1)
@@ -306,7 +306,7 @@ class RoundKernel:
         parts = (tokens, verdict.p, at[1], verdict.edges, verdict.checked, verdict.accepted, flags, verdict.path)
         return torch.cat([part.double() for part in parts], 1)
 
-    def _drafted(self, lengths: Tensor, levels: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _draft(self, lengths: Tensor, levels: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Draft tokens (B, N), their distributions (B, N, V), and (B,) bool: logits finite, a node without any token to take."""
         begin = (lengths - 2).clamp(min=0)
         probs, sample = self.draft.probs(self.ids.gather(1, begin[:, None] + self.opening.columns), begin, self.opening)

@@ -121,7 +121,7 @@ class Served(Protocol):
 
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
 
-    def warped(self, logits: Tensor) -> Tensor: ...
+    def warp_logits(self, logits: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Alone:
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
-        return self.source.warped(logits).cpu(), margin(logits.cpu(), self.source.settings)
+        return self.source.warp_logits(logits).cpu(), margin(logits.cpu(), self.source.settings)
 
     def _logits(self, ids: tuple[int, ...]) -> Tensor:
         return self.source.logits([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]

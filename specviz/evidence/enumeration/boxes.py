@@ -91,7 +91,7 @@ class BoxRandomness:
             self.given[row][address] = number
         return self.given[row][address]
 
-    def drew(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
+    def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
         size = cumulative.shape[-1]
         rows = (cumulative / cumulative[..., -1:]).reshape(-1, size).tolist()
         answers = zip(u.reshape(len(rows), -1).tolist(), found.reshape(len(rows), -1).tolist(), strict=True)
@@ -100,7 +100,7 @@ class BoxRandomness:
                 below = ends[token - 1] if token else -inf
                 self._narrow(number, below, ends[token] if ends[token] < 1.0 else inf, ends)
 
-    def judged(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
+    def on_comparison(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
         flat = (
             torch.as_tensor(one, dtype=torch.float64).expand(torch.as_tensor(u).shape).reshape(-1) for one in (u, p, q, below)
         )

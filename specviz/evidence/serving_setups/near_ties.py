@@ -88,4 +88,4 @@ class MarginRecorder:
             for place, ids in enumerate(list_node_texts(row.ids, tree, index)):
                 first, second = logits[index, place].double().topk(2).values.tolist()
                 self.margins[ids] = first - second
-        return self.source.warped(logits)
+        return self.source.warp_logits(logits)

@@ -76,10 +76,10 @@ def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> Dra
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no head of its own, and as ``load_eagle``.
     """
     entry = PAIRS.get(name)
-    place = EAGLES.place(folder, entry.eagle if entry else None)
+    place = EAGLES.choose_folder(folder, entry.eagle if entry else None)
     if place is None:
         raise ModelError(f"This pair has no EAGLE head of its own: name a folder of one with --eagle DIR. The pair is {name!r}.")
-    return EAGLES.once(target, place, load_eagle)
+    return EAGLES.load_once(target, place, load_eagle)
 
 
 def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
@@ -91,7 +91,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     sizes, config = EAGLES.config(folder), EAGLES.record(folder)
     embedding, output = _find_embeddings(target)
     width, vocabulary = output.weight.shape[1], output.weight.shape[0]
-    weights = EAGLES.loaded(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))
+    weights = EAGLES.load_weights(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))
     if found := sorted(name for name in weights if name.startswith(("midlayer.", "d2t")) or name == "hidden_norm.weight"):
         raise UnsupportedModelError(
             f"'{folder}' holds a head of EAGLE-3 ({found[0]}), which reads three layers of the target; heads of EAGLE and EAGLE-2 are read."

@@ -68,8 +68,8 @@ def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     if settings.exit_layer is not None and settings.exit_layer >= layers:
         raise SettingsError("exit-layer", settings.exit_layer, f"from 1 to {layers - 1}: the target has {layers} layers")
     entry = PAIRS.get(name)
-    if place := EXITS.place(settings.early_exit, entry.exit if entry else None):
-        trained = EXITS.once(target, place, load_exit)
+    if place := EXITS.choose_folder(settings.early_exit, entry.exit if entry else None):
+        trained = EXITS.load_once(target, place, load_exit)
         if settings.exit_layer in (None, trained.layer):
             return trained
         if settings.early_exit:
@@ -100,7 +100,7 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
     for k in range(count):
         weight, bias = layer_names(f"{k}")
         shapes |= {weight: (width, width), bias: (width,)}
-    weights = EXITS.loaded(folder, set(shapes), f"an exit of {count} blocks")
+    weights = EXITS.load_weights(folder, set(shapes), f"an exit of {count} blocks")
     if layer >= _count_layers(target) or any(tuple(weights[name].shape) != shape for name, shape in shapes.items()):
         raise ModelError(
             f"The exit in '{folder}' was made for another target: it reads a state of width {len(weights['norm.weight'])} after layer "

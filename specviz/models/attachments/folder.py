@@ -62,19 +62,19 @@ class Attachment:
     ):
         self.name, self.what, self.weights, self.numbers = name, what, weights, dict(numbers)
         self.other_weights, self.other_numbers = others
-        self.admitted: set[str] = set()  # folders named on the command line
+        self.allowed: set[str] = set()  # folders named on the command line
         self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; read-only once made
 
-    def admit(self, folder: str) -> str:
+    def allow(self, folder: str) -> str:
         """Allow a folder or hub name to be read in this process. Only the command line calls this.
 
         Raises ModelError if the folder holds nothing of this kind, DamagedModelError if its config cannot be used.
         """
-        self.config(self.found(folder))
-        self.admitted.add(folder)
+        self.config(self.find_folder(folder))
+        self.allowed.add(folder)
         return folder
 
-    def found(self, place: str) -> Path:
+    def find_folder(self, place: str) -> Path:
         """The folder that a place names; of a hub name, after the download of what is not here.
 
         Raises ModelError as ``listing`` and ``download`` for what the hub refuses or does not hold.
@@ -85,19 +85,19 @@ class Attachment:
         download_models([listed])
         return listed.folder
 
-    def place(self, folder: str, own: str | None) -> str | None:
+    def choose_folder(self, folder: str, own: str | None) -> str | None:
         """The folder to read: an admitted one, else the pair's own. Raises SettingsError for a folder that was not admitted."""
-        if folder and folder not in self.admitted:
+        if folder and folder not in self.allowed:
             option = self.name.replace("_", "-")
             allowed = f"left out to use the pair's own, or a folder named on the command line with --{option} DIR"
             raise SettingsError(option, folder[:60], allowed)
         return folder or own
 
-    def once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
+    def load_once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
         """What the folder holds for this target; read at the first call."""
         known = self.read.setdefault(target, {})
         if place not in known:
-            known[place] = load(self.found(place), target)
+            known[place] = load(self.find_folder(place), target)
         return known[place]
 
     def config(self, folder: Path) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ class Attachment:
                 raise DamagedModelError(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
         return values
 
-    def file(self, folder: Path) -> Path:
+    def find_weights_file(self, folder: Path) -> Path:
         """The weights file of a folder, under the first of its names that is there; under the usual one if none is."""
         paths = [folder / name for name in (self.weights, *self.other_weights)]
         return next((path for path in paths if path.is_file()), paths[0])
@@ -117,7 +117,7 @@ class Attachment:
     def record(self, folder: Path) -> dict[str, Any]:
         """The part of config.json that holds ``numbers``, under their usual names: all of it, or what stands under one of its keys."""
         path = folder / CONFIG
-        if not path.is_file() or not self.file(folder).is_file():
+        if not path.is_file() or not self.find_weights_file(folder).is_file():
             why = describe_pickled(file.name for file in folder.glob("*"))
             raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed{why}.")
         try:
@@ -128,14 +128,14 @@ class Attachment:
         except (OSError, ValueError, AttributeError, StopIteration, RecursionError) as error:
             raise DamagedModelError(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
 
-    def loaded(
+    def load_weights(
         self, folder: Path, wanted: set[str], of: str, usual: Callable[[str], str] = lambda name: name
     ) -> dict[str, Tensor]:
         """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModelError.
 
         usual  a name of another layout -> the same weight's usual name
         """
-        path = self.file(folder)
+        path = self.find_weights_file(folder)
         try:
             weights = {usual(name): value.clone() for name, value in load_file(path).items()}  # the file may change later
         except (OSError, SafetensorError) as error:

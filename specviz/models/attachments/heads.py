@@ -73,12 +73,12 @@ def find_heads(pair: LoadedPair, folder: str = "") -> Heads:
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no heads of its own, and as ``load_heads``.
     """
     entry = PAIRS.get(pair.name)
-    place = HEADS.place(folder, entry.heads if entry else None)
+    place = HEADS.choose_folder(folder, entry.heads if entry else None)
     if place is None:
         raise ModelError(
             f"This pair has no Medusa heads of its own: name a folder of heads with --heads DIR. The pair is {pair.name!r}."
         )
-    return HEADS.once(pair.target, place, load_heads)
+    return HEADS.load_once(pair.target, place, load_heads)
 
 
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
@@ -91,8 +91,10 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight
     width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
     shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
-    biases = {} if HEADS.file(folder).name == WEIGHTS else {name: torch.zeros(width) for _, name in names}
-    weights = biases | HEADS.loaded(folder, shapes.keys() - biases.keys(), f"{count} heads", partial(_rename_weight, layers))
+    biases = {} if HEADS.find_weights_file(folder).name == WEIGHTS else {name: torch.zeros(width) for _, name in names}
+    weights = biases | HEADS.load_weights(
+        folder, shapes.keys() - biases.keys(), f"{count} heads", partial(_rename_weight, layers)
+    )
     tables = {f"{k}.{layers}.weight" for k in range(count)}
     shapes |= {name: (own.shape[0], width) for name in tables & weights.keys()}
     for name, shape in shapes.items():

@@ -17,4 +17,4 @@ def allow_attachments(named: Settings | argparse.Namespace) -> None:
     """Admit the folders that settings or options name, with ``Attachment.allow``. Only the command line and its workers call this."""
     for kind in ATTACHMENTS:
         if folder := getattr(named, kind.name):
-            kind.admit(folder)
+            kind.allow(folder)

@@ -107,13 +107,13 @@ class CachedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LanguageModel says."""
-        return self.warped(self.logits(rows, tree))
+        return self.warp_logits(self.logits(rows, tree))
 
-    def warped(self, logits: Tensor) -> Tensor:
+    def warp_logits(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""
         return pad_vocabulary(warp(logits, self.settings), self.vocabulary)
 
-    def fixed(self, rows: int, columns: int) -> FixedModel:
+    def open_fixed(self, rows: int, columns: int) -> FixedModel:
         """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens. For ``plain`` models."""
         return FixedModel(self.model, self.settings, self.vocabulary, rows, columns)
 
@@ -178,10 +178,10 @@ class CachedModel:
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
         mask = self._mask(fed, lead, tree, positions)
-        entering = self._entering(ids, rows, fed, tree)
+        entering = self._embed_inputs(ids, rows, fed, tree)
         forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
         logits = self._threads.run(ids.numel(), forward, partial(self._probe, entering))
-        self._remember(rows, fed, lead, tree)
+        self._save_state(rows, fed, lead, tree)
         return logits
 
     def _probe(self, entering: Tensor) -> None:
@@ -190,7 +190,7 @@ class CachedModel:
         positions = torch.arange(part.shape[1], device=self.device).expand(len(part), -1)
         self._pass(part, positions, None, self._empty(), 0, 1)
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+    def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         """Input of the pass for each column: its id (B, T). An id that only the other model knows has probability 0."""
         return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
 
@@ -277,7 +277,7 @@ class CachedModel:
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
         return additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
 
-    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
+    def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
             held.tokens.extend(fresh)
             held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))

@@ -73,7 +73,7 @@ class FeatureDraft(CachedModel):
     def _read_once(self, rows: Sequence[Prefix]) -> None:
         """Nothing: each row reads its own prompt, with the target's states beside it."""
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+    def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         """(B, T, width): each token's embedding and the state before it, through the projection."""
         known, lead = self._known_states([len(fresh) for fresh in fed]), max(map(len, fed))
         states = known.new_zeros(*ids.shape, known.shape[2])
@@ -82,7 +82,7 @@ class FeatureDraft(CachedModel):
             paths = _list_paths(tree, index)
             for node, parent in enumerate(tree.parents[index]):
                 states[index, lead + node] = self._predicted[row.ids][paths[parent + 1]]
-        return self.head.entering(super()._entering(ids, rows, fed, tree), states)
+        return self.head.entering(super()._embed_inputs(ids, rows, fed, tree), states)
 
     def _known_states(self, last: Sequence[int]) -> Tensor:
         """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is asked for once."""
@@ -94,9 +94,9 @@ class FeatureDraft(CachedModel):
         number = {ids: index for index, ids in enumerate(most)}
         return found[[number[row.ids] for row in self._asked]]
 
-    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
+    def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         """Only the text's own columns can be used again."""
-        super()._remember(rows, fed, lead, empty_tree(len(rows)))
+        super()._save_state(rows, fed, lead, empty_tree(len(rows)))
         self._width += tree.widest
 
 
@@ -104,9 +104,9 @@ class HeadPass(LlamaPass):
     """States that enter the layer to logits. ``features`` are the predicted states."""
 
     def __call__(self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
-        return self._logits(self._through(states, positions, mask, cache, width), keep)
+        return self._logits(self._run_layers(states, positions, mask, cache, width), keep)
 
-    def _normed(self, hidden: Tensor) -> Tensor:
+    def _normalize(self, hidden: Tensor) -> Tensor:
         return hidden
 
 

@@ -125,14 +125,14 @@ class FastLayer:
         every = every.view(rows, fresh, -1, self.size)
         turned = apply_rotary(every[:, :, : self.rotated_heads], cos, signed).transpose(1, 2)
         append_columns(held, turned[:, self.heads :], every[:, :, self.rotated_heads :].transpose(1, 2))
-        mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)
+        mixed = self._attend(turned[:, : self.heads], held.keys, held.values, mask)
         hidden = hidden + multiply_unordered(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
         gate, up = multiply_unordered(rms_norm(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
         return hidden + multiply_unordered(
             torch.sigmoid(gate).mul_(gate).mul_(up), self.down
         )  # SiLU; torch's own takes twice as long
 
-    def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.in_float64:
             queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
         if mask is not None and mask.shape[3] < keys.shape[2]:

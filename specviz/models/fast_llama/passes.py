@@ -76,9 +76,9 @@ class LlamaPass:
         self.written = self.written[first:last]
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
-        return self._logits(self._through(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
+        return self._logits(self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
 
-    def _through(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
+    def _run_layers(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
         """States (B, T, width) before the layers -> after them."""
         if mask is None and hidden.shape[1] > 1:
             mask = causal_mask(hidden.shape[1], width, hidden)
@@ -104,10 +104,10 @@ class LlamaPass:
         return hidden
 
     def _logits(self, hidden: Tensor, keep: int) -> Tensor:
-        self.features = self._normed(hidden)
+        self.features = self._normalize(hidden)
         return multiply(self.features[:, -keep:], self.head)
 
-    def _normed(self, hidden: Tensor) -> Tensor:
+    def _normalize(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
         return rms_norm(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 

@@ -49,13 +49,18 @@ class SteppingModel(CachedModel):
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's."""
-        if len(rows) == 1 and isinstance(self._pass, StepPass) and not tree.tokens[0] and (fresh := self._goes_on(rows[0])):
+        if (
+            len(rows) == 1
+            and isinstance(self._pass, StepPass)
+            and not tree.tokens[0]
+            and (fresh := self._continues_last_step(rows[0]))
+        ):
             known = [min(token, self._known - 1) for token in fresh]
             forward = partial(self._pass.step, known, self._cache, self._width - len(fresh))
             return self._threads.run(len(known), forward, lambda: self._probe(torch.tensor([known], device=self.device)))
         return super().logits(rows, tree)
 
-    def _goes_on(self, row: Prefix) -> tuple[int, ...]:
+    def _continues_last_step(self, row: Prefix) -> tuple[int, ...]:
         """The last one or two tokens of a row if everything before them is cached, else nothing.
 
         If so, the cache is cropped to what is before them, and they are recorded as held. A single row has no holes once it was

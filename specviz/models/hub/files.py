@@ -98,7 +98,7 @@ class ModelListing:
     def complete(self) -> bool:
         """Whether every file is here."""
         store = self.store
-        return store is None or all(store.holds(file) for file in self.files)
+        return store is None or all(store.has_file(file) for file in self.files)
 
 
 def list_model(
@@ -162,7 +162,7 @@ def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancel
             one.rfilename, one.size if one.size is not None else -1, one.lfs.sha256 if one.lfs else one.blob_id or ""
         )
         if file.known:
-            there[file.name] = ModelFile(file.name, file.size, file.digest, store.holds(file))
+            there[file.name] = ModelFile(file.name, file.size, file.digest, store.has_file(file))
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")
     small = _select_config_files(there, weights)

@@ -65,22 +65,22 @@ class ModelCache:
         """The folder with the files of this commit; what a library reads."""
         return self.folder / "snapshots" / self.commit
 
-    def content(self, file: ModelFile) -> Path:
+    def content_path(self, file: ModelFile) -> Path:
         return self.folder / "blobs" / file.digest
 
-    def holds(self, file: ModelFile) -> bool:
+    def has_file(self, file: ModelFile) -> bool:
         """Whether a file's content has been downloaded, by this program or by another client of the hub."""
-        return self.content(file).is_file() or (self.snapshot / file.name).is_file()
+        return self.content_path(file).is_file() or (self.snapshot / file.name).is_file()
 
     def arrived(self, file: ModelFile) -> int:
         """Bytes of a file that are here, of a download that ended early too."""
-        if self.holds(file):
+        if self.has_file(file):
             return file.size
-        partial = self.partial(file)
+        partial = self.partial_path(file)
         return min(partial.stat().st_size, file.size) if partial.is_file() else 0
 
-    def partial(self, file: ModelFile) -> Path:
-        return self.content(file).with_suffix(".partial")
+    def partial_path(self, file: ModelFile) -> Path:
+        return self.content_path(file).with_suffix(".partial")
 
 
 def is_commit(text: object) -> bool:
@@ -101,7 +101,7 @@ def fetch_file(
     Raises CancelledError if it was cancelled, DamagedModelError if another content arrives than was announced (it is removed), and
     ModelError as ``client.asked``.
     """
-    pointer, content = store.snapshot / file.name, store.content(file)
+    pointer, content = store.snapshot / file.name, store.content_path(file)
     if pointer.is_file():
         return pointer
     content.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def fetch_file(
 
 
 def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None], cancelled: Callable[[], bool]) -> None:
-    partial, name = store.partial(file), HubName(store.repo, store.commit)
+    partial, name = store.partial_path(file), HubName(store.repo, store.commit)
     size = partial.stat().st_size if partial.is_file() else 0
     if size > file.size:
         partial.unlink()
@@ -160,7 +160,7 @@ def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None]
             f"'{file.name}' of '{store.repo}' arrived with another content than {hub_address()} announced, and was removed. "
             "Try again; if it happens again, the hub or what lies between is at fault."
         )
-    os.replace(partial, store.content(file))
+    os.replace(partial, store.content_path(file))
 
 
 def _has_digest(path: Path, store: ModelCache, file: ModelFile, cancelled: Callable[[], bool]) -> bool:

@@ -40,7 +40,7 @@ class MappedPair(LoadedPair):
         """The target's: nothing else can be written."""
         return self.target.config.get_text_config().vocab_size
 
-    def drafting(self, settings: Settings) -> MappedDraft:
+    def open_draft(self, settings: Settings) -> MappedDraft:
         """The draft on the target's ids, with a fresh cache, for one request."""
         return MappedDraft(SteppingModel(self.draft, settings), self.tokens, settings, self.vocabulary)
 

@@ -46,7 +46,7 @@ class LoadedPair:
         return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
 
     @property
-    def coarse(self) -> bool:
+    def is_coarse(self) -> bool:
         """Whether distributions vary with the shape of a pass by more than float32 rounding: half precision, or an 8-bit draft."""
         return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(
             self.draft
@@ -54,7 +54,7 @@ class LoadedPair:
 
     def open(self, settings: Settings) -> tuple[CachedModel, LanguageModel]:
         """Target and draft with fresh caches, for one request."""
-        return self.source(self.target, settings, self.vocabulary), self.drafting(settings)
+        return self.source(self.target, settings, self.vocabulary), self.open_draft(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
         """The target, and its own first layers with an exit as the draft, for one request. The two share their computation.
@@ -72,7 +72,7 @@ class LoadedPair:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
         return CachedModel(model, settings, vocabulary)
 
-    def drafting(self, settings: Settings) -> LanguageModel:
+    def open_draft(self, settings: Settings) -> LanguageModel:
         """The draft with a fresh cache, for one request."""
         return SteppingModel(self.draft, settings, self.vocabulary)
 
@@ -126,7 +126,7 @@ class EncoderDecoderPair(LoadedPair):
         """One of the two models, after its encoder has read the prompt of the settings."""
         return ConditionedModel(model, settings, vocabulary, self.encoder_ids(settings.prompt))
 
-    def drafting(self, settings: Settings) -> ConditionedModel:
+    def open_draft(self, settings: Settings) -> ConditionedModel:
         return self.source(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:

@@ -163,16 +163,18 @@ class TextReader:
                 run += self.lacking.get(token, b"")
                 continue
             if run:
-                found += self._encoded(run)
+                found += self._encode(run)
                 run = b""
             found.append(mapped)
         self.last = ids, tuple(found), run
-        return (*found, *self._encoded(run)) or (self.start,)
+        return (*found, *self._encode(run)) or (self.start,)
 
-    def _encoded(self, run: bytes) -> Ids:
+    def _encode(self, run: bytes) -> Ids:
         """The draft's tokens for these bytes: as its tokenizer splits them, if it spells exactly these bytes; else greedily."""
         if run not in self.known:
-            self.known[run] = next((ids for ids in self._splits(run) if self._spells(ids) == run), ()) or self._greedy(run)
+            self.known[run] = next((ids for ids in self._splits(run) if self._spells(ids) == run), ()) or self._encode_greedily(
+                run
+            )
         return self.known[run]
 
     def _splits(self, run: bytes) -> list[Ids]:
@@ -188,7 +190,7 @@ class TextReader:
         parts = [self.pieces.get(token) for token in ids]
         return None if None in parts else b"".join(part for part in parts if part)
 
-    def _greedy(self, run: bytes) -> Ids:
+    def _encode_greedily(self, run: bytes) -> Ids:
         """Longest tokens first; a byte that no token begins with is left out."""
         found, at = [], 0
         while at < len(run):

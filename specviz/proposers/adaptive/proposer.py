@@ -37,10 +37,10 @@ class AdaptiveDraft:
             longer = [replace(chain.row, ids=chain.row.ids + tuple(chain.tokens)) for chain in live]
             seen = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
             q = seen if self.settings is None else warp(seen.log(), self.settings)
-            live = self._drawn(live, seen, q, randomness)
+            live = self._draw(live, seen, q, randomness)
         return assemble_tree(chains, self.name, counts_fixed=True)
 
-    def _drawn(self, live: list[TreeGrowth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
+    def _draw(self, live: list[TreeGrowth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
         """Draw one more token for each chain that continues. Returns those that may still continue."""
         going = [on and mass > 0.0 for on, mass in zip(self.lengths.continues(live, seen), seen.sum(-1).tolist(), strict=True)]
         places = [

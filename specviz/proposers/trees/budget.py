@@ -53,10 +53,10 @@ class RankedTree:
             places = iter(find_places(self.draft, [(trees[number], node) for number in live for node in lowest[number]]))
             for number in live:
                 here = [next(places) for _ in lowest[number]]
-                trees[number], lowest[number] = self._grown(trees[number], here, width)
+                trees[number], lowest[number] = self._grow(trees[number], here, width)
         return assemble_tree(trees, self.name, counts_fixed=True)  # nothing is drawn
 
-    def _grown(self, tree: TreeGrowth, places: list[Place], width: int) -> tuple[TreeGrowth, list[int]]:
+    def _grow(self, tree: TreeGrowth, places: list[Place], width: int) -> tuple[TreeGrowth, list[int]]:
         """The best nodes of a tree with its next level added, and which of them are new. A node never ranks above its parent."""
         old = len(tree.tokens)
         for _, parent, probs in places:
@@ -113,7 +113,7 @@ class BudgetTree:
                 draws = _draw_fixed_counts if self.siblings == "independent" else _draw_adaptive_counts
                 grown = draws(here, min(budget, width * len(here)), width, randomness, level)
                 if level + 1 < tree.levels and len(tree.tokens) < self.nodes:
-                    ends += [(tree, node) for node in grown if tree.first_of(node) == node]
+                    ends += [(tree, node) for node in grown if tree.find_first_twin(node) == node]
         return assemble_tree(trees, self.name, counts_fixed=self.siblings == "independent")
 
 

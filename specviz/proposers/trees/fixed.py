@@ -64,7 +64,7 @@ class FixedTree:
             if here:
                 distributions = [(tree, at, sibling_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here]
                 grown += zip((tree for tree, _, _ in here), draw_children(distributions, randomness, level), strict=True)
-        return [(tree, node) for tree, node in grown if tree.first_of(node) == node]
+        return [(tree, node) for tree, node in grown if tree.find_first_twin(node) == node]
 
 
 def find_most_likely(probs: Tensor, count: int) -> list[int]:
@@ -88,7 +88,7 @@ def can_draw_sibling(probs: Tensor, count: int, siblings: str) -> bool:
 
 def sibling_distribution(tree: TreeGrowth, parent: int, probs: Tensor, siblings: str) -> Tensor:
     """The distribution of the next sibling below ``parent``, (V,): if ``distinct``, without the tokens already drawn."""
-    drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
+    drawn = [tree.tokens[node] for node in tree.list_children(parent)] if siblings == "distinct" else []
     if not drawn:
         return probs
     left = probs.clone()

@@ -41,18 +41,18 @@ class TreeGrowth:
         self.uniforms.append(u)
         return len(self.tokens) - 1
 
-    def below(self, parent: int) -> list[int]:
+    def list_children(self, parent: int) -> list[int]:
         """Nodes below a parent, in the order they were drawn."""
         return [node for node, above in enumerate(self.parents) if above == parent]
 
-    def first_of(self, node: int) -> int:
+    def find_first_twin(self, node: int) -> int:
         """The first sibling with the same token; the node itself if there is no earlier one.
 
         Once the first has been rejected, the residual of the token rule has no mass on the token, so nothing below a later twin
         is ever reached. k-sequential selection may accept a later twin; the round then ends there with a draw from p, as after
         any leaf.
         """
-        return next(other for other in self.below(self.parents[node]) if self.tokens[other] == self.tokens[node])
+        return next(other for other in self.list_children(self.parents[node]) if self.tokens[other] == self.tokens[node])
 
     def path(self, node: int) -> tuple[int, ...]:
         """Tokens from the prefix down to a node, itself included."""

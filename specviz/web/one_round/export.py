@@ -133,8 +133,8 @@ def _decision_rows(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for node, one in enumerate(round_.proposals):
             yield [number, "draft", node + 1, one.parent + 1, one.token, _quote_token(trace, one.token), one.q, one.p, one.u, one.threshold,
-                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _quote_token(trace, one.stand_in),
-                   one.u_stand_in]  # fmt: skip
+                   "not checked" if one.accepted is None else one.accepted, one.replacement_if_rejected, _quote_token(trace, one.replacement_if_rejected),
+                   one.u_replacement_if_rejected]  # fmt: skip
         end = round_.ending
         yield [number, end.kind, None, None, end.token, _quote_token(trace, end.token), None, None, end.u, *[None] * 5]
 

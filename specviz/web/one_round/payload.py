@@ -186,10 +186,10 @@ def _describe_alternatives(trace: Trace, decision: Decision, word: str) -> dict[
     bar = format_probability(decision.threshold)
     accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
     rejected = stand_in = None
-    if decision.stand_in is not None:
-        raw = piece(trace.pieces, decision.stand_in)
-        stand_in = glyphs(raw, decision.stand_in)
-        other = name(raw, decision.stand_in)
+    if decision.replacement_if_rejected is not None:
+        raw = piece(trace.pieces, decision.replacement_if_rejected)
+        stand_in = glyphs(raw, decision.replacement_if_rejected)
+        other = name(raw, decision.replacement_if_rejected)
         rejected = f"With u = {{u}}, not below {bar}, {word} is rejected and {other} replaces it."
     return {
         "ifAccepted": accepted if decision.threshold > 0.0 else None,

@@ -22,29 +22,29 @@ from tests.proposers.test_early_exit import random_exit
 
 @pytest.fixture
 def published(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(exits.EXITS, "admitted", set())
+    monkeypatch.setattr(exits.EXITS, "allowed", set())
     random_exit(tmp_path / "exit")
     (tmp_path / "exit" / "README.md").write_text("not read")
     return hub.add("owner/exit", tmp_path / "exit")
 
 
 def test_an_exit_on_the_hub_is_read_with_its_revision(published, pair, hub):
-    place = exits.EXITS.place(exits.EXITS.admit("owner/exit@v1.0"), None)
-    assert exits.EXITS.once(pair.target, place, exits.load_exit).layer == 1
+    place = exits.EXITS.choose_folder(exits.EXITS.allow("owner/exit@v1.0"), None)
+    assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
     assert {line.rpartition("/")[2] for line in hub.asked if "/resolve/" in line} == {CONFIG, exits.WEIGHTS}
 
 
 @pytest.mark.parametrize("place", ("owner/missing", "owner/exit@v7"))
 def test_one_that_the_hub_does_not_have_is_not_admitted(published, place):
     with pytest.raises(ModelError, match=r"has no model|has no revision"):
-        exits.EXITS.admit(place)
-    assert exits.EXITS.admitted == set()
+        exits.EXITS.allow(place)
+    assert exits.EXITS.allowed == set()
 
 
 def test_a_model_is_no_exit(published, hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     with pytest.raises(ModelError, match=rf"'owner/model' does not hold {exits.WEIGHTS}"):
-        exits.EXITS.admit("owner/model")
+        exits.EXITS.allow("owner/model")
     assert hub.contents() == []
 
 
@@ -87,7 +87,7 @@ def test_what_others_publish_drafts_from_a_folder_and_from_a_hub_name(
 ):
     """Greedy, so that each text is the target's."""
     for kind in ATTACHMENTS:
-        monkeypatch.setattr(kind, "admitted", set())
+        monkeypatch.setattr(kind, "allowed", set())
     write(tmp_path / "published", pair.target)
     hub.add("owner/published", tmp_path / "published")
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu", "--prompt", "Once upon"]
@@ -105,5 +105,5 @@ def test_pickled_heads_are_refused_with_what_to_do_before_anything_is_fetched(fr
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickled")
     hub.add("owner/pickled", tmp_path)
     with pytest.raises(ModelError, match=r"pytorch_model\.bin is pickled, .* so save its weights as safetensors"):
-        EAGLES.admit("owner/pickled" if from_hub else str(tmp_path))
+        EAGLES.allow("owner/pickled" if from_hub else str(tmp_path))
     assert hub.contents(".bin") == []
