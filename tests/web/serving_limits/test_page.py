@@ -198,7 +198,9 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before = SetupsState(SetupsQuestion(Settings(prompt="Once")), FairQueue())
     before.found = {("Twice", Settings().pair): load_recorded_setups()}
     monkeypatch.setattr(measurement_page.session, "find_base_settings", Settings)
-    monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
+    monkeypatch.setattr(
+        measurement_page.session, "open_state", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before)
+    )
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
