@@ -25,5 +25,6 @@ def find_unread(settings: Settings) -> dict[str, list[str]]:
     unread = [name for name in DRAFTING_FIELDS if name not in read and getattr(settings, name) != SETTINGS[name].default]
     if not unread:
         return {}
-    entries = {**PROPOSERS.load_all(), **RULES.load_all()}
-    return {name: [one for one, entry in entries.items() if name in entry.reads] for name in unread}
+    reads = {name: entry.reads for name, entry in PROPOSERS.load_all().items()}
+    reads |= {name: entry.reads for name, entry in RULES.load_all().items()}
+    return {name: [one for one, names in reads.items() if name in names] for name in unread}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,8 +38,10 @@ class Coverage:
     @classmethod
     def from_events(cls, events: np.ndarray) -> Coverage:
         """The sums of ``Samples.events``, (N, 8)."""
-        *sums, rollbacks = events.sum(0, dtype=np.int64).tolist()
-        return cls(*sums, None if len(events) and (events[:, -1] == NONE).any() else rollbacks)
+        sums: list[Any] = events.sum(0, dtype=np.int64).tolist()
+        unknown = len(events) > 0 and bool((events[:, -1] == NONE).any())
+        names = [one.name for one in fields(cls)]
+        return cls(**dict(zip(names, [*sums[:-1], None if unknown else sums[-1]], strict=True)))
 
     @classmethod
     def from_rounds(cls, rounds: Sequence[Round]) -> Coverage:
@@ -48,8 +50,11 @@ class Coverage:
         return cls.from_events(np.array([count_events(one, place < last) for place, one in enumerate(rounds)]).reshape(-1, 8))
 
     def __add__(self, other: Coverage) -> Coverage:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Coverage(*(None if one is None or two is None else one + two for one, two in pairs))
+        mine, others = asdict(self), asdict(other)
+        sums: dict[str, Any] = {
+            name: None if mine[name] is None or others[name] is None else mine[name] + others[name] for name in mine
+        }
+        return Coverage(**sums)
 
     @property
     def unreached(self) -> tuple[str, ...]:
