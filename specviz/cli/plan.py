@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_unplanned(settings)
     if options.prompts is not None:
         text = parse_prompts(read_text_file(file), PROMPTS)
-    effort = PlanEffort(options.text_files, options.opening, check=options.check, runs=options.runs)
+    effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     try:

@@ -131,7 +131,7 @@ def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, cap
         "--prompt",
         "the old bear",
         "--max-new-tokens",
-        "1",
+        "2",
         "--min-tv",
         "0.2",
         "--format",

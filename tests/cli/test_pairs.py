@@ -83,7 +83,7 @@ def test_what_is_in_the_way_is_said_and_nothing_is_downloaded(check, hub):
 
 
 def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypatch):
-    found, real = list_model("owner/draft"), downloads.fetch
+    found, real = list_model("owner/draft"), downloads.fetch_file
 
     def interrupted(store, file, arrived, cancelled):
         if file.name == WEIGHTS and store.repo == "owner/draft":
@@ -93,13 +93,13 @@ def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypat
 
         return real(store, file, arrived, cancelled)
 
-    monkeypatch.setattr(downloads, "fetch", interrupted)
+    monkeypatch.setattr(downloads, "fetch_file", interrupted)
     hub.piece = 4096
     code, _, err = check("--no-probe", command="download")
     assert code == 130 and err.endswith("interrupted: what has arrived is kept, and the same command goes on from there\n")
     size = found.store.partial_path(found.weights[0]).stat().st_size
     assert 0 < size < found.weights[0].size
-    monkeypatch.setattr(downloads, "fetch", real)
+    monkeypatch.setattr(downloads, "fetch_file", real)
     code, _, _ = check("--no-probe", command="download")
     assert code == 0 and hub.ranges == [f"bytes={size}-"] and list_model("owner/draft").complete
 

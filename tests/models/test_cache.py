@@ -155,8 +155,8 @@ def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
 
 def through_passes(monkeypatch, instead):
     """Replace every pass of models opened afterward by ``instead(the pass itself, its arguments...)``."""
-    opened = decoder.opened
-    monkeypatch.setattr(decoder, "opened", lambda network_: partial(instead, opened(network_)))
+    open_pass = decoder.open_pass
+    monkeypatch.setattr(decoder, "open_pass", lambda network_: partial(instead, open_pass(network_)))
 
 
 def test_positions_one_too_far_are_seen(monkeypatch):

@@ -170,7 +170,7 @@ def test_a_pair_whose_models_fit_only_one_at_a_time_is_not_ready(pair_folders, m
 
 def test_a_disk_without_room_is_a_problem_only_for_what_is_not_here(hub, pair_folders, monkeypatch):
     hub.add("owner/draft", pair_folders[1])
-    monkeypatch.setattr(preflight, "free_disk", lambda: 1000)
+    monkeypatch.setattr(preflight, "find_free_disk", lambda: 1000)
     assert "HF_HUB_CACHE" in said(pair_folders[0], "owner/draft").problems[0]
     assert said(*pair_folders).ready
 

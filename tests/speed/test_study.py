@@ -206,7 +206,7 @@ def test_cells_of_another_study_are_refused_and_left_alone(studied, tmp_path, ot
 def test_cells_of_other_weights_are_refused(studied, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         studied(tmp_path / "cells", 1)
-    monkeypatch.setattr(study_run, "fingerprints", lambda pair: {"target_sha256": "other"})
+    monkeypatch.setattr(study_run, "hash_pair", lambda pair: {"target_sha256": "other"})
     with pytest.raises(TraceError, match="target-sha256 was"):
         studied(tmp_path / "cells")
 

@@ -285,7 +285,7 @@ def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone
     teacher(do="begin", kind="sample", task=1)
     student = phone()
     with monkeypatch.context() as busy:
-        busy.setattr(server_queue(), "most", 0)
+        busy.setattr(server_queue(), "max_open", 0)
         answer = student.draw(0, 1)
         assert "already waiting for this machine" in sentence(answer, 503) and answer.json()["again"] > 0
     assert student.draw(0, 1).json()["mine"]["n"] == 1
