@@ -67,7 +67,7 @@ def test_every_command_and_option_that_it_shows_exists():
     for name, *words in shown:
         assert name in COMMANDS, name
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"specviz.cli.{name}").arguments(parser)
+        importlib.import_module(f"specviz.cli.{name}").add_arguments(parser)
         known = {option for action in parser._actions for option in action.option_strings}
         assert {word for word in words if word.startswith("--")} <= known, (name, words)
 
@@ -105,7 +105,7 @@ def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / "yours.txt").write_text(TEXT[0] * 8)
     small = {
-        "samples=20_000, min_tv=0.05": "samples=2_000, min_tv=0.4, max_new_tokens=1, mode='shared-distributions'",
+        "samples=20_000, min_tv=0.05": "samples=2_000, min_tv=0.4, max_new_tokens=2, mode='shared-distributions'",
         "read()": "read(), **SMALL",
     }
     for shown, less in small.items():

@@ -93,7 +93,7 @@ def test_a_change_of_an_option_changes_the_page(monkeypatch):
 def test_aligned_lines_of_a_docstring_become_a_list(monkeypatch):
     monkeypatch.setitem(sys.modules, "griffe", SimpleNamespace(Extension=object, Object=object))  # only `make docs` installs it
     said = "What it does.\n\nrows     B prefixes,\n         each with room\np, q     (V,)\n\nRaises nothing."
-    assert tool("docstring_fields").listed(said) == (
+    assert tool("docstring_fields").format_fields(said) == (
         "What it does.\n\n- `rows`: B prefixes, each with room\n- `p, q`: (V,)\n\nRaises nothing."
     )
 
