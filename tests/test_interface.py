@@ -25,7 +25,7 @@ from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = {"samples": 1000, "min_tv": 0.4, "max_new_tokens": 1, "mode": "shared-distributions", "gamma": 2, "seed": 3}
+SMALL = {"samples": 1000, "min_tv": 0.4, "max_new_tokens": 2, "mode": "shared-distributions", "gamma": 2, "seed": 3}
 SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "max_new_tokens": 8, "probes": 0}
 
 

@@ -65,7 +65,7 @@ found = {
     "best": pair.plan("the river ran by the house of the old woman. " * 40, gammas=[1, 2], continuations=2, opening=4, probes=0,
                       max_new_tokens=8).rows[0].gamma,
 }
-report = pair.verify("the river", samples=2000, mode="shared-distributions", max_new_tokens=1, min_tv=0.5)
+report = pair.verify("the river", samples=2000, mode="shared-distributions", max_new_tokens=2, min_tv=0.5)
 with warnings.catch_warnings(record=True) as raised:
     warnings.simplefilter("always")
     report.save(folder)

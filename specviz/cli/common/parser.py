@@ -119,7 +119,7 @@ class WholeNumber:
 
     def __call__(self, text: str) -> int:
         allowed = self.allowed or (
-            f"a whole number from {self.low} to {self.high}" if self.high < NO_LIMIT else f"{self.low} or more"
+            f"a whole number from {self.low} to {self.high:,}" if self.high < NO_LIMIT else f"{self.low} or more"
         )
         try:
             value = int(text)
@@ -157,9 +157,8 @@ class Choice:
     def __call__(self, text: str) -> str:
         if text not in self.choices:
             near = get_close_matches(text, self.choices, n=1)
-            raise SettingsError(
-                self.name, text, f"one of {', '.join(self.choices)}{f' (did you mean {near[0]}?)' if near else ''}"
-            )
+            allowed = f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else f"{self.choices[0]}, or left out"
+            raise SettingsError(self.name, text, f"{allowed}{f' (did you mean {near[0]}?)' if near else ''}")
         return text
 
     @property

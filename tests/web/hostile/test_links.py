@@ -113,7 +113,7 @@ def refused(page: str, number: int, monkeypatch) -> None:
     components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices") or ())]
     for key in HOSTS:
-        assert any(f"The link's {key} was left out" in sentence for sentence in said), (key, asked[key], said)
+        assert any(f"The link's {key.replace('_', '-')} was left out" in sentence for sentence in said), (key, asked[key], said)
     assert set(loaded) <= {("storybook", "auto", "auto")}
 
 
