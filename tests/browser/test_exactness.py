@@ -18,7 +18,7 @@ from tests.browser.crowd import Visitor, opened_at_once
 from tests.browser.test_app import NASTY, PATIENT, harmless, query
 
 
-def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1") -> Page:
+def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=2") -> Page:
     """Open the page and wait until its distribution is drawn."""
     page.goto(f"{server}/exactness{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)

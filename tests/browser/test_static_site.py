@@ -39,7 +39,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial_path(Quiet, directory=folder.parents[1]))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder.parents[1]))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/deep/site/"
     server.shutdown()
