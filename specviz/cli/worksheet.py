@@ -22,7 +22,7 @@ NOTES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed",
-        type=WholeNumber("seed", 0, 999_999),
+        type=WholeNumber("seed", 0, 999_999, "a whole number from 0 to 999,999"),
         default=1,
         metavar="S",
         help="number of the first sheet, 0 to 999999 (default: 1)",

@@ -119,7 +119,7 @@ class WholeNumber:
 
     def __call__(self, text: str) -> int:
         allowed = self.allowed or (
-            f"a whole number from {self.low} to {self.high:,}" if self.high < NO_LIMIT else f"{self.low} or more"
+            f"a whole number from {self.low} to {self.high}" if self.high < NO_LIMIT else f"{self.low} or more"
         )
         try:
             value = int(text)
