@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 import tempfile
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -288,6 +289,11 @@ def read_file_or(path: Path, read: Callable[[str], T], nothing: T) -> T:
     except SpecvizError:
         logging.getLogger(__name__).exception("there is no record %s", path.name)
         return nothing
+
+
+def load_toml(name: str) -> dict[str, Any]:
+    """Tables of a file in assets/ by its path without ``.toml``, such as "pages" or "texts/questions"."""
+    return tomllib.loads((ASSETS / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def versions() -> dict[str, str]:

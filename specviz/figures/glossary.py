@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
+from specviz.records import load_toml
 
-from specviz.records import ASSETS
-
-_RECORD = tomllib.loads((ASSETS / "glossary.toml").read_text(encoding="utf-8"))
+_RECORD = load_toml("glossary")
 GLOSSARY = {term: entry["means"] for term, entry in _RECORD.items()}
 _NAMES = {name.lower(): term for term, entry in _RECORD.items() for name in (term, *entry.get("also", ()))}
 

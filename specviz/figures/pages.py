@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 
-from specviz.records import ASSETS
+from specviz.records import load_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Page:
 
 def read_pages() -> tuple[Page, ...]:
     """Read the declaration of every page. Raises TypeError for a field that is missing or unknown."""
-    tables = tomllib.loads((ASSETS / "pages.toml").read_text(encoding="utf-8"))
+    tables = load_toml("pages")
     return tuple(Page(path, **table | {"terms": tuple(table["terms"])}) for path, table in tables.items())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
@@ -14,7 +13,7 @@ from specviz.evidence.serving_setups import records
 from specviz.figures.components import load_component
 from specviz.figures.glossary import GLOSSARY
 from specviz.figures.narration import HEADLINE, OPENING
-from specviz.records import ASSETS, read_file
+from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan
 from specviz.speed.records.methods import MethodComparison, MethodRow
@@ -221,7 +220,7 @@ def build_glossary() -> PageContent:
 
 
 def build_sources() -> PageContent:
-    papers = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
+    papers = load_toml("sources")["source"]
     rows = "".join(
         f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
         f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p><p>It reports: {escape(one['claims'])}</p><p>Here: {escape(one['here'])}</p></li>"
