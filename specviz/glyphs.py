@@ -86,7 +86,7 @@ def unfinished(raw: bytes) -> bytes:
 def braces(tail: bytes, raws: Sequence[bytes]) -> list[dict]:
     """Runs of tokens that make one character: [{"first", "last", "text"}], indices into ``raws``.
 
-    tail  the unfinished bytes before the first token; a run that completes them starts at 0
+    ``tail``: the unfinished bytes before the first token; a run that completes them starts at 0.
     """
     edges = [len(tail)]
     for raw in raws:

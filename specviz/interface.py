@@ -42,8 +42,6 @@ from specviz.trace import Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-"""Told the share of the work that is done, in [0, 1], and what is being done. What it raises stops the work and reaches the caller."""
-
 VERIFIED = 3  # tokens of a sample
 PLANNED = 96  # tokens of a continuation
 BARS = 12  # largest tokens of a distribution that a trace keeps
@@ -51,10 +49,7 @@ BARS = 12  # largest tokens of a distribution that a trace keeps
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """One text.
-
-    trace  its rounds, with the decision about every draft token
-    """
+    """One text. ``trace`` has its rounds, with the decision about every draft token."""
 
     trace: Trace
 
@@ -81,16 +76,13 @@ class Decoding:
         return self.trace.to_record()
 
     def save(self, path: str | PathLike[str], over: bool = False) -> Path:
-        """Write the trace as JSON, which ``Trace.from_json`` reads. over: whether a file that is there may be replaced.
-
-        Raises SettingsError where nothing can be written, and for a file that is there already.
-        """
+        """Write the trace as JSON, which ``Trace.from_json`` reads. ``over`` allows replacing a file; else SettingsError is raised."""
         return _saved(path, self.trace.to_json(indent=1), over)
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What samples of the decoder showed. record: the report, whose JSON is a certificate."""
+    """What samples of the decoder showed. ``record`` is the report, whose JSON is a certificate."""
 
     record: Mapping[str, Any]
 
@@ -142,7 +134,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What speculation would gain on texts of yours. plan: tokens per pass and speed for each gamma, with intervals."""
+    """What speculation would gain on texts of yours. ``plan`` has tokens per pass and speed for each gamma, with intervals."""
 
     plan: SpeedPlan
 
@@ -179,7 +171,7 @@ class Pair:
     __slots__ = ("_pair", "_settings")
 
     def __init__(self, loaded: LoadedPair, settings: Settings | None = None):
-        """Made by ``from_pretrained`` or ``of``. settings: those that every call begins with."""
+        """Use ``from_pretrained`` or ``of``. ``settings`` are those that every call begins with."""
         self._pair, self._settings = loaded, settings or Settings(pair=loaded.name)
 
     @classmethod
@@ -192,16 +184,17 @@ class Pair:
         dtype: str = "auto",
         draft_bits: Literal[8] | None = None,
     ) -> Pair:
-        """Load a pair: two folders, two hub names (owner/model, or owner/model@revision), or a name of the catalog alone, such as
-        ``storybook``.
+        """Load a pair. The tokenizers may differ; the draft then proposes the tokens that both have.
 
-        device      auto (cuda, then mps, then cpu), cuda, mps or cpu
-        dtype       auto (bfloat16 on cuda, else float32), float32, bfloat16, float16 or float64
-        draft_bits  8: the draft's weights are rounded to 8 bits after reading
+        Args:
+            target: A folder, a hub name (owner/model, or owner/model@revision), or alone a name of the catalog, such as ``storybook``.
+            draft: A folder or a hub name.
+            device: ``auto`` (cuda, then mps, then cpu), ``cuda``, ``mps`` or ``cpu``.
+            dtype: ``auto`` (bfloat16 on cuda, else float32), ``float32``, ``bfloat16``, ``float16`` or ``float64``.
+            draft_bits: 8 rounds the draft's weights to 8 bits after reading.
 
-        The tokenizers may differ; the draft then proposes the tokens that both have.
-
-        Raises ModelError, UnsupportedModelError or DamagedModelError with a sentence. Nothing half loaded is kept.
+        Raises:
+            ModelError: The pair cannot be found, loaded or used. Nothing half loaded is kept.
         """
         if draft_bits not in (None, 8):
             raise SettingsError("draft_bits", draft_bits, "8, or left out")
@@ -225,15 +218,20 @@ class Pair:
         *,
         name: str = "own",
     ) -> Pair:
-        """A pair of loaded transformers models. They are not changed: the pair reads copies in eval mode that share their weights.
+        """Make a pair of loaded transformers models. They are not changed: the pair reads copies in eval mode that share their weights.
 
-        tokenizer        the target's
-        draft_tokenizer  the draft's, if it has another one; the draft then proposes the tokens that both have
-        name             what records call the pair
+        After further training make a new pair: some values are computed once from the weights.
 
-        Training the models afterwards asks for a new pair: what is computed once from weights would be of the old ones.
+        Args:
+            target: The model whose distribution is kept.
+            draft: The model that drafts.
+            tokenizer: The target's.
+            draft_tokenizer: The draft's, if it has another one; the draft then proposes the tokens that both have.
+            name: Name of the pair in records.
 
-        Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not fit each other or lie on two devices.
+        Raises:
+            UnsupportedModelError: The family of a model was not tested.
+            ModelError: The models do not fit each other, or lie on two devices.
         """
         if target.device != draft.device:
             raise ModelError(f"The target lies on {target.device} and the draft on {draft.device}. Move both to one device.")
@@ -263,11 +261,14 @@ class Pair:
     ) -> Decoding:
         """Write one text.
 
-        prompt    text to continue; if it is empty, the one of ``settings``, or a start token
-        settings  those of the run, except for pair, device and dtype, which this pair has
-        on_progress  told after each round
+        Args:
+            prompt: Text to continue; if it is empty, the one of ``settings``, or a start token.
+            settings: Settings of the run. Pair, device and dtype are those of this pair.
+            on_progress: Called after each round.
+            **options: Fields of ``Options``, which override ``settings``.
 
-        Raises SettingsError for a value out of range, an unknown name, and a prompt that does not fit.
+        Raises:
+            SettingsError: A value is out of range, a name is unknown, or the prompt does not fit.
         """
         return Decoding(self._run(prompt, settings, 0, on_progress, options))
 
@@ -280,10 +281,7 @@ class Pair:
         on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
     ) -> Trace:
-        """As ``decode``, with what figures need: the largest tokens of both distributions at every place.
-
-        bars  how many tokens of each distribution are kept, at least 1
-        """
+        """As ``decode``, but keep the ``bars`` most probable tokens of both distributions at every position, for figures."""
         check_whole("bars", bars, 1, 10**6, "a whole number from 1")
         return self._run(prompt, settings, bars, on_progress, options)
 
@@ -303,14 +301,22 @@ class Pair:
     ) -> Verification:
         """Draw samples and test whether they follow the target's distribution. ``max_new_tokens`` is 1 to 4 tokens of a sample, 3 by default.
 
-        samples  number on shared distributions, and most from the engine, 1 to 20,000,000
-        min_tv   total variation that the tests must detect, above 0 and at most 1
-        mode     shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both
-        seconds  time for samples from the engine
-        decoder  speculative, target, assisted (of transformers), or the id of a published mistake, such as R5
-        on_progress  told how far it is; the same seed gives the same samples again
+        The same seed gives the same samples again.
 
-        Raises SettingsError for a value out of range, EvidenceError where nothing can be tested.
+        Args:
+            prompt: As in ``decode``.
+            settings: As in ``decode``.
+            samples: Number of samples on shared distributions, and most from the engine, 1 to 20,000,000.
+            min_tv: Total variation that the tests must detect, above 0 and at most 1.
+            mode: ``shared-distributions`` (samples share each computed distribution), ``engine`` (the decoder with its caches), or both.
+            seconds: Time for samples from the engine.
+            decoder: ``speculative``, ``target``, ``assisted`` (of transformers), or the id of a published bug, such as ``R5``.
+            on_progress: Called with the share that is done.
+            **options: As in ``decode``.
+
+        Raises:
+            SettingsError: A value is out of range.
+            EvidenceError: Nothing can be tested.
         """
         check_whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
         if not 0.0 < min_tv <= 1.0:
@@ -351,16 +357,21 @@ class Pair:
     ) -> Plan:
         """Predict tokens per target pass, speed and the best gamma on your texts, before anything is decoded speculatively.
 
-        texts          one text or several, like those that will be written
-        gammas         draft lengths to compare, each from 1 to 16
-        continuations  texts that the target writes, from as many places, 2 to 4096
-        opening        tokens of your text before each, 1 to 4096; ``max_new_tokens`` tokens follow, 96 by default
-        probes         runs of the probes that time a round, 2 to 1000; 0: tokens only
-        check, runs    whether to measure as well, under other seeds, and in how many runs of the clock
-        name           of the texts, for the record
-        on_progress  told how far it is
+        Args:
+            texts: One text or several, like those that will be written.
+            settings: As in ``decode``.
+            gammas: Draft lengths to compare, each from 1 to 16.
+            continuations: Number of texts that the target writes, each from another place, 2 to 4096.
+            opening: Tokens of your text before each, 1 to 4096; ``max_new_tokens`` tokens follow, 96 by default.
+            probes: Runs of the probes that time a round, 2 to 1000; 0: tokens only.
+            check: Whether to measure as well, under other seeds.
+            runs: Runs of the clock, if measured.
+            name: Name of the texts in the record.
+            on_progress: Called with the share that is done.
+            **options: As in ``decode``.
 
-        Raises SettingsError for texts that are too short, and for what a plan does not cover (trees, adaptive lengths).
+        Raises:
+            SettingsError: The texts are too short, or a plan does not cover the settings (trees, adaptive lengths).
         """
         wanted = tuple(sorted(set(gammas)))
         for gamma in wanted or (0,):

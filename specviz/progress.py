@@ -37,7 +37,7 @@ def scale_progress(on_progress: ProgressCallback, low: float, high: float, doing
 def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:
     """One callback for each stage of the work, in their order. What is being done is the stage's name unless it is given.
 
-    weights  the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all
+    ``weights``: the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all.
     """
     total, before, found = sum(weights.values()), 0.0, {}
     for name, weight in weights.items():
@@ -53,8 +53,9 @@ def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) 
 def estimate_seconds_left(expected: float, share: float, spent: float) -> float:
     """Estimate how long work still takes: by a probe at first, by its own speed at the end, by a weighted mean of both in between.
 
-    expected  seconds of the whole work by the probe
-    share     of the work that is done, 0 to 1
-    spent     seconds that this share took
+    Args:
+        expected: Seconds of the whole work by the probe.
+        share: Share of the work that is done, 0 to 1.
+        spent: Seconds that this share took.
     """
     return (1.0 - share) * (PROBE_WEIGHT * expected + spent) / (PROBE_WEIGHT + share)

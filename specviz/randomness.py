@@ -32,11 +32,12 @@ class Purpose(IntEnum):
 class Prefix:
     """One row of a batch: the text so far, and how far its run has come.
 
-    ids        every token so far, prompt included
-    start      how many of them were generated: the output position at which the next round starts
-    remaining  how many tokens may still be generated, at least 1
-    draw       number of the row's sample; its random numbers are the draw-th of each stream
-    past       for each earlier round (draft tokens on the longest path, accepted draft tokens): what a proposer may learn from
+    Attributes:
+        ids: Every token so far, prompt included.
+        start: How many of them were generated: the output position at which the next round starts.
+        remaining: How many tokens may still be generated, at least 1.
+        draw: Number of the row's sample; its random numbers are the draw-th of each stream.
+        past: For each earlier round (draft tokens on the longest path, accepted draft tokens): what a proposer may learn from.
     """
 
     ids: tuple[int, ...]
@@ -69,8 +70,8 @@ class Randomness(Protocol):
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         """One random number in [0, 1) for each row, (B,) float64.
 
-        node   index of the node within the round, from 0; part of the address
-        depth  output position of that node minus the row's start; names the random number for a person, not part of the address
+        ``node``: index of the node within the round, from 0; part of the address. ``depth``: output position of that node minus
+        the row's start; names the random number for a person, not part of the address.
         """
         ...
 
@@ -109,7 +110,8 @@ class PhiloxRandomness:
 class GatheredRandomness:
     """Slices of a source as one: sample i of these is the i-th sample of the blocks, one block after the other.
 
-    blocks  (first, count) each, first at least 0 and count at least 1
+    Attributes:
+        blocks: (first, count) each, first at least 0 and count at least 1.
     """
 
     randomness: StreamRandomness
@@ -133,8 +135,9 @@ class GatheredRandomness:
 class EditedRandomness:
     """Random numbers of which a person has chosen some.
 
-    edits  (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every random number of that purpose
-           at that position is replaced; under the token rule at most one accept number per position is ever used.
+    Attributes:
+        edits: (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every random number of that
+            purpose at that position is replaced; under the token rule at most one accept number per position is ever used.
 
     Raises SettingsError for a position below 0 or u outside [0, 1).
     """

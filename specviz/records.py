@@ -38,15 +38,11 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, Rec
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a kind of record is called. ``version`` rises with every change that older code, or this one, cannot read.
+    """What a kind of record is called. ``version`` rises with every change that older code, or this one, cannot read."""
 
-    name   in a file, such as "methods"
-    what   in a sentence, such as "The record of drafting methods"
-    """
-
-    name: str
+    name: str  # in a file, such as "methods"
     version: int
-    what: str
+    what: str  # in a sentence, such as "The record of drafting methods"
 
     @property
     def tag(self) -> str:
@@ -123,9 +119,8 @@ def _no_number(text: str) -> Any:
 def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over: bool = False, name: str = "out") -> None:
     """Write a whole file, or leave everything as it was.
 
-    content  text (UTF-8), bytes, or pieces of bytes
-    over     whether a file that is there already may be replaced
-    name     the setting that named the path, for the sentence
+    ``content``: text (UTF-8), bytes, or pieces of bytes. ``over``: whether a file that is there already may be replaced.
+    ``name``: the setting that named the path, for the sentence.
 
     Raises SettingsError where something else is there, or where nothing can be written.
     """

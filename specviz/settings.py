@@ -48,18 +48,22 @@ Setter = Literal["anyone", "host", "command"]
 class Setting:
     """Declaration of one field of ``Settings``.
 
-    name      of the field; ``option`` and ``label`` are its names on the command line and in sentences
-    kind      int, float or str; optional  whether None is allowed and means off or "not chosen"
-    help      what it does, without range and default
-    group     the group of options that it belongs to
-    low, high range of a number; above  whether ``low`` itself is outside
-    choices   all values of a text, or () for any text
-    allowed   the allowed values in words
-    shown     the default in words; "" where ``help`` names it
-    metavar   what stands for the value in ``--help``
-    setter    who may set it by a link: anyone, the host of a server for its visitors, or nobody ("command"), because it names a folder
-    old       its name before version 0.2.0, in links and records
-    read_by   drafting methods or rules of this project that read it; empty: all do
+    Attributes:
+        name: Name of the field; ``option`` and ``label`` are its names on the command line and in sentences.
+        kind: int, float or str.
+        optional: Whether None is allowed and means off or "not chosen".
+        help: What it does, without range and default.
+        group: The group of options that it belongs to.
+        low, high: Range of a number.
+        above: Whether ``low`` itself is outside.
+        choices: All values of a text, or () for any text.
+        allowed: The allowed values in words.
+        shown: The default in words; "" where ``help`` names it.
+        metavar: What stands for the value in ``--help``.
+        setter: Who may set it by a link: anyone, the host of a server for its visitors, or nobody ("command"), because it names a
+            folder.
+        old: Its name before version 0.2.0, in links and records.
+        read_by: Drafting methods or rules of this project that read it; empty: all do.
     """
 
     name: str
@@ -148,8 +152,7 @@ def setting(
     old: str = "",
     read_by: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field of ``Settings``; the arguments are those of ``Setting``. Without ``allowed`` and ``shown`` they are made from the
-    range and the default."""
+    """Declare a field of ``Settings``; see ``Setting``. By default ``allowed`` is made from the range and ``shown`` from the default."""
     declared = {"low": low, "high": high, "above": above, "choices": choices, "allowed": allowed, "help": help, "group": group}
     declared |= {
         "shown": str(default) if shown is None else shown,
@@ -402,19 +405,19 @@ def read_warpers(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
-# Range checks: each raises SettingsError with the value and what is allowed.
-
-
 def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number; a bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
+    """Raise SettingsError unless the value is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise SettingsError(name, value, allowed or f"a whole number from {low} to {high}")
 
 
 def check_number(name: str, value: object, low: float, high: float, allowed: str, above: bool = False) -> None:
+    """Raise SettingsError unless the value is a number from ``low`` (or ``above`` it) to ``high``."""
     if not is_number(value) or not low <= value <= high or (above and value == low):
         raise SettingsError(name, value, allowed)
 

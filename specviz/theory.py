@@ -27,8 +27,7 @@ def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
 
     True if all rounds are alike. Where rounds start may still depend on gamma, and then the h_i do too.
 
-    hazards  at least gamma numbers in [0, 1]
-    returns  a number between 1 and gamma + 1
+    ``hazards``: at least gamma numbers in [0, 1]. Returns a number between 1 and gamma + 1.
     """
     assert len(hazards) >= gamma, "one hazard for every draft token"
     return 1.0 + float(np.sum(np.cumprod(np.asarray(hazards[:gamma], dtype=float))))
@@ -75,8 +74,9 @@ def operation_factor(tokens: float, gamma: int, c_hat: float) -> float:
 class LinearCost:
     """A round with n draft tokens takes fixed + n * per_draft_token seconds.
 
-    fixed            one target pass over one token, and all else that does not grow with n
-    per_draft_token  one draft step, and one more token in the target pass
+    Attributes:
+        fixed: One target pass over one token, and all else that does not grow with n.
+        per_draft_token: One draft step, and one more token in the target pass.
     """
 
     fixed: float

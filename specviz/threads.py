@@ -103,9 +103,10 @@ class PassThreads:
     def run(self, tokens: int, forward: Callable[[], T], probe: Callable[[], object]) -> T:
         """The result of a pass, made with the number of threads that is fastest for it.
 
-        tokens   of the pass, over all rows
-        forward  makes the pass
-        probe    makes one like it without side effects: over at most ``PROBE_TOKENS`` tokens
+        Args:
+            tokens: Tokens of the pass, over all rows.
+            forward: Makes the pass.
+            probe: Makes one like it without side effects: over at most ``PROBE_TOKENS`` tokens.
         """
         choice = self.prepare(tokens, probe)
         if choice is None or choice.count == 1:
@@ -142,8 +143,9 @@ class PassThreads:
 class ThreadChoice:
     """The number of threads for one kind of pass.
 
-    repeats  timed passes of a probe with each number
-    count    the number; 1 until it has been measured
+    Attributes:
+        repeats: Timed passes of a probe with each number.
+        count: The number; 1 until it has been measured.
     """
 
     def __init__(self, repeats: int):

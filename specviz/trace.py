@@ -22,19 +22,19 @@ ENDINGS = ("residual", "bonus", "eos", "length")
 class Decision:
     """One draft token and what the rule decided about it.
 
-    token      id
-    parent     index of the parent within the round, -1 for the prefix
-    source     name of the proposer
-    q          probability of the token in the distribution it was drawn from
-    p          target probability that it was tested with; after a rejected sibling, its probability in the residual distribution
-    u_draft    random number that drew the token from q; None where the proposer draws nothing
-    u          the random number in [0, 1); None: not checked
-    threshold  what u was compared with, min(1, p/q) under the token rule; None: not checked
-    accepted   True, False, or None: not checked
-    replacement_if_rejected
-               the token that a rejection here would put in place; None where p <= q everywhere, and if not checked
-    u_replacement_if_rejected
-               the random number that would draw it
+    Attributes:
+        token: Id of the token.
+        parent: Index of the parent within the round, -1 for the prefix.
+        source: Name of the proposer.
+        q: Probability of the token in the distribution it was drawn from.
+        p: Target probability that it was tested with; after a rejected sibling, its probability in the residual distribution.
+        u_draft: Random number that drew the token from q; None where the proposer draws nothing.
+        u: The random number in [0, 1); None: not checked.
+        threshold: What u was compared with, min(1, p/q) under the token rule; None: not checked.
+        accepted: True, False, or None: not checked.
+        replacement_if_rejected: The token that a rejection here would put in place; None where p <= q everywhere, and if not
+            checked.
+        u_replacement_if_rejected: The random number that would draw it.
     """
 
     token: int
@@ -82,12 +82,13 @@ class Outcome:
 class Distribution:
     """What a figure shows of p and q after one prefix: the largest bars, and the rest of the vocabulary as four sums.
 
-    tokens    ids, largest max(p, q) first; the draft token and its replacement are always among them
-    p, q      their probabilities; q is None where nothing was drafted
-    overlap   min(p, q) of each
-    residual  max(0, p - q) of each, not rescaled
-    rest      {"p", "q", "overlap", "residual"}: sums over all other ids, each taken id by id
-    beta      sum of min(p, q) over the whole vocabulary: probability that a draft token here is accepted
+    Attributes:
+        tokens: Ids, largest max(p, q) first; the draft token and its replacement are always among them.
+        p, q: Their probabilities; q is None where nothing was drafted.
+        overlap: min(p, q) of each.
+        residual: max(0, p - q) of each, not rescaled.
+        rest: {"p", "q", "overlap", "residual"}: sums over all other ids, each taken id by id.
+        beta: Sum of min(p, q) over the whole vocabulary: probability that a draft token here is accepted.
     """
 
     tokens: tuple[int, ...]
@@ -103,9 +104,10 @@ class Distribution:
 class Round:
     """One round: draft tokens, the target pass over them, and the result.
 
-    distributions  a Distribution per draft token and one more for the bonus token; empty when not asked for
-    timing         seconds: draft, target, rule. Ignored by equality
-    full           the whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
+    Attributes:
+        distributions: A Distribution per draft token and one more for the bonus token; empty when not asked for.
+        timing: Seconds: draft, target, rule. Ignored by equality.
+        full: The whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON.
     """
 
     prefix_length: int
@@ -125,9 +127,10 @@ class Round:
 class Trace:
     """A whole run: settings, prompt, rounds and text.
 
-    pieces       id -> the token's bytes as hex, for every id that the trace mentions
-    models       the models of the run: names, device, dtype, parameter counts
-    encoder_ids  for encoder-decoder models the prompt that the encoders read; prompt_ids is then the decoder's start token
+    Attributes:
+        pieces: The bytes of every token that the trace mentions, as hex, by id.
+        models: The models of the run: names, device, dtype, parameter counts.
+        encoder_ids: For encoder-decoder models the prompt that the encoders read; prompt_ids is then the decoder's start token.
     """
 
     settings: dict[str, Any]

@@ -19,6 +19,8 @@ BESIDE = {
 
 
 class CustomBuildHook(BuildHookInterface):
+    """Adds the files of ``BESIDE`` to a standard wheel."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name == "wheel" and version == "standard":
             build_data["force_include"].update(BESIDE)

@@ -39,10 +39,8 @@ def step(
 ) -> list[Round]:
     """One round of every row: propose, score, verify, commit. Chains, trees and batches all pass through here.
 
-    rows           B prefixes, each with at least one token remaining
-    eos_token_ids  ids that end a text
-    bars           largest tokens per distribution to keep for figures; 0 keeps none
-    returns        one Round per row; its ``committed`` tokens join the text
+    Each of the rows has at least one token remaining. ``bars`` tokens of each distribution are kept for figures. Returns one Round
+    per row; its ``committed`` tokens join the text.
     """
     timed = _Stopwatch()
     tree = timed("draft", proposer.propose(rows, randomness))
@@ -95,12 +93,21 @@ def decode(
 ) -> Iterator[Round]:
     """Rounds until an end-of-sequence token, ``settings.max_new_tokens`` generated tokens, or the end of the target's context.
 
-    prompt   at least one id
-    draw     number of this sample: it uses the draw-th number of every random stream
-    earlier  rounds of the same run that are already known; decoding continues after them
-    steps    what runs a round, as decoding/device/choice.py chooses it; None: ``step`` with these arguments
+    Args:
+        target: The model that scores draft tokens.
+        proposer: Drafts tokens.
+        rule: Accepts or rejects them.
+        randomness: All random numbers.
+        settings: Of these only ``max_new_tokens`` is read.
+        prompt: Ids, at least one.
+        eos_token_ids: Ids that end a text.
+        bars: Tokens of each distribution that are kept for figures; 0 keeps none.
+        draw: Number of this sample: it uses the draw-th number of every random stream.
+        earlier: Rounds of the same run that are already known; decoding continues after them.
+        steps: Runs a round, as decoding/device/choice.py chooses it; None: ``step`` with these arguments.
 
-    Raises SettingsError for a prompt that is empty or longer than the context.
+    Raises:
+        SettingsError: The prompt is empty or longer than the context.
     """
     row = build_first_prefix(prompt, settings, target.context, draw)
     for round_ in earlier:

@@ -26,10 +26,10 @@ def record_run(
 ) -> Trace:
     """Decode and record the run.
 
-    rounds   stop after this many rounds in all; None: decode until the text ends
-    earlier  rounds of the same run to keep; decoding continues after them
-    bars     largest tokens per distribution to keep for figures; 0 keeps none, as does a round that stays on the device
-    on_round  called with each new round; those of the reference still hold their whole distributions
+    ``rounds``: stop after this many rounds in all; None: decode until the text ends. ``earlier``: rounds of the same run to keep;
+    decoding continues after them. ``bars``: largest tokens per distribution to keep for figures; 0 keeps none, as does a round
+    that stays on the device. ``on_round``: called with each new round; those of the reference still hold their whole
+    distributions.
 
     Raises SettingsError for unknown names and prompts that do not fit.
     """
@@ -56,7 +56,7 @@ def build_trace(
 ) -> Trace:
     """The trace of these rounds, with the text and the bytes of every token that it mentions.
 
-    share  of the draft's mass that could be proposed, where its tokenizer differs from the target's (models/pairs/mapped.py)
+    ``share``: of the draft's mass that could be proposed, where its tokenizer differs from the target's (models/pairs/mapped.py).
     """
     output = [token for round_ in rounds for token in round_.committed]
     read = pair.encoder_ids(settings.prompt)

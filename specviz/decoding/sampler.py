@@ -53,22 +53,14 @@ class Shard:
 
 @dataclass(slots=True)
 class ShardState:
-    """The state of a shard between two passes: enough to continue it, also in another process.
+    """The state of a shard between two passes: enough to continue it, also in another process."""
 
-    place   number of tokens that every sample has
-    done    number of texts of that length whose samples have their next token as well
-    tokens  (N, L) int32
-    start   (N,) int16, where each sample's round began
-    open    (N,) bool, whether the sample continues
-    events  (N, 8) int16, as in Samples
-    """
-
-    place: int
-    done: int
-    tokens: np.ndarray
-    start: np.ndarray
-    open: np.ndarray
-    events: np.ndarray
+    place: int  # number of tokens that every sample has
+    done: int  # number of texts of that length whose samples have their next token as well
+    tokens: np.ndarray  # (N, L) int32
+    start: np.ndarray  # (N,) int16, where each sample's round began
+    open: np.ndarray  # (N,) bool, whether the sample continues
+    events: np.ndarray  # (N, 8) int16, as in Samples
 
     @classmethod
     def blank(cls, count: int, remaining: int) -> ShardState:
@@ -86,7 +78,7 @@ def decoded(
 ) -> Samples:
     """The samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
 
-    engine  which implementation runs a round; None: as the settings say
+    ``engine``: which implementation runs a round; None: as the settings say.
 
     Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
     its number, up to the last digits in which passes over other numbers of rows round differently.
@@ -117,9 +109,8 @@ def iterate_rounds(
 ) -> Iterator[list[RowRound]]:
     """Decode many rows, ``batch`` at a time, until each has ended. Yields the rounds of each batch.
 
-    most   tokens at which a row ends; None: where its remaining tokens are used up
-    order  None: when a row ends, the next one takes its place; otherwise all rows take a round before any takes its next one, and
-           are sorted by this key before each
+    ``most``: tokens at which a row ends; None: where its remaining tokens are used up. ``order``: None: when a row ends, the next
+    one takes its place; otherwise all rows take a round before any takes its next one, and are sorted by this key before each.
     """
     waiting = iter(rows)
 
@@ -155,8 +146,8 @@ def shared_distributions(
 ) -> Samples:
     """The samples of a shard: for each i the tokens of ``engine.decode(draw=i)``.
 
-    state  to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
-    keep   called with the state after each pass; the arrays change afterward, so copy what is to last
+    ``state``: to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit. ``keep``:
+    called with the state after each pass; the arrays change afterward, so copy what is to last.
 
     The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
     so a sample with a random number that close to its threshold may differ (``specviz.evidence.borderline`` finds these). Memory:
@@ -304,10 +295,9 @@ def next_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
 
-    distributions  (V,) each: p, the distribution that draft tokens are drawn from, and the one claimed for them; the last two are
-                   None if no draft token is tested
-    randomness     (n,) float64 by purpose
-    drafting       (n,) bool: True where the sample's round tests a draft token here, False where it adds its bonus token
+    ``distributions``: (V,) each: p, the distribution that draft tokens are drawn from, and the one claimed for them; the last two
+    are None if no draft token is tested. ``randomness``: (n,) float64 by purpose. ``drafting``: (n,) bool: True where the
+    sample's round tests a draft token here, False where it adds its bonus token.
     """
     p, drawn, q = distributions
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting

@@ -16,24 +16,16 @@ NONE = -1  # in place of a token after the end of a sample
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How often samples exercised each part of speculative decoding.
+    """How often samples exercised each part of speculative decoding."""
 
-    proposed     draft tokens
-    accepted     draft tokens that the rule accepted; rejected  that it rejected; not_checked  that it did not reach
-    residual     tokens drawn from the residual distribution
-    bonus        bonus tokens after an accepted draft
-    target_only  tokens of rounds without a draft token
-    rollbacks    rounds after which caches dropped draft tokens; None where no cache takes part
-    """
-
-    proposed: int = 0
-    accepted: int = 0
-    rejected: int = 0
-    not_checked: int = 0
-    residual: int = 0
-    bonus: int = 0
-    target_only: int = 0
-    rollbacks: int | None = 0
+    proposed: int = 0  # draft tokens
+    accepted: int = 0  # draft tokens that the rule accepted
+    rejected: int = 0  # that it rejected
+    not_checked: int = 0  # that it did not reach
+    residual: int = 0  # tokens drawn from the residual distribution
+    bonus: int = 0  # bonus tokens after an accepted draft
+    target_only: int = 0  # tokens of rounds without a draft token
+    rollbacks: int | None = 0  # rounds after which caches dropped draft tokens; None where no cache takes part
 
     @classmethod
     def from_events(cls, events: np.ndarray) -> Coverage:
@@ -99,19 +91,13 @@ def count_events(round_: Round, goes_on: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """N samples of at most L tokens, with the settings under which they were drawn.
+    """N samples of at most L tokens, with the settings under which they were drawn."""
 
-    tokens    (N, L) int32; after the end of a sample every entry is NONE
-    settings  settings.Settings.to_record() of the run, or what a file says about its server
-    source    the decoder: "speculative", "target", "assisted", a mutant's name, or a file
-    first     number of the first sample; sample i of a seed is always the same
-    events    (N, 8) counts of each sample, a column for each field of Coverage, NONE for rollbacks without a cache; None: not counted
-    """
-
-    tokens: np.ndarray
-    settings: dict[str, Any]
-    source: str
-    first: int = 0
+    tokens: np.ndarray  # (N, L) int32; after the end of a sample every entry is NONE
+    settings: dict[str, Any]  # settings.Settings.to_record() of the run, or what a file says about its server
+    source: str  # the decoder: "speculative", "target", "assisted", a mutant's name, or a file
+    first: int = 0  # number of the first sample; sample i of a seed is always the same
+    # (N, 8) counts of each sample, a column for each field of Coverage, NONE for rollbacks without a cache; None: not counted
     events: np.ndarray | None = None
 
     def __len__(self) -> int:

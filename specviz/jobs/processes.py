@@ -44,8 +44,9 @@ class SharedJobStatus:
 class ProcessWorker:
     """A workers.Worker in a process of this machine.
 
-    nice     niceness of the worker while it runs jobs that are not urgent, 0 to 19
-    threads  of PyTorch in the worker
+    Args:
+        nice: Niceness of the worker while it runs jobs that are not urgent, 0 to 19.
+        threads: Threads of PyTorch in the worker.
     """
 
     def __init__(self, nice: int = 0, threads: int = 1):

@@ -43,15 +43,16 @@ MAX_REMEMBERED = 2000  # visitors of whom it is known when they last had a place
 class Ticket:
     """One job, from its submission to its end.
 
-    state         waiting | working | done | stopped | failed
-    share         of the job that is done, 0 to 1
-    doing         what is being done, in a few words
-    sentence      why it failed, for the visitor
-    ended         set when the job has ended, at the second ended_at
-    is_discarded  whether its result is no longer of use, because the visitor asked for something else
-    is_brief      whether it ends within a moment, as the caller knows
-    page          that submitted it
-    waited        seconds until it had its first place; None before
+    Attributes:
+        state: ``waiting``, ``working``, ``done``, ``stopped`` or ``failed``.
+        share: Share of the job that is done, 0 to 1.
+        doing: What is being done, in a few words.
+        sentence: Why it failed, for the visitor.
+        ended: Set when the job has ended, at the second ended_at.
+        is_discarded: Whether its result is no longer of use, because the visitor asked for something else.
+        is_brief: Whether it ends within a moment, as the caller knows.
+        page: The page that submitted it.
+        waited: Seconds until it had its first place; None before.
     """
 
     def __init__(self, queue: FairQueue, work: Callable[[Ticket], Any], visitor: object, page: str = "", is_brief: bool = False):
@@ -136,14 +137,15 @@ class Ticket:
 class FairQueue:
     """Runs jobs in threads, ``places`` of them at a time.
 
-    places      jobs that work at a time
-    max_open    jobs in all, waiting and working
-    time_slice  seconds after which a job gives way to any other
-    short       seconds at a place up to which a job is short
-    overdue     seconds after which a waiting job goes before short ones
-    each        most places that one visitor holds at a time, whether or not others are free; 0 for no limit
-    extra       places beside these for brief jobs, for servers that compute in other processes
-    on_end      called with each ticket that has ended
+    Args:
+        places: Jobs that work at a time.
+        max_open: Jobs in all, waiting and working.
+        time_slice: Seconds after which a job gives way to any other.
+        short: Seconds at a place up to which a job is short.
+        overdue: Seconds after which a waiting job goes before short ones.
+        each: Most places that one visitor holds at a time, whether or not others are free; 0 for no limit.
+        extra: Places beside these for brief jobs, for servers that compute in other processes.
+        on_end: Called with each ticket that has ended.
     """
 
     def __init__(

@@ -37,7 +37,8 @@ CONTROL_GROUP = "control"  # concurrency group of an actor that answers while a 
 class RayWorker:
     """A workers.Worker in an actor of Ray.
 
-    actor_class  as ``ray.remote`` returns it
+    Args:
+        actor_class: As ``ray.remote`` returns it.
     """
 
     is_worn_out = False  # Ray replaces processes itself
@@ -120,7 +121,7 @@ def check_cluster(where: str) -> None:
 def join_cluster(where: str, before: Listeners = frozenset()) -> Iterator[Any]:
     """Connect Ray to the cluster at ``where`` while the context is open. A cluster of our own ends with it.
 
-    before  where processes listened before, as ``find_listeners`` returned it
+    ``before``: where processes listened before, as ``find_listeners`` returned it.
     """
     check_cluster(where)
     environment = dict(os.environ)

@@ -24,8 +24,8 @@ PairFunction = Callable[..., Any]  # (pair, *arguments, on_progress) -> anything
 def open_pool(where: str | None, device: str, processes: int = 1) -> Iterator[WorkerPool | None]:
     """Open a pool of workers for a pair on ``device``; they end with the context. None: this process does all work.
 
-    where      ray.AUTO or HOST:PORT of a cluster; None: no cluster
-    processes  without a cluster, the number of worker processes of this machine, if more than one
+    ``where``: ray.AUTO or HOST:PORT of a cluster; None: no cluster. ``processes``: without a cluster, the number of worker
+    processes of this machine, if more than one.
     """
     with ExitStack() as stack:
         if where is not None:
@@ -97,7 +97,8 @@ class Arguments:
 class RemoteCaller:
     """Calls functions of a pair in the workers of a pool, for any number of threads at once.
 
-    load_pair  settings -> the pair as this process has it; a worker with another one is refused
+    Args:
+        load_pair: Returns the pair of some settings as this process has it; a worker with another one is refused.
     """
 
     def __init__(self, pool: WorkerPool, load_pair: Callable[[Settings], LoadedPair]):
@@ -121,9 +122,8 @@ class RemoteCaller:
     ) -> Any:
         """Call ``function(pair, *arguments, on_progress)`` in a worker and return the result.
 
-        settings     name the pair
-        on_progress  called with the share that is done; what it raises cancels the call
-        urgent       whether it goes before all calls that wait
+        ``settings``: name the pair. ``on_progress``: called with the share that is done; what it raises cancels the call.
+        ``urgent``: whether it goes before all calls that wait.
 
         Raises the function's SpecvizError, and ClusterError if there are no workers, or they died again and again.
         """

@@ -43,15 +43,12 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PairRef:
-    """A pair that a worker loads by name, and uses only if it equals the pair of this machine.
-
-    models  what ``describe_models`` returned here, as JSON
-    """
+    """A pair that a worker loads by name, and uses only if it equals the pair of this machine."""
 
     name: str
     device: str
     dtype: str
-    models: str
+    models: str  # what ``describe_models`` returned here, as JSON
 
     @classmethod
     def from_pair(cls, pair: LoadedPair, settings: Settings) -> PairRef:

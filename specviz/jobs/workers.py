@@ -64,29 +64,26 @@ class Worker(Protocol):
 
 @dataclass(order=True, slots=True)
 class Job:
-    """A task with one of its items. Urgent jobs go first; among equals the earliest submitted, also if it runs again.
-
-    finished      receives the job when it has a result or an error
-    is_cancelled  whether nobody waits for it any more
-    """
+    """A task with one of its items. Urgent jobs go first; among equals the earliest submitted, also if it runs again."""
 
     priority: int
     number: int
     task: Task = field(compare=False)
     item: Any = field(compare=False)
-    finished: SimpleQueue = field(compare=False)
+    finished: SimpleQueue = field(compare=False)  # receives the job when it has a result or an error
     result: Any = field(default=None, compare=False)
     error: Exception | None = field(default=None, compare=False)
     share: float = field(default=0.0, compare=False)
     deaths: int = field(default=0, compare=False)
-    is_cancelled: bool = field(default=False, compare=False)
+    is_cancelled: bool = field(default=False, compare=False)  # whether nobody waits for it any more
 
 
 class WorkerPool:
     """Runs jobs on workers. Workers start with the first jobs, no more of them than there are jobs.
 
-    workers   one for each process of the pool
-    on_start  called after each start of a worker, before it gets a job; what it raises fails the pool
+    Args:
+        workers: One for each process of the pool.
+        on_start: Called after each start of a worker, before it gets a job; what it raises fails the pool.
     """
 
     def __init__(self, workers: Sequence[Worker], on_start: Callable[[], None] = lambda: None):
@@ -107,8 +104,8 @@ class WorkerPool:
     def run(self, task: Task, item: Any, on_progress: ProgressCallback = ignore_progress, urgent: bool = False) -> Any:
         """Run a task on one item and return the result.
 
-        on_progress  called with the share that is done; what it raises cancels the job
-        urgent       whether it goes before all jobs that wait
+        ``on_progress``: called with the share that is done; what it raises cancels the job. ``urgent``: whether it goes before
+        all jobs that wait.
 
         Raises what the job raised, and ClusterError where there are no workers, or the job's workers died again and again.
         """

@@ -14,8 +14,9 @@ from specviz.verification.draft_tree import DraftTree
 class LanguageModel(Protocol):
     """A model with its sampling settings, opened for one request. What it returns is a pure function of rows and tree.
 
-    vocabulary  V
-    context     most tokens a row may hold; None: no limit
+    Attributes:
+        vocabulary: Number of ids, V.
+        context: Most tokens a row may hold; None: no limit.
     """
 
     vocabulary: int

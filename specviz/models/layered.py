@@ -28,7 +28,8 @@ from specviz.verification.draft_tree import DraftTree, empty_tree
 class LowerLayers(CachedModel):
     """The layers below an exit as a draft model: its distributions are those of the exit.
 
-    model  a Llama decoder; read-only
+    Args:
+        model: A Llama decoder; read-only.
     """
 
     plain = False
@@ -46,7 +47,7 @@ class LowerLayers(CachedModel):
     def states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
         """(B, T, width): the input of the layers above, for the last tokens of each row and for the nodes of its tree.
 
-        last  for each row, how many of its last tokens are wanted
+        ``last``: for each row, how many of its last tokens are wanted.
 
         The last tokens are right-aligned, the nodes after them left-aligned; padding fills the gaps. A chain is read as part of
         the text, because of the draft tokens made here only the last one has not been read yet.
@@ -68,7 +69,8 @@ class LowerLayers(CachedModel):
 class LayeredModel(CachedModel):
     """A target whose layers above the exit reuse the states that its first layers computed.
 
-    lower  the first layers, which draft
+    Attributes:
+        lower: The first layers, which draft.
     """
 
     plain = False

@@ -29,10 +29,11 @@ Context = tuple[Any, ...]  # ids of a text; of a draft head (ids, path)
 class MemoizedModel:
     """Another model's distributions, each computed once.
 
-    source   a CachedModel, or any model of a pair; asked for the distribution after a prefix only, never about a tree
-    longest  tokens of the longest context that is computed. After a longer context token 0 has probability 1, which is fine
-             where no later token is tested. None: no limit
-    memory   bytes of distributions to hold, unless a single call needs more
+    Args:
+        source: A CachedModel, or any model of a pair; asked for the distribution after a prefix only, never about a tree.
+        longest: Tokens of the longest context that is computed. After a longer context token 0 has probability 1, which is fine
+            where no later token is tested. None: no limit.
+        memory: Bytes of distributions to hold, unless a single call needs more.
     """
 
     def __init__(self, source: Any, longest: int | None = None, memory: int = MEMORY_MAX):
@@ -91,8 +92,7 @@ class MemoizedModel:
         return torch.stack([self._features[row.ids[:-1]] for row in rows])
 
     def keep(self, contexts: Sequence[Context]) -> None:
-        """Compute the distributions after these texts now, in their order, and never forget them. Only before anything else is
-        remembered: then they do not depend on what was asked for earlier."""
+        """Compute the distributions after these texts now, in their order, and never forget them. Call it before any other method."""
         assert not self._places, "what is kept comes first"
         self._learn(list(contexts))
         self._kept = len(self._places)

@@ -21,11 +21,10 @@ def distributions_after(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the distributions of the token after ``prompt + path``, one pass at a time.
 
-    paths    (G, m) int, distinct rows in lexicographic order, so that neighbors share prefixes and therefore nodes
-    nodes    most nodes of a pass, ancestors included; at least m
-    yields   (slice of the paths, (g, V) float64 on the CPU), in order. The paths of one pass form a tree under the prompt (Miao
-             et al. 2024, SpecInfer, tree attention). Only one pass's distributions are held at a time. Sampling and counting use
-             numpy, so here the distributions leave the model's device.
+    ``paths``: (G, m) int, distinct rows in lexicographic order, so that neighbors share prefixes and therefore nodes. ``nodes``:
+    most nodes of a pass, ancestors included; at least m. Yields (slice of the paths, (g, V) float64 on the CPU), in order. The
+    paths of one pass form a tree under the prompt (Miao et al. 2024, SpecInfer, tree attention). Only one pass's distributions
+    are held at a time. Sampling and counting use numpy, so here the distributions leave the model's device.
     """
     if isinstance(source, MemoizedPaths):
         yield from source.after(prompt, paths, nodes)

@@ -24,8 +24,9 @@ Processor = Callable[[Tensor, Tensor], Tensor]
 class ProcessedModel:
     """Another model's logits, each passed through a processor together with its own prefix.
 
-    source     a model opened for one request
-    processor  a LogitsProcessor of transformers, or anything called like one: a pure function of its arguments
+    Args:
+        source: A model opened for one request.
+        processor: A LogitsProcessor of transformers, or anything called like one: a pure function of its arguments.
     """
 
     def __init__(self, source: CachedModel, processor: Processor):

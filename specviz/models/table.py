@@ -16,16 +16,12 @@ from specviz.verification.warp import warp
 
 @dataclass(frozen=True)
 class TableModel:
-    """Distributions from a table. Each is computed once.
+    """Distributions from a table. Each is computed once."""
 
-    table       prefix ids -> V probabilities, or anything float() takes, such as Fractions; a pure function
-    vocabulary  V
-    settings    if given, the table's logarithms are warped like a network's logits
-    """
-
+    # prefix ids -> V probabilities, or anything float() takes, such as Fractions; a pure function
     table: Callable[[tuple[int, ...]], Sequence[float]]
-    vocabulary: int
-    settings: Settings | None = None
+    vocabulary: int  # V
+    settings: Settings | None = None  # if given, the table's logarithms are warped like a network's logits
     context: int | None = None
     _known: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 

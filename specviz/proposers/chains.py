@@ -37,5 +37,5 @@ def build_chain(request: DraftingRequest, source: LanguageModel, name: str = "dr
 
 
 @register_proposer("draft", title="draft model", form=chain_form, reads=READS)
-def build_draft_chain(request: DraftingRequest) -> Proposer:
+def _build_draft_chain(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft)

@@ -26,9 +26,10 @@ Continue = Callable[[Tokens, int], list[int]]  # (text so far, count) -> at most
 class CopiedTokens:
     """A chain of at most ``gamma`` tokens that ``follow`` finds, each with a one-hot distribution.
 
-    follow      a pure function of the text so far; returns no tokens if it finds nothing
-    vocabulary  V of the target
-    device      device of the target's distributions
+    Args:
+        follow: A pure function of the text so far; returns no tokens if it finds nothing.
+        vocabulary: V of the target.
+        device: Device of the target's distributions.
     """
 
     def __init__(self, name: str, follow: Continue, gamma: int, vocabulary: int, device: torch.device | str = "cpu"):
@@ -52,7 +53,7 @@ def build_copying(request: DraftingRequest, name: str, follow: Continue) -> Copi
 
 
 @register_proposer("ngram", title="n-grams of the text itself", form=DraftForm(), reads=("gamma",))
-def build_ngram_lookup(request: DraftingRequest) -> Proposer:
+def _build_ngram_lookup(request: DraftingRequest) -> Proposer:
     return build_copying(request, "ngram", follow_own_text)
 
 

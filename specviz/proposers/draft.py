@@ -15,9 +15,10 @@ from specviz.verification.draw import draw_tokens
 class DraftModel:
     """Draws gamma tokens from the draft's distributions; each token keeps the distribution it was drawn from.
 
-    draft  its distributions are warped like the target's, so temperature 0 gives one-hot q
-    gamma  tokens per round, at least 0; a row near its length cap or the draft's context gets fewer
-    name   of the drafting method
+    Args:
+        draft: Its distributions are warped like the target's, so temperature 0 gives one-hot q.
+        gamma: Tokens per round, at least 0; a row near its length cap or the draft's context gets fewer.
+        name: Name of the drafting method.
     """
 
     def __init__(self, draft: LanguageModel, gamma: int, name: str = "draft"):

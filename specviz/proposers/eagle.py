@@ -27,19 +27,19 @@ def drafts_chain(settings: Settings) -> bool:
     return not settings.tree and settings.tree_budget is None
 
 
-def eagle_form(settings: Settings) -> DraftForm:
+def _eagle_form(settings: Settings) -> DraftForm:
     return DraftForm() if drafts_chain(settings) else tree_form(settings)
 
 
-@register_proposer("eagle", title="EAGLE head", form=eagle_form, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
-def build_eagle(request: DraftingRequest) -> Proposer:
+@register_proposer("eagle", title="EAGLE head", form=_eagle_form, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
+def _build_eagle(request: DraftingRequest) -> Proposer:
     return build_head_proposer(request.open_eagle_head, request.settings)
 
 
 def build_head_proposer(open_head: Callable[[bool], LanguageModel], settings: Settings) -> Proposer:
     """A chain of gamma tokens; with a shape or a number of nodes a tree. At temperature 0 siblings are the most likely tokens.
 
-    open_head  opens the head; True: at temperature 1 without cuts, for siblings that are ranked and not drawn
+    ``open_head``: opens the head; True: at temperature 1 without cuts, for siblings that are ranked and not drawn.
     """
     if not drafts_chain(settings):
         made = build_tree(open_head, settings, (), min(settings.gamma, TREE_LEVELS))

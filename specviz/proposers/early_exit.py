@@ -25,5 +25,5 @@ def open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageM
     reads=("gamma", "draft_length_policy", "early_exit", "exit_layer"),
     open_models=open_layered_models,
 )
-def build_early_exit(request: DraftingRequest) -> Proposer:
+def _build_early_exit(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft, NAME)

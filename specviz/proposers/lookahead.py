@@ -40,14 +40,10 @@ Rows = tuple[Ids, ...]  # predictions of the last passes, the oldest first: (lev
 
 @dataclass(frozen=True, slots=True)
 class LookaheadState:
-    """What is known before a round.
+    """What is known before a round."""
 
-    window  predictions of the next positions: row k, column j at position j + k after the text
-    pool    first token -> the tokens that followed it in n-grams, the latest first
-    """
-
-    window: Rows
-    pool: dict[int, tuple[Ids, ...]]
+    window: Rows  # predictions of the next positions: row k, column j at position j + k after the text
+    pool: dict[int, tuple[Ids, ...]]  # first token -> the tokens that followed it in n-grams, the latest first
 
     def after(self, fresh: Ids | None, committed: int) -> LookaheadState:
         """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest predictions; None: nothing was read."""
@@ -62,7 +58,8 @@ class LookaheadState:
 class WindowedTarget:
     """The target, whose passes also read the windows that were announced for their rows. Its distributions are the source's.
 
-    source  the target as opened for this request
+    Args:
+        source: The target as opened for this request.
     """
 
     def __init__(self, source: LanguageModel):
@@ -175,7 +172,7 @@ def open_windowed_models(pair: LoadedPair, settings: Settings) -> tuple[Language
     reads=("gamma", "num_chains"),
     open_models=open_windowed_models,
 )
-def build_lookahead(request: DraftingRequest) -> Proposer:
+def _build_lookahead(request: DraftingRequest) -> Proposer:
     """N-grams from the target's own predictions: at most ``drafts`` of them, of gamma tokens."""
     settings = request.settings
     if not settings.gamma:

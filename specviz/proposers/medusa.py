@@ -30,8 +30,9 @@ from specviz.verification.warp import pad_vocabulary, warp
 class HeadDistributions:
     """The heads as a language model: after the prefix the first head's distribution, below a node of depth d that of head d + 1.
 
-    target  the model whose hidden states the heads read; if a round has just scored its tree, no further pass is made
-    levels  number of heads to use, at most as many as there are
+    Args:
+        target: The model whose hidden states the heads read; if a round has just scored its tree, no further pass is made.
+        levels: Number of heads to use, at most as many as there are.
     """
 
     context: int | None = None
@@ -64,7 +65,7 @@ class HeadDistributions:
 
 
 @register_proposer("medusa", title="Medusa heads", form=tree_form, reads=("tree", "siblings", "tree_budget", "heads"))
-def build_medusa(request: DraftingRequest) -> Proposer:
+def _build_medusa(request: DraftingRequest) -> Proposer:
     heads = find_heads(request.pair, request.settings.heads)
     return build_heads_proposer(request.target, heads, request.settings)
 
@@ -72,7 +73,7 @@ def build_medusa(request: DraftingRequest) -> Proposer:
 def build_heads_proposer(target: Any, heads: Heads, settings: Settings) -> HiddenStateProposer:
     """A tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes, one level for each head at most.
 
-    target  a model with hidden states, as models.cache.decoder.CachedModel
+    ``target``: a model with hidden states, as models.cache.decoder.CachedModel.
 
     At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
     """

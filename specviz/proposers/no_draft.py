@@ -25,5 +25,5 @@ class NoDraft:
 
 
 @register_proposer("none", title="target only", form=DraftForm(fixed_length=True))
-def build_no_draft(request: DraftingRequest) -> NoDraft:
+def _build_no_draft(request: DraftingRequest) -> NoDraft:
     return NoDraft()

@@ -21,20 +21,14 @@ OpenModels = Callable[["LoadedPair", Settings], "tuple[LanguageModel, LanguageMo
 
 @dataclass(frozen=True, slots=True)
 class ProposerEntry:
-    """A registered proposer.
-
-    title        the name for a person
-    form         what it guarantees of its trees under given settings, before any model is read
-    reads        names of the settings that it reads, beside those of sampling
-    build        builds it from the models that one request has opened
-    open_models  opens target and draft of one request, with empty caches, if it needs others than ``LoadedPair.open``
-    """
+    """A registered proposer."""
 
     name: str
-    title: str
-    form: Callable[[Settings], DraftForm]
-    reads: tuple[str, ...]
-    build: BuildProposer
+    title: str  # the name for a person
+    form: Callable[[Settings], DraftForm]  # what it guarantees of its trees under given settings, before any model is read
+    reads: tuple[str, ...]  # names of the settings that it reads, beside those of sampling
+    build: BuildProposer  # builds it from the models that one request has opened
+    # opens target and draft of one request, with empty caches, if it needs others than ``LoadedPair.open``
     open_models: OpenModels | None
 
 

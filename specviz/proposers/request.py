@@ -19,16 +19,12 @@ from specviz.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class DraftingRequest:
-    """The models that one request has opened. A proposer takes what it needs; every cache in here belongs to this request only.
-
-    target  the very object that will score the draft tokens
-    draft   the draft model; under early exit the target's own first layers
-    """
+    """The models that one request has opened. A proposer takes what it needs; every cache in here belongs to this request only."""
 
     pair: LoadedPair
     settings: Settings
-    target: LanguageModel
-    draft: LanguageModel
+    target: LanguageModel  # the very object that will score the draft tokens
+    draft: LanguageModel  # the draft model; under early exit the target's own first layers
 
     def reopen(self) -> tuple[LanguageModel, LanguageModel]:
         """Open target and draft a second time, with their own caches."""

@@ -25,7 +25,8 @@ _indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixI
 class SuffixIndex:
     """All suffixes of a text of tokens in sorted order, so that all occurrences of a phrase are one interval.
 
-    tokens  at least LEAST ids. Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens, once
+    Args:
+        tokens: At least LEAST ids. Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens, once.
 
     Raises SettingsError for a text with fewer tokens.
     """
@@ -111,5 +112,5 @@ def load_index(pair: LoadedPair, name: str) -> SuffixIndex:
 
 
 @register_proposer("retrieval", title="retrieval from a text", form=DraftForm(), reads=("gamma", "text"))
-def build_retrieval(request: DraftingRequest) -> Proposer:
+def _build_retrieval(request: DraftingRequest) -> Proposer:
     return build_copying(request, "retrieval", load_index(request.pair, request.settings.text).follow)

@@ -27,7 +27,8 @@ from specviz.verification.warp import warp
 class FixedDistribution:
     """The same distribution after every prefix, warped like any other.
 
-    logits  (V,) float64; -inf for impossible tokens
+    Args:
+        logits: (V,) float64; -inf for impossible tokens.
     """
 
     context: int | None = None
@@ -60,8 +61,9 @@ def word_frequencies(
 class ReversedDraft:
     """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
-    source    gives distributions at temperature 1 without cuts
-    settings  temperature and cuts, applied after the reversal
+    Args:
+        source: Gives distributions at temperature 1 without cuts.
+        settings: Temperature and cuts, applied after the reversal.
     """
 
     def __init__(self, source: LanguageModel, settings: Settings):
@@ -75,24 +77,24 @@ class ReversedDraft:
 
 
 @register_proposer("unigram", title="word frequencies", form=chain_form, reads=(*READS, "text"))
-def build_unigram(request: DraftingRequest) -> Proposer:
+def _build_unigram(request: DraftingRequest) -> Proposer:
     """Chains from the token frequencies of the text that retrieval would read."""
     tokens = load_index(request.pair, request.settings.text).tokens
     return build_chain(request, word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
 
 
 @register_proposer("uniform", title="any token", form=chain_form, reads=READS)
-def build_uniform(request: DraftingRequest) -> Proposer:
+def _build_uniform(request: DraftingRequest) -> Proposer:
     """Chains from the uniform distribution over the tokens that the pair's tokenizer knows."""
     known = len(request.pair.tokenizer)
     return build_chain(request, uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
 
 
 @register_proposer("adversarial", title="reversed draft", form=chain_form, reads=READS)
-def build_adversarial(request: DraftingRequest) -> Proposer:
+def _build_adversarial(request: DraftingRequest) -> Proposer:
     return build_chain(request, ReversedDraft(request.open_uncut_draft(), request.settings))
 
 
 @register_proposer("oracle", title="the target itself", form=chain_form, reads=READS)
-def build_oracle(request: DraftingRequest) -> Proposer:
+def _build_oracle(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.reopen()[0])

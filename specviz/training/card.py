@@ -37,20 +37,13 @@ TEMPERATURES = (0.3, 0.7, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class DraftMeasurement:
-    """Held-out measurements of a pair.
+    """Held-out measurements of a pair."""
 
-    loss        role -> cross-entropy in nats per token
-    acceptance  temperature -> acceptance rate: mean over positions of sum min(p, q), in [0, 1]
-    error       temperature -> standard error of the acceptance rate
-    top1        fraction of positions where target and draft have the same most probable token
-    tokens      number of positions
-    """
-
-    loss: dict[str, float]
-    acceptance: dict[float, float]
-    error: dict[float, float]
-    top1: float
-    tokens: int
+    loss: dict[str, float]  # role -> cross-entropy in nats per token
+    acceptance: dict[float, float]  # temperature -> acceptance rate: mean over positions of sum min(p, q), in [0, 1]
+    error: dict[float, float]  # temperature -> standard error of the acceptance rate
+    top1: float  # fraction of positions where target and draft have the same most probable token
+    tokens: int  # number of positions
 
 
 def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, DraftMeasurement]:
@@ -122,7 +115,7 @@ def cut_windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
 def measure_draft(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> DraftMeasurement:
     """Teacher-forced over rows of ids (R, T): losses of both models, and the acceptance rate at each temperature.
 
-    draft  may leave out the first positions of a row; these are not measured
+    ``draft``: may leave out the first positions of a row; these are not measured.
     """
     losses: dict[str, list[float]] = {"target": [], "draft": []}
     accepted: dict[float, list[float]] = {t: [] for t in TEMPERATURES}

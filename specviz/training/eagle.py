@@ -26,7 +26,8 @@ class TrainableEagle(nn.Module):
 
     The parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
 
-    config  of the target: the layer has its width, heads and rotary angles
+    Args:
+        config: Of the target: the layer has its width, heads and rotary angles.
     """
 
     def __init__(self, config: LlamaConfig, seed: int = 19):
@@ -46,8 +47,8 @@ class TrainableEagle(nn.Module):
     def forward(self, embedded: Tensor, states: Tensor, seen: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
         """One step over all columns: (B, T, width) twice -> predicted states (B, T, width), and this step's keys and values.
 
-        embedded  embedding of the token after each state
-        seen      keys and values of the first step, (B, heads, T, size): each column reads those before its own, and itself anew
+        ``embedded``: embedding of the token after each state. ``seen``: keys and values of the first step, (B, heads, T, size):
+        each column reads those before its own, and itself anew.
         """
         project, layer = self.layers
         hidden = project(torch.cat([embedded, states], -1))

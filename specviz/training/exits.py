@@ -17,7 +17,8 @@ class TrainableExit(nn.Module):
 
     The parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
 
-    layer  number of the target's layers below the exit
+    Args:
+        layer: Number of the target's layers below the exit.
     """
 
     def __init__(self, norm: nn.Module, layer: int, blocks: int = 3):
@@ -43,8 +44,9 @@ class TrainableExit(nn.Module):
 class ExitLesson:
     """The loss of an exit on rows of ids: its mean divergence from the target's own distribution at each position.
 
-    teacher     the target, in bf16 with frozen weights
-    divergence  a key of DIVERGENCES
+    Args:
+        teacher: The target, in bf16 with frozen weights.
+        divergence: A key of DIVERGENCES.
     """
 
     def __init__(self, teacher: nn.Module, divergence: str):

@@ -9,9 +9,9 @@ from transformers import LlamaForCausalLM
 def grow_model(model: LlamaForCausalLM, layers: int) -> LlamaForCausalLM:
     """A deeper model that computes what the given one computes, ready to be trained further.
 
-    layers  of the new model, at least as many as now. The new ones are spread evenly among the old: each is a copy of the layer
-            before it whose two matrices that write to the residual stream are zero. Attention and MLP then add nothing, and get
-            gradients from the first step on
+    ``layers``: of the new model, at least as many as now. The new ones are spread evenly among the old: each is a copy of the
+    layer before it whose two matrices that write to the residual stream are zero. Attention and MLP then add nothing, and get
+    gradients from the first step on.
 
     Raises ValueError if the model already has more layers.
     """

@@ -38,8 +38,9 @@ DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 class Lesson:
     """The loss of a student on rows of ids: its mean divergence from the teacher's distributions over all positions.
 
-    teacher     a causal model in bf16 with frozen weights
-    divergence  a key of DIVERGENCES
+    Args:
+        teacher: A causal model in bf16 with frozen weights.
+        divergence: A key of DIVERGENCES.
     """
 
     def __init__(self, teacher: nn.Module, divergence: str):

@@ -92,7 +92,7 @@ def train(
 ) -> nn.Module:
     """Train on the schedule's number of tokens. Returns the model in bf16.
 
-    loss_of_batch  function of the model and ids (B, T + 1); None: cross-entropy with the text
+    ``loss_of_batch``: function of the model and ids (B, T + 1); None: cross-entropy with the text.
 
     Every ``checkpoint_seconds`` the whole state is written to ``folder/checkpoint.pt``, under another name first, so that a killed
     run leaves the last complete one. A run that finds a checkpoint continues at its step. ``folder/loss.jsonl`` gets one line for

@@ -40,10 +40,11 @@ from specviz.verification.token import Check, TreeWalk, acceptance_probability, 
 class BlockWeights:
     """The numbers of block verification for a chain of N draft tokens.
 
-    weights  N + 1 numbers w_0 .. w_N in [0, 1]
-    edges    N thresholds h_1 .. h_N in [0, 1]
-    left     (N, V): max(0, w_i p - q) after the first i draft tokens, i from 0, not rescaled
-    mass     N numbers, the sums of ``left``
+    Attributes:
+        weights: N + 1 numbers w_0 .. w_N in [0, 1].
+        edges: N thresholds h_1 .. h_N in [0, 1].
+        left: (N, V): max(0, w_i p - q) after the first i draft tokens, i from 0, not rescaled.
+        mass: N numbers, the sums of ``left``.
     """
 
     weights: tuple[float, ...]
@@ -69,7 +70,7 @@ def _block_weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor
 
 
 def _edge_threshold(weight: float, mass: float) -> float:
-    """m / (m + 1 - w); 1 where p equals q and all draft tokens so far are certain to be accepted."""
+    """The threshold m / (m + 1 - w); 1 where p equals q and all draft tokens so far are certain to be accepted."""
     total = mass + 1.0 - weight
     return mass / total if total > 0.0 else 1.0
 
@@ -117,5 +118,5 @@ class BlockWalk(TreeWalk):
 
 
 @register_rule("block", title=BlockRule.title, exact=BlockRule.exact, needs=RuleNeeds(chain=True))
-def build_block_rule(settings: Settings) -> BlockRule:
+def _build_block_rule(settings: Settings) -> BlockRule:
     return BlockRule()

@@ -1,9 +1,7 @@
 """Reports of every comparison of a random number, to a listener.
 
-A number enters a round in two ways only. ``draw_many`` compares it with the cumulative sums of a distribution, and an acceptance test
-compares it with p / q. Both report the comparison and its answer, so the edges at which a number changes the
-round are known even where no record shows them (a sibling that is drawn and dropped). Without a listener a report costs one
-attribute lookup.
+``draw_many`` compares numbers with the cumulative sums of a distribution, acceptance tests with p / q. Both report it, so the values at
+which a number changes a round are known even where no record shows them. Without a listener a report costs one attribute lookup.
 """
 
 from __future__ import annotations
@@ -19,25 +17,25 @@ Comparison = TypeVar("Comparison", bool, Tensor)
 
 
 class ComparisonListener(Protocol):
+    """Receives the comparisons of one thread."""
+
     def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
         """Numbers u (..., n) drew the tokens found (..., n) by the cumulative masses (..., V), which need not end at 1."""
-        ...
 
     def on_comparison(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
         """A number u was compared with p / q and found below it, or not; numbers, or tensors of one shape."""
-        ...
 
 
 class _Thread(threading.local):
     listener: ComparisonListener | None = None
 
 
-thread_state = _Thread()  # ``thread.listener`` hears the comparisons of this thread; None as a rule
+thread_state = _Thread()
 
 
 @contextmanager
 def listen_to_comparisons(listener: ComparisonListener) -> Iterator[None]:
-    """Within the block ``listener`` is told every comparison of this thread."""
+    """Report every comparison of this thread to ``listener`` within the block."""
     before, thread_state.listener = thread_state.listener, listener
     try:
         yield

@@ -15,15 +15,15 @@ ROOT = -1
 class DraftTree:
     """Draft tokens of B rows, scored in one target pass. A chain is a tree in which every node has at most one child.
 
-    tokens   per row the ids of its nodes, parents before children; rows may differ in length
-    parents  per row the index of each node's parent, ROOT (-1) for the prefix; siblings are in the order they were drawn
-    q        per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
-    u_draft  per row the random number that drew each node, None where nothing was drawn
-    source   name of the proposer
-    counts_fixed
-             whether the number of children of each node was decided before the first of them was drawn. True for every chain,
-             also for one whose length is decided on the way: whether there is a next token is known before that token is drawn.
-             By default False; a rule that needs it then raises SettingsError (docs/explanation/exactness.md)
+    Attributes:
+        tokens: Per row the ids of its nodes, parents before children; rows may differ in length.
+        parents: Per row the index of each node's parent, ROOT (-1) for the prefix; siblings are in the order they were drawn.
+        q: Per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows.
+        u_draft: Per row the random number that drew each node, None where nothing was drawn.
+        source: Name of the proposer.
+        counts_fixed: Whether the number of children of each node was decided before the first of them was drawn. True for every
+            chain, also for one whose length is decided on the way: whether there is a next token is known before that token is
+            drawn. By default False; a rule that needs it then raises SettingsError (docs/explanation/exactness.md).
     """
 
     tokens: tuple[tuple[int, ...], ...]

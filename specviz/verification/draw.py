@@ -13,9 +13,12 @@ from specviz.verification.comparison_log import thread_state
 def draw_tokens(probs: Tensor, u: Tensor) -> Tensor:
     """The smallest id whose cumulative mass exceeds u times the total mass.
 
-    probs    (..., V) float64, not negative, some mass in every row; rows need not sum to 1
-    u        (...) float64 in [0, 1)
-    returns  (...) int64. Ids of mass 0 are never drawn, not even by u = 0 or u = 1 - 2**-53.
+    Args:
+        probs: (..., V) float64, not negative, some mass in every row; rows need not sum to 1.
+        u: (...) float64 in [0, 1).
+
+    Returns:
+        (...) int64. Ids of mass 0 are never drawn, not even by u = 0 or u = 1 - 2**-53.
 
     A distribution that is expanded for many rows is summed only once.
     """

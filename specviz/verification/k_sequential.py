@@ -77,7 +77,7 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
 
 
 def sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
-    """p - min(q, p / rho) mean_tests, (V,): masses of the replacement, summing to (1 - beta)^k. Negative somewhere below rho*."""
+    """Masses p - min(q, p / rho) mean_tests of the replacement, (V,), summing to (1 - beta)^k. Negative somewhere below rho*."""
     mass = accepted_mass(p, q, rho)
     return p - mass * mean_tests(float(mass.sum()), k)
 
@@ -85,7 +85,8 @@ def sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
 class SequentialRule(TokenRule):
     """k-sequential selection among the siblings below each accepted node. Exact; on a chain it is the token rule.
 
-    place  0 to 1: where rho lies between rho* (0, accepts most) and k (1)
+    Args:
+        place: Where rho lies between rho* (0, accepts most) and k (1).
 
     Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``:
     it is rejected whatever shape its random numbers gave it.
@@ -159,5 +160,5 @@ class SequentialWalk(TreeWalk):
 
 
 @register_rule("k-seq", title=SequentialRule.title, exact=SequentialRule.exact, needs=RuleNeeds(fixed_counts=True, shared_q=True))
-def build_k_sequential_rule(settings: Settings) -> SequentialRule:
+def _build_k_sequential_rule(settings: Settings) -> SequentialRule:
     return SequentialRule()

@@ -17,8 +17,7 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 def drafted_probability(p: Tensor, q: Tensor) -> Tensor:
     """Probability that a token of the target's text is an accepted draft token, if one was tested there: min(1, q / p), (...).
 
-    p, q  (...) float64, the probabilities that both distributions give the token in the text
-
+    p and q (...) float64 are the probabilities that both distributions give the token in the text.
     The draft token is this token and accepted with probability min(p, q), and the token occurs with probability p. Where a pass
     over several tokens rounds p to 0 at a token that was drawn, the token counts as an accepted draft token iff q > 0.
     """

@@ -24,9 +24,10 @@ BuildRule = Callable[[Settings], "Rule"]
 class RuleNeeds:
     """What the proof of a rule needs.
 
-    chain         no node has two children
-    fixed_counts  the number of children of every node is fixed before the first of them is drawn
-    shared_q      all children of a node are drawn from one distribution
+    Attributes:
+        chain: No node has two children.
+        fixed_counts: The number of children of every node is fixed before the first of them is drawn.
+        shared_q: All children of a node are drawn from one distribution.
     """
 
     chain: bool = False
@@ -56,9 +57,10 @@ FIXED_COUNTS = (
 class RuleEntry:
     """A registered rule.
 
-    title  the name for a person; it says "lossy" where the rule is
-    exact  whether the text has the target's distribution
-    reads  names of the settings that it reads
+    Attributes:
+        title: The name for a person; it says "lossy" where the rule is.
+        exact: Whether the text has the target's distribution.
+        reads: Names of the settings that it reads.
     """
 
     name: str

@@ -16,9 +16,10 @@ from specviz.verification.draft_tree import DraftTree
 class Rule(Protocol):
     """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers.
 
-    name   the name in settings
-    title  the name for a person; it says "lossy" where the rule is
-    exact  whether the text has the target's distribution
+    Attributes:
+        name: The name in settings.
+        title: The name for a person; it says "lossy" where the rule is.
+        exact: Whether the text has the target's distribution.
     """
 
     name: str
@@ -41,10 +42,11 @@ class Rule(Protocol):
 class RuleView:
     """What a figure shows of a rule at one node, each (V,) float64.
 
-    probs    the distribution that the node is tested against: p after its parent, or the residual of its rejected siblings
-    overlap  probability that this token is drafted and accepted here; min(probs, q) under the token rule
-    left     the distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no
-             replacement can follow
+    Attributes:
+        probs: The distribution that the node is tested against: p after its parent, or the residual of its rejected siblings.
+        overlap: Probability that this token is drafted and accepted here; min(probs, q) under the token rule.
+        left: The distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no
+            replacement can follow.
     """
 
     probs: Tensor

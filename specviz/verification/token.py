@@ -54,10 +54,15 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
     Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2, where the letters p and q are swapped.
 
-    p, q     (..., V) float64, rows sum to 1
-    returns  (..., V) float64, rows sum to 1, zero wherever q >= p
+    Args:
+        p: (..., V) float64, rows sum to 1.
+        q: (..., V) float64, rows sum to 1.
 
-    Raises EmptyResidualError where p <= q everywhere: then p equals q and a rejection has probability 0.
+    Returns:
+        (..., V) float64, rows sum to 1, zero wherever q >= p.
+
+    Raises:
+        EmptyResidualError: p <= q everywhere. Then p equals q and a rejection has probability 0.
     """
     left, total = unscaled_residual(p, q)
     if not float(total.min()) > 0.0:
@@ -134,10 +139,11 @@ class Check(NamedTuple):
 class TreeWalk:
     """One row's walk down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
 
-    checked   node -> its Check; the other nodes are not checked
-    path      accepted nodes, from the root down
-    rejected  the last sibling rejected below the last accepted node, None where the path ends in a leaf
-    probs     (V,) what the last token is drawn from, not necessarily rescaled
+    Attributes:
+        checked: The Check of each node that was tested.
+        path: Accepted nodes, from the root down.
+        rejected: The last sibling rejected below the last accepted node, None where the path ends in a leaf.
+        probs: (V,) what the last token is drawn from, not necessarily rescaled.
 
     ``first_accepted`` decides about the children of one node. A rule that treats siblings in another way overrides it, and one
     that judges all draft tokens together overrides ``descend``.
@@ -245,5 +251,5 @@ def token_probabilities(
 
 
 @register_rule("token", title=TokenRule.title, exact=TokenRule.exact)
-def build_token_rule(settings: Settings) -> TokenRule:
+def _build_token_rule(settings: Settings) -> TokenRule:
     return TokenRule()

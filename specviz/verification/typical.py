@@ -34,8 +34,9 @@ def typical_bound(p: Tensor, epsilon: float) -> float:
 class TypicalRule(TokenRule):
     """Typical acceptance, lossy: a draft token is accepted for certain or rejected for certain.
 
-    epsilon  above 0, at most 1
-    bar      what a token's p must exceed; known once a distribution is given (``at``)
+    Args:
+        epsilon: Above 0, at most 1.
+        bar: What a token's p must exceed; known once a distribution is given (``at``).
 
     Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning
     path's nodes are recorded as checked.
@@ -104,5 +105,5 @@ class LongestWalk(TreeWalk):
 
 
 @register_rule("typical", title=TypicalRule.title, exact=TypicalRule.exact, reads=("typical_epsilon",))
-def build_typical_rule(settings: Settings) -> TypicalRule:
+def _build_typical_rule(settings: Settings) -> TypicalRule:
     return TypicalRule(settings.typical_epsilon)

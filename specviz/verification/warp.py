@@ -23,8 +23,8 @@ from specviz.verification.warpers import find_warpers, register_warper
 def warp(logits: Tensor, settings: Settings) -> Tensor:
     """The distribution of the next token.
 
-    logits   (..., V) any float dtype; -inf means impossible; at least one entry per row is finite
-    returns  (..., V) float64, rows sum to 1 up to rounding; on the CPU where the device has no float64 (mps)
+    ``logits``: (..., V) any float dtype; -inf means impossible; at least one entry per row is finite. Returns (..., V) float64,
+    rows sum to 1 up to rounding; on the CPU where the device has no float64 (mps).
 
     Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals; nothing is cut then.
 
@@ -44,7 +44,7 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
 def warp_tensors(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
     """``warp`` in tensor operations alone, and the numbers that show whether the logits could be used.
 
-    returns  (..., V) float64 as ``warp`` returns it, and (...) float64: finite where the row's logits could be used
+    Returns (..., V) float64 as ``warp`` returns it, and (...) float64: finite where the row's logits could be used.
     """
     if settings.temperature == 1.0:  # the same numbers in fewer steps
         probs = torch.softmax(logits, -1, dtype=torch.float64)

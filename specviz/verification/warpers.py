@@ -25,10 +25,11 @@ Warper = Callable[["Tensor", float], "Tensor"]
 class WarperEntry:
     """A registered warper.
 
-    title    the name for a person
-    setting  name of the setting that holds its number; '' if it is named in ``Settings.warpers``
-    apply    (probs, value) -> probs: a pure function of distributions (..., V), float64, rows sum to 1, and of the warper's number
-             (nan where none is given). What it returns has the same shape; rows need not sum to 1, but must have some mass
+    Attributes:
+        title: The name for a person.
+        setting: Name of the setting that holds its number; '' if it is named in ``Settings.warpers``.
+        apply: (probs, value) -> probs: a pure function of distributions (..., V), float64, rows sum to 1, and of the warper's
+            number (nan where none is given). What it returns has the same shape; rows need not sum to 1, but must have some mass.
     """
 
     name: str

@@ -49,16 +49,12 @@ EAGLES = Attachment("eagle", "EAGLE head", WEIGHTS, SIZES)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftHead:
-    """A draft head over one target. Read-only.
+    """A draft head over one target. Read-only."""
 
-    network     a Llama model with the head's layer, without a last norm; its embeddings and output matrix are the target's or its own
-    projection  (width, 2 width), of [embedding ; state]
-    bias        (width,), or None
-    """
-
+    # a Llama model with the head's layer, without a last norm; its embeddings and output matrix are the target's or its own
     network: LlamaForCausalLM
-    projection: Weights
-    bias: Tensor | None
+    projection: Weights  # (width, 2 width), of [embedding ; state]
+    bias: Tensor | None  # (width,), or None
 
     @torch.inference_mode()
     def entering(self, ids: Tensor, states: Tensor) -> Tensor:
@@ -71,7 +67,7 @@ class DraftHead:
 def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
     """A pair's draft head, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
-    name  name of the pair
+    ``name``: name of the pair.
 
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no head of its own, and as ``load_eagle``.
     """

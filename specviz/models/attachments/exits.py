@@ -32,19 +32,13 @@ EXITS = Attachment("early_exit", "early exit", WEIGHTS, {"exit_layer": (1, EXIT_
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """An early exit of one target. Read-only.
+    """An early exit of one target. Read-only."""
 
-    layer    number of the target's layers below the exit
-    norm     (width,) weights of an RMS norm; epsilon  of that norm
-    blocks   residual blocks of the adapter
-    output   output matrix (V, width), as ``product`` takes it
-    """
-
-    layer: int
-    norm: Tensor
-    epsilon: float
-    blocks: tuple[ResidualBlock, ...]
-    output: Weights | nn.Module
+    layer: int  # number of the target's layers below the exit
+    norm: Tensor  # (width,) weights of an RMS norm
+    epsilon: float  # of that norm
+    blocks: tuple[ResidualBlock, ...]  # residual blocks of the adapter
+    output: Weights | nn.Module  # output matrix (V, width), as ``product`` takes it
 
     @torch.inference_mode()
     def logits(self, states: Tensor) -> Tensor:
@@ -58,7 +52,7 @@ class Exit:
 def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     """The exit that the settings ask for: a trained one (from an admitted folder or the pair's own), or a bare one at their layer.
 
-    name  name of the pair
+    ``name``: name of the pair.
 
     Raises SettingsError for a layer that the target does not have or that the folder's exit does not read, and for a folder that
     was not admitted; ModelError if no layer is named and there is no trained exit; UnsupportedModelError for a target whose layers

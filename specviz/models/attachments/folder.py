@@ -45,11 +45,12 @@ class ResidualBlock:
 class Attachment:
     """One kind of attachment.
 
-    name     name of the setting and of the option that names a folder
-    what     its name in sentences, such as "Medusa heads"
-    weights  name of the weights file
-    numbers  what config.json must hold: name -> (least, most)
-    others   further names of the weights file, and of numbers: name -> the same number's name in another layout
+    Args:
+        name: Name of the setting and of the option that names a folder.
+        what: Its name in sentences, such as "Medusa heads".
+        weights: Name of the weights file.
+        numbers: What config.json must hold: name -> (least, most).
+        others: Further names of the weights file, and of numbers: name -> the same number's name in another layout.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Attachment:
     ) -> dict[str, Tensor]:
         """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModelError.
 
-        usual  a name of another layout -> the same weight's usual name
+        ``usual``: a name of another layout -> the same weight's usual name.
         """
         path = self.find_weights_file(folder)
         try:
@@ -158,6 +159,7 @@ def layer_names(prefix: str) -> tuple[str, str]:
 
 
 def build_block(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
+    """The block with this prefix."""
     weight, bias = (weights[name] for name in layer_names(prefix))
     return ResidualBlock(Weights(weight, packs=True), bias)
 

@@ -40,14 +40,10 @@ HEADS = Attachment("heads", "Medusa heads", WEIGHTS, NUMBERS, VLLM)
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """K heads over one target. Read-only.
+    """K heads over one target. Read-only."""
 
-    blocks   for each head its residual blocks
-    outputs  for each head its output matrix (V, width), as ``product`` takes it
-    """
-
-    blocks: tuple[tuple[ResidualBlock, ...], ...]
-    outputs: tuple[Weights | Tensor | nn.Module, ...]
+    blocks: tuple[tuple[ResidualBlock, ...], ...]  # for each head its residual blocks
+    outputs: tuple[Weights | Tensor | nn.Module, ...]  # for each head its output matrix (V, width), as ``product`` takes it
 
     def __len__(self) -> int:
         return len(self.blocks)

@@ -57,8 +57,10 @@ class _Row:
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
     def place(self, wanted: tuple[int, ...]) -> int | None:
-        """Index of the state after ``wanted`` in the last pass: 0 after the prefix, below 0 after the tokens read before its last,
-        1 + i after node i; None: not there."""
+        """Index of the state after ``wanted`` in the last pass; None: not there.
+
+        It is 0 after the prefix, below 0 after the tokens read before its last, 1 + i after node i.
+        """
         held = len(self.tokens)
         if len(wanted) < held:
             back = len(wanted) - held
@@ -83,9 +85,10 @@ class _Row:
 class CachedModel:
     """A causal language model with the sampling settings of one request.
 
-    model       any transformers causal decoder whose attention layers store plain keys and values; read-only
-    settings    temperature, top-k, top-p, min-p: ``warp`` turns logits into the distribution
-    vocabulary  V, at least the model's own; ids that the model lacks have probability 0
+    Args:
+        model: Any transformers causal decoder whose attention layers store plain keys and values; read-only.
+        settings: Temperature, top-k, top-p, min-p: ``warp`` turns logits into the distribution.
+        vocabulary: V, at least the model's own; ids that the model lacks have probability 0.
     """
 
     plain = True  # whether the library's own pass through the whole model gives the distributions, as ``fixed`` needs
@@ -127,7 +130,7 @@ class CachedModel:
     def features_along(self, rows: Sequence[Prefix], last: Sequence[int]) -> Tensor:
         """(B, T, width): the states from which each of a row's last tokens was predicted, right-aligned, T = max(last).
 
-        last  for each row how many, fewer than it has tokens; what stands before them is unspecified
+        ``last``: for each row how many, fewer than it has tokens; what stands before them is unspecified.
         """
         before = [replace(row, ids=row.ids[:-1]) for row in rows]
         known, self._pass.keeps_features = self._pass.keeps_features, True

@@ -25,8 +25,9 @@ from specviz.settings import Settings
 class ConditionedModel(CachedModel):
     """An encoder-decoder model with the sampling settings of one request. Prefixes hold decoder ids, start token included.
 
-    model   T5 or mT5; read-only
-    prompt  ids that the encoder reads, at least one; all rows share them
+    Args:
+        model: T5 or mT5; read-only.
+        prompt: Ids that the encoder reads, at least one; all rows share them.
     """
 
     plain, biased = False, True

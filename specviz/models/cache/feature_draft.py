@@ -28,8 +28,9 @@ Path = tuple[int, ...]  # draft tokens from the prefix down to a node; () for th
 class FeatureDraft(CachedModel):
     """A draft head as a language model. Every row holds at least two tokens, and all rows begin with the same one.
 
-    head    read-only
-    target  the model whose states it reads; if a round has just scored its tree, no further pass is made
+    Args:
+        head: The head; read-only.
+        target: The model whose states it reads; if a round has just scored its tree, no further pass is made.
     """
 
     plain = False

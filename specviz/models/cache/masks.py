@@ -45,9 +45,8 @@ def additive_masks(
 ) -> Tensor | dict[str, Tensor]:
     """Masks (B, 1, T, S) by kind of layer; a single mask if there is one kind.
 
-    seen       (B, T, S) bool: which columns each new token sees, before sliding windows are applied
-    where      (B, S) position of the token in each column
-    positions  (B, T) positions of the new tokens
+    ``seen`` (B, T, S) bool: the columns that each new token sees, before sliding windows; ``where`` (B, S) positions of the columns,
+    ``positions`` (B, T) of the new tokens.
     """
     masks = {}
     for kind, window in windows.items():

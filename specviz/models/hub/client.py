@@ -82,7 +82,7 @@ def call_hub(
 ) -> T:
     """What a call to the hub returns. What may pass by itself is tried again: cut connections, 408, 429 and errors of the server.
 
-    moved  bytes that arrived so far: attempts between which some arrived are not counted
+    ``moved``: bytes that arrived so far: attempts between which some arrived are not counted.
 
     Raises ModelError with a sentence if the hub refuses, cannot be reached or answers as no hub does.
     """

@@ -29,9 +29,8 @@ def download_models(
 ) -> None:
     """Bring every file of these models onto this machine. Folders are here already, and what is here is not fetched again.
 
-    progress   called with the bytes that are here and those of all files, at most ten times a second and at the end; a file that two
-               of the models share counts once
-    cancelled  asked before each piece of some kilobytes
+    ``progress``: called with the bytes that are here and those of all files, at most ten times a second and at the end; a file
+    that two of the models share counts once. ``cancelled``: asked before each piece of some kilobytes.
 
     Raises ModelError before anything is written if the disk has not enough room; CancelledError if it was cancelled; DamagedModelError
     for a content that is not the announced one; ModelError for what the hub refuses. What arrived stays, and the next call goes on

@@ -46,27 +46,17 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """A model's files.
+    """A model's files."""
 
-    place     as it was named
-    folder    where its files are, or will be after a download; absolute, with links in the path left as they are
-    repo      name on the hub; None: the place is a folder
-    revision  branch, tag or commit that was asked for; commit  what that is now. None for a folder
-    license   as the hub says; None: not known
-    gated     whether the hub asks for an account that has accepted a license
-    small     files of configuration and tokenizer
-    weights   files of weights that would be read, in order
-    """
-
-    place: str
-    folder: Path
-    repo: str | None
-    revision: str | None
-    commit: str | None
-    license: str | None
-    gated: bool
-    small: tuple[ModelFile, ...]
-    weights: tuple[ModelFile, ...]
+    place: str  # as it was named
+    folder: Path  # where its files are, or will be after a download; absolute, with links in the path left as they are
+    repo: str | None  # name on the hub; None: the place is a folder
+    revision: str | None  # branch, tag or commit that was asked for
+    commit: str | None  # what that is now. None for a folder
+    license: str | None  # as the hub says; None: not known
+    gated: bool  # whether the hub asks for an account that has accepted a license
+    small: tuple[ModelFile, ...]  # files of configuration and tokenizer
+    weights: tuple[ModelFile, ...]  # files of weights that would be read, in order
 
     @property
     def store(self) -> ModelCache | None:
@@ -106,7 +96,8 @@ def list_model(
 ) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
-    weights  names that the one file of weights may have, the usual one first, for what is attached to a model; None: a model's weights
+    ``weights``: names that the one file of weights may have, the usual one first, for what is attached to a model; None: a
+    model's weights.
 
     Where the hub cannot be reached or refuses, what an earlier download left complete on this machine is taken.
 

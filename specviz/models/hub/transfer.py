@@ -28,17 +28,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A file of a model.
-
-    size    bytes
-    digest  SHA-256 (64 hexadecimal digits) or git's hash (40) of its content; empty for a file of a folder
-    here    whether its content is on this machine
-    """
+    """A file of a model."""
 
     name: str
-    size: int
-    digest: str = ""
-    here: bool = True
+    size: int  # bytes
+    digest: str = ""  # SHA-256 (64 hexadecimal digits) or git's hash (40) of its content; empty for a file of a folder
+    here: bool = True  # whether its content is on this machine
 
     @property
     def known(self) -> bool:
@@ -48,13 +43,10 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class ModelCache:
-    """The cache's folder for one model.
-
-    commit  40 hexadecimal digits
-    """
+    """The cache's folder for one model."""
 
     repo: str
-    commit: str
+    commit: str  # 40 hexadecimal digits
 
     @property
     def folder(self) -> Path:
@@ -84,6 +76,7 @@ class ModelCache:
 
 
 def is_commit(text: object) -> bool:
+    """Whether a revision is the full hash of a commit."""
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
@@ -95,8 +88,8 @@ def fetch_file(
 ) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 
-    arrived    called with the bytes of this file that are here, at most once for each piece that arrives
-    cancelled  asked before each piece
+    ``arrived``: called with the bytes of this file that are here, at most once for each piece that arrives. ``cancelled``: asked
+    before each piece.
 
     Raises CancelledError if it was cancelled, DamagedModelError if another content arrives than was announced (it is removed), and
     ModelError as ``client.asked``.

@@ -9,20 +9,15 @@ from specviz.records import ASSETS
 
 @dataclass(frozen=True, slots=True)
 class PairEntry:
-    """A target and a draft that share one tokenizer.
-
-    target, draft  folders, or names on the model hub
-    heads, exit, eagle
-                   folders of Medusa heads, of an early exit and of an EAGLE head for the target; None: there are none
-    shipped        whether the files come with the project; their hashes are then checked before they are read
-    """
+    """A target and a draft that share one tokenizer."""
 
     name: str
     title: str
-    target: str
+    target: str  # target, draft: folders, or names on the model hub
     draft: str
-    shipped: bool
+    shipped: bool  # whether the files come with the project; their hashes are then checked before they are read
     note: str
+    # heads, exit, eagle: folders of Medusa heads, of an early exit and of an EAGLE head for the target; None: there are none
     heads: str | None = None
     exit: str | None = None
     eagle: str | None = None

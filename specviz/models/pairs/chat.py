@@ -41,7 +41,7 @@ def find_template(tokenizer: PreTrainedTokenizerBase) -> str:
 def apply_template(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
     """The text that ``tokenizer.encode`` turns into the ids that a server's chat endpoint gives the model.
 
-    messages  each with ``role`` and ``content``; the template adds what begins the answer
+    ``messages``: each with ``role`` and ``content``; the template adds what begins the answer.
 
     Templates write the start token themselves, and many tokenizers put one before every text. Where both do, the text is returned
     without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives

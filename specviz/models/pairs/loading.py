@@ -32,8 +32,8 @@ SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokeni
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPair:
     """Load a pair of the catalog, or one named as in names.py: ``target|draft``, each a folder or a hub name.
 
-    device  auto (cuda, then mps, then cpu), or one of these
-    dtype   auto (bfloat16 on cuda, else float32), or a float type
+    ``device``: auto (cuda, then mps, then cpu), or one of these. ``dtype``: auto (bfloat16 on cuda, else float32), or a float
+    type.
 
     What is missing of a hub name is downloaded, weights last.
 
@@ -71,9 +71,9 @@ def build_pair(
 ) -> LoadedPair:
     """A pair from two loaded transformers models in eval mode, which are read as they are (lent.py has copies that may be).
 
-    tokenizer        the target's
-    name             what records call it; places  what sentences call the two models
-    draft_tokenizer  the draft's; None: the target's. If the two differ, the draft proposes only tokens that both have (MappedPair)
+    ``tokenizer``: the target's. ``name``: what records call it. ``places``: what sentences call the two models.
+    ``draft_tokenizer``: the draft's; None: the target's. If the two differ, the draft proposes only tokens that both have
+    (MappedPair).
 
     Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
     """
@@ -107,8 +107,8 @@ def map_shared_tokens(
 ) -> TokenMap:
     """The tokens that target and draft share, although their tokenizers differ.
 
-    why              how the tokenizers differ, as part of a sentence
-    ends_and_starts  of each model, the ids that end a text and the id that stands for an empty one
+    ``why``: how the tokenizers differ, as part of a sentence. ``ends_and_starts``: of each model, the ids that end a text and the
+    id that stands for an empty one.
 
     Raises ModelError for models with encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
     """

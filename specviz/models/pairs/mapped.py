@@ -26,14 +26,10 @@ from specviz.verification.warp import warp
 
 @dataclass(frozen=True, slots=True)
 class MappedPair(LoadedPair):
-    """Two models whose tokenizers differ. Texts, records and rules use the target's ids.
+    """Two models whose tokenizers differ. Texts, records and rules use the target's ids."""
 
-    draft_tokenizer  the draft's own
-    tokens           what both have, and how the draft reads a text
-    """
-
-    draft_tokenizer: PreTrainedTokenizerBase
-    tokens: TokenMap
+    draft_tokenizer: PreTrainedTokenizerBase  # the draft's own
+    tokens: TokenMap  # what both have, and how the draft reads a text
 
     @property
     def vocabulary(self) -> int:
@@ -61,10 +57,11 @@ class LogitsSource(Protocol):
 class MappedDraft:
     """The draft's distributions, restricted to the shared tokens and put at the target's ids.
 
-    source      the draft with its cache, in its own ids
-    tokens      what both have
-    settings    temperature and cuts are applied to the restricted logits
-    vocabulary  V, the target's
+    Args:
+        source: The draft with its cache, in its own ids.
+        tokens: What both have.
+        settings: Temperature and cuts are applied to the restricted logits.
+        vocabulary: V, the target's.
 
     The distribution after a text is a pure function of its ids in the target. Where no shared token is possible its row is
     all zero, and nothing is drafted there. There is no limit on the length of a text: of one that exceeds the draft's context it
@@ -136,8 +133,7 @@ class MappedDraft:
 
 
 def keep_last(ids: Ids, context: int | None) -> Ids:
-    """The ids that a context holds, at its end. Where it begins moves on in steps of a quarter, because with each step all is read
-    again."""
+    """The last ids, as many as a context holds. Their begin moves in steps of a quarter, because after a step all are read again."""
     if context is None or len(ids) <= context:
         return ids
     step = max(1, context // 4)
@@ -159,8 +155,7 @@ def add_draftable_share(described: dict[str, Any], share: float | None) -> dict[
 
 
 def _merge_texts(line: list[Ids]) -> tuple[Ids, Ids, Ids, list[int]]:
-    """The common beginning of some texts; tokens and parents of the tree below it; and for each text its place: 0 for the
-    beginning itself, 1 + i for node i."""
+    """Merge texts into a tree: their common beginning, tokens and parents of its nodes, and each text's place (1 + its node, or 0)."""
     if len(line) == 1:
         return line[0], (), (), [0]
     least, most = min(line), max(line)

@@ -15,14 +15,11 @@ _ROUNDED = "8bit"
 
 
 class PairPlaces(NamedTuple):
-    """Where the two models of a pair are, each a folder or a hub name.
-
-    rounded  whether the draft's weights are rounded to 8 bits after reading (models/fast_llama/draft_8bit.py)
-    """
+    """Where the two models of a pair are, each a folder or a hub name."""
 
     target: str
     draft: str
-    rounded: bool = False
+    rounded: bool = False  # whether the draft's weights are rounded to 8 bits after reading (models/fast_llama/draft_8bit.py)
 
     @property
     def name(self) -> str:
@@ -59,14 +56,10 @@ def find_folder(place: str) -> Path | None:
 
 
 class HubName(NamedTuple):
-    """A model on the hub.
+    """A model on the hub."""
 
-    repo      owner/model
-    revision  branch, tag or commit; None: the main branch
-    """
-
-    repo: str
-    revision: str | None = None
+    repo: str  # owner/model
+    revision: str | None = None  # branch, tag or commit; None: the main branch
 
 
 _HUB = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?", re.ASCII)

@@ -27,18 +27,14 @@ ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """Target, draft and their shared tokenizer. Read-only: whatever a run changes is opened for that run.
-
-    eos_token_ids  ids that end a text
-    start          the id that stands for an empty prompt; None: there is none
-    """
+    """Target, draft and their shared tokenizer. Read-only: whatever a run changes is opened for that run."""
 
     name: str
     target: PreTrainedModel
     draft: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    eos_token_ids: frozenset[int]
-    start: int | None
+    eos_token_ids: frozenset[int]  # ids that end a text
+    start: int | None  # the id that stands for an empty prompt; None: there is none
 
     @property
     def vocabulary(self) -> int:
@@ -97,7 +93,7 @@ class LoadedPair:
         return b"".join(bytes.fromhex(self.pieces([token])[token]) for token in ids).decode("utf-8", "replace")
 
     def pieces(self, ids: Iterable[int]) -> dict[int, str]:
-        """id -> its bytes as hex."""
+        """Id -> its bytes as hex."""
         return hex_token_bytes(self.tokenizer, ids)
 
     def describe(self) -> dict[str, Any]:
@@ -115,12 +111,9 @@ class LoadedPair:
 
 @dataclass(frozen=True, slots=True)
 class EncoderDecoderPair(LoadedPair):
-    """Two encoder-decoder models. Both encoders read the prompt, and the text begins with the decoder's start token.
+    """Two encoder-decoder models. Both encoders read the prompt, and the text begins with the decoder's start token."""
 
-    first  id of that start token
-    """
-
-    first: int = 0
+    first: int = 0  # id of that start token
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
         """One of the two models, after its encoder has read the prompt of the settings."""

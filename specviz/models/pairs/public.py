@@ -16,22 +16,15 @@ OVERHEAD = 1.2  # memory over the weights alone, for caches, distributions and t
 
 @dataclass(frozen=True, slots=True)
 class PublicPair:
-    """Target and draft on the model hub.
-
-    family      name of their common tokenizer
-    millions    parameters of target and draft
-    vocabulary  vocabulary sizes of target and draft
-    license     as the model cards name it
-    kind        causal or encoder-decoder
-    """
+    """Target and draft on the model hub."""
 
     target: str
     draft: str
-    family: str
-    millions: tuple[float, float]
-    vocabulary: tuple[int, int]
-    license: str
-    kind: str = "causal"
+    family: str  # name of their common tokenizer
+    millions: tuple[float, float]  # parameters of target and draft
+    vocabulary: tuple[int, int]  # vocabulary sizes of target and draft
+    license: str  # as the model cards name it
+    kind: str = "causal"  # causal or encoder-decoder
     note: str = ""
 
     def gigabytes(self, dtype: str) -> float:

@@ -15,12 +15,10 @@ from specviz.errors import ModelError
 
 
 def share_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """A model in eval mode and without gradients whose weights lie in the memory of the given one, which keeps its modes and options.
-    A fast pass that wants some of them in another order makes copies of these.
+    """Copy a model, in eval mode and without gradients, on the weights of the given one, which is not changed.
 
-    The given one must not be trained while the copy is in use: what is computed once from weights would be of the old ones.
-
-    Raises ModelError for a model with hooks, such as those that spread one over devices: a fast pass does not call them.
+    The given one must not be trained while the copy is in use: some values are computed once from the weights. Raises ModelError for
+    a model with hooks, such as those that spread one over devices: a fast pass does not call them.
     """
     if any(module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook") for module in model.modules()):
         raise ModelError(

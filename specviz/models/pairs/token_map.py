@@ -21,17 +21,13 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenMap:
-    """The shared tokens of a target and a draft, S of them.
+    """The shared tokens of a target and a draft, S of them."""
 
-    target_ids, draft_ids  (S,) int64: the two ids of each, in the order of the target's, so that ties are cut alike for p and q
-    read                   a text's ids in the target -> the ids that the draft reads for it, at least one; a pure function
-    of_target, of_draft    how many tokens each has
-    """
-
+    # target_ids, draft_ids: (S,) int64: the two ids of each, in the order of the target's, so that ties are cut alike for p and q
     target_ids: Tensor
     draft_ids: Tensor
-    read: Callable[[Ids], Ids]
-    of_target: int
+    read: Callable[[Ids], Ids]  # a text's ids in the target -> the ids that the draft reads for it, at least one; a pure function
+    of_target: int  # of_target, of_draft: how many tokens each has
     of_draft: int
 
     def __len__(self) -> int:
@@ -48,19 +44,16 @@ class TokenMap:
 
 
 class Side(NamedTuple):
-    """One of the two models, as far as its tokens go.
-
-    size   number of ids that it predicts; ends  its end-of-sequence ids; start  the id that stands for an empty text
-    """
+    """One of the two models, as far as its tokens go."""
 
     tokenizer: PreTrainedTokenizerBase
-    size: int
-    ends: frozenset[int] = frozenset()
-    start: int | None = None
+    size: int  # number of ids that it predicts
+    ends: frozenset[int] = frozenset()  # its end-of-sequence ids
+    start: int | None = None  # the id that stands for an empty text
 
     @property
     def pieces(self) -> dict[int, bytes]:
-        """id -> bytes, for every id that the model predicts and that stands for text."""
+        """Id -> bytes, for every id that the model predicts and that stands for text."""
         return {token: raw for token, raw in vocabulary_bytes(self.tokenizer).items() if token < self.size}
 
 
@@ -84,7 +77,7 @@ def build_token_map(target: Side, draft: Side) -> TokenMap:
 
 
 def _index_by_bytes(tokenizer: PreTrainedTokenizerBase, pieces: dict[int, bytes]) -> dict[bytes, int]:
-    """bytes -> the id that usually stands for them."""
+    """Bytes -> the id that usually stands for them."""
     found: dict[bytes, int] = {}
     for token, raw in pieces.items():
         if raw not in found or (is_byte(tokenizer, found[raw]) and not is_byte(tokenizer, token)):
@@ -108,7 +101,7 @@ def _match_specials(target: Side, draft: Side) -> dict[int, int]:
 
 
 def _list_specials(side: Side) -> dict[str, int]:
-    """name -> id."""
+    """Name -> id."""
     return {side.tokenizer.convert_ids_to_tokens(t): t for t in special_ids(side.tokenizer) if t < side.size}
 
 
@@ -126,9 +119,10 @@ class TextReader:
     one, and the target's start token stands for that beginning, so no start token comes twice. How well the draft reads
     a text affects the speed only: q is whatever distribution a draft token was drawn from.
 
-    ours, theirs  id -> bytes of each side
-    shared        special and other ids of the target -> ids of the draft
-    by_bytes      bytes -> id of the draft
+    Args:
+        ours, theirs: id -> bytes of each side.
+        shared: Id of the draft by id of the target, special ids included.
+        by_bytes: Id of the draft by its bytes.
     """
 
     def __init__(

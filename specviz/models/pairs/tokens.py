@@ -25,7 +25,7 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
 
 
 def vocabulary_bytes(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
-    """id -> bytes, for every token that stands for text, in the order of ids. Special tokens and empty ones are left out."""
+    """Id -> bytes, for every token that stands for text, in the order of ids. Special tokens and empty ones are left out."""
     special, stored_as_text = special_ids(tokenizer), _stores_text(tokenizer)
     texts = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     found = {
@@ -65,7 +65,7 @@ def _stores_text(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def hex_token_bytes(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
-    """id -> bytes as hex, for each distinct id."""
+    """Id -> bytes as hex, for each distinct id."""
     return {token: token_bytes(tokenizer, token).hex() for token in sorted(set(ids))}
 
 

@@ -90,12 +90,10 @@ class GainPolicy:
 
     E(g) = 1 + sum over j <= g of h_1 ... h_j, where h_j is the acceptance rate of tests at position j; the cost is 1 + g * step.
     With few tests h_j is near the rate over all positions, which is itself near BELIEF at first.
-
-    step  cost of drafting and checking one more token, in one-token passes of the target; above 0
     """
 
     gamma: int
-    step: float
+    step: float  # cost of drafting and checking one more token, in one-token passes of the target; above 0
     remembers = True
 
     def max_tokens(self, row: Prefix) -> int:
@@ -125,12 +123,10 @@ class CeilingPolicy:
     No real policy knows this probability, so it bounds all policies that stop before a draw. It uses distributions, not random
     numbers: a random number used early would be used twice. It asks the target once per draft token, so it shows how few draft
     tokens would do, but saves no time.
-
-    target  opened a second time, with its own cache
     """
 
     gamma: int
-    target: LanguageModel
+    target: LanguageModel  # opened a second time, with its own cache
     remembers = False
 
     def max_tokens(self, row: Prefix) -> int:

@@ -19,11 +19,12 @@ from specviz.verification.warp import warp
 class AdaptiveDraft:
     """Draws from the draft's distributions until the policy ``lengths`` stops it.
 
-    draft     gives the distributions
-    settings  if given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are drawn
-              from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show how
-              sure the draft is
-    name      of the drafting method
+    Args:
+        draft: Gives the distributions.
+        settings: If given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are
+            drawn from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show
+            how sure the draft is.
+        name: Name of the drafting method.
     """
 
     def __init__(self, draft: LanguageModel, lengths: LengthPolicy, settings: Settings | None = None, name: str = "draft"):

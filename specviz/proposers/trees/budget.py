@@ -34,8 +34,9 @@ WIDEST = 4  # most children of a node where no shape is given
 class RankedTree:
     """The ``nodes`` most likely nodes of the draft's tree by joint confidence. Nothing is drawn.
 
-    draft   only ranks tokens, so its distributions may have any temperature; the rule is not given them
-    widths  most children of each node, level by level
+    Args:
+        draft: Only ranks tokens, so its distributions may have any temperature; the rule is not given them.
+        widths: Most children of each node, level by level.
     """
 
     name = "tree"
@@ -90,8 +91,9 @@ class BudgetTree:
     would be equally exact to finish one node before deciding about the next. It would not be exact to alternate between nodes and
     decide from the values drawn below each.
 
-    siblings  independent or distinct
-    widths    most children of each node, level by level
+    Args:
+        siblings: ``independent`` or ``distinct``.
+        widths: Most children of each node, level by level.
     """
 
     name = "tree"

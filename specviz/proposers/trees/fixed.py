@@ -30,9 +30,10 @@ from specviz.verification.draft_tree import ROOT, DraftTree
 class FixedTree:
     """A tree with the same number of children below every node of a level.
 
-    draft     its distributions are q for drawn siblings; for ``top`` they only rank tokens, so they may have any temperature
-    widths    children of each node, level by level; a row near its length cap or the draft's context gets fewer levels
-    siblings  top, independent or distinct
+    Args:
+        draft: Its distributions are q for drawn siblings; for ``top`` they only rank tokens, so they may have any temperature.
+        widths: Children of each node, level by level; a row near its length cap or the draft's context gets fewer levels.
+        siblings: ``top``, ``independent`` or ``distinct``.
     """
 
     name = "tree"

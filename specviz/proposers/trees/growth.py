@@ -17,20 +17,16 @@ from specviz.verification.warp import one_hot
 
 @dataclass(slots=True)
 class TreeGrowth:
-    """The draft tokens of one row so far. Nodes are only added; there is no way to remove one.
-
-    levels      most draft tokens on a path
-    q           (V,) float64 for each node: the very distribution it was drawn from
-    uniforms    the random number that drew each node, None where nothing was drawn
-    path_probs  the draft's joint probability of the path down to each node, if the proposer keeps track of it
-    """
+    """The draft tokens of one row so far. Nodes are only added; there is no way to remove one."""
 
     row: Prefix
-    levels: int
+    levels: int  # most draft tokens on a path
     tokens: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
-    q: list[Tensor] = field(default_factory=list)
+    q: list[Tensor] = field(default_factory=list)  # (V,) float64 for each node: the very distribution it was drawn from
+    # the random number that drew each node, None where nothing was drawn
     uniforms: list[float | None] = field(default_factory=list)
+    # the draft's joint probability of the path down to each node, if the proposer keeps track of it
     path_probs: list[float] = field(default_factory=list)
 
     def add(self, parent: int, token: int, probs: Tensor, u: float | None) -> int:

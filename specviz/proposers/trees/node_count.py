@@ -58,6 +58,7 @@ class NodeCountCurve:
 
 
 def curve_key(proposer: str, temperature: float) -> str:
+    """Key of ``NodeCountCurve.points``."""
     return f"{proposer} {temperature:g}"
 
 

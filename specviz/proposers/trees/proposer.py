@@ -34,10 +34,8 @@ def build_tree(
 ) -> FixedTree | RankedTree | BudgetTree:
     """A tree of a fixed shape, or with a budget of nodes if the settings have one.
 
-    Args:
-        open_source: Opens what the tree is drafted from; True: at temperature 1 without cuts, to rank siblings that are not drawn.
-        shape: Children per level where the settings give neither a shape nor a number of nodes.
-        levels: Levels where the settings give a number of nodes and no shape.
+    ``open_source`` opens the model to draft from; True: at temperature 1 without cuts, to rank siblings that are not drawn. ``shape``
+    is used where the settings give neither a shape nor a number of nodes, ``levels`` where they give a number of nodes only.
     """
     top, given = takes_top(settings), read_tree_shape(settings.tree)
     source, siblings = open_source(top), "top" if top else settings.siblings
@@ -48,7 +46,7 @@ def build_tree(
 
 
 @register_proposer("tree", title="tree of draft tokens", form=tree_form, reads=("gamma", "tree", "siblings", "tree_budget"))
-def build_draft_tree(request: DraftingRequest) -> Proposer:
+def _build_draft_tree(request: DraftingRequest) -> Proposer:
     """A tree from the draft model."""
     settings = request.settings
 
