@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -88,14 +86,6 @@ def test_a_change_of_an_option_changes_the_page(monkeypatch):
     monkeypatch.setitem(made.COMMANDS, "decode", "something else")
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert made.renew(text) != text
-
-
-def test_aligned_lines_of_a_docstring_become_a_list(monkeypatch):
-    monkeypatch.setitem(sys.modules, "griffe", SimpleNamespace(Extension=object, Object=object))  # only `make docs` installs it
-    said = "What it does.\n\nrows     B prefixes,\n         each with room\np, q     (V,)\n\nRaises nothing."
-    assert tool("docstring_fields").format_fields(said) == (
-        "What it does.\n\n- `rows`: B prefixes, each with room\n- `p, q`: (V,)\n\nRaises nothing."
-    )
 
 
 # The glossary --------------------------------------------------------------------------------------------------------------
