@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.models.attachments.eagle import load_eagle
-from specviz.models.attachments.exits import load_exit
+from specviz.models.attachments.exits import Exit, load_exit
 from specviz.models.pairs.catalog import HASHES
 from specviz.settings import Settings
 from specviz.training.corpus import encode_works, read_works
@@ -26,12 +26,7 @@ from specviz.verification.warp import warp
 
 WINDOW = 256
 WINDOWS = 64
-DRAFTS = {
-    "draft": "measured.json",
-    "distilled": "measured-distilled.json",
-    "exit": "measured-exit.json",
-    "eagle": "measured-eagle.json",
-}
+DRAFTS = ("draft", "distilled", "exit", "eagle")
 TEMPERATURES = (0.3, 0.7, 1.0)
 
 
@@ -46,7 +41,7 @@ class DraftMeasurement:
     tokens: int  # number of positions
 
 
-def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, DraftMeasurement]:
+def measure_and_write(out: Path, heldout: Path, log: Callable[[str], None] = print) -> dict[str, DraftMeasurement]:
     """Measure every draft in ``out`` against the target on a held-out corpus.
 
     Writes ``out/measured.json`` for the plain draft, one file each for the distilled draft, the early exit and the EAGLE head if they
@@ -56,7 +51,7 @@ def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = pri
     target, text = _load_model(out / "target"), cut_windows(read_works(heldout), tokenizer)
     found = {role: measure_draft(target, _load_draft(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
     for role, measured in found.items():
-        _write_measurement(out / DRAFTS[role], measured, say)
+        _write_measurement(out / ("measured.json" if role == "draft" else f"measured-{role}.json"), measured, log)
     write_hashes(out)
     return found
 
@@ -67,22 +62,16 @@ def _load_draft(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     The head reads the target's state before each token, as for the first draft token of a round. It has no logits after the first
     token of a text.
     """
-    if folder.name == "eagle":
-        head = load_eagle(folder, target)
-
-        def read_states(input_ids: Tensor) -> SimpleNamespace:
-            out = target(input_ids=input_ids, output_hidden_states=True)
-            entering = head.entering(input_ids[:, 1:], out.hidden_states[-1][:, :-1])
-            return SimpleNamespace(logits=head.network(inputs_embeds=entering, use_cache=False).logits)
-
-        return read_states
-    if folder.name != "exit":
+    if folder.name not in ("eagle", "exit"):
         return _load_model(folder)
-    early = load_exit(folder, target)
+    head = load_eagle(folder, target) if folder.name == "eagle" else load_exit(folder, target)
 
     def read(input_ids: Tensor) -> SimpleNamespace:
         states = target(input_ids=input_ids, output_hidden_states=True).hidden_states
-        return SimpleNamespace(logits=early.logits(states[early.layer]))
+        if isinstance(head, Exit):
+            return SimpleNamespace(logits=head.logits(states[head.layer]))
+        entering = head.entering(input_ids[:, 1:], states[-1][:, :-1])
+        return SimpleNamespace(logits=head.network(inputs_embeds=entering, use_cache=False).logits)
 
     return read
 
@@ -91,7 +80,7 @@ def _load_model(folder: Path) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def _write_measurement(path: Path, measured: DraftMeasurement, say: Callable[[str], None]) -> None:
+def _write_measurement(path: Path, measured: DraftMeasurement, log: Callable[[str], None]) -> None:
     record = {
         "loss_nats_per_token": measured.loss,
         "acceptance": {str(t): round(a, 4) for t, a in measured.acceptance.items()},
@@ -100,7 +89,7 @@ def _write_measurement(path: Path, measured: DraftMeasurement, say: Callable[[st
         "positions": measured.tokens,
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
-    say(f"{path.name}: {json.dumps(record, indent=1)}")
+    log(f"{path.name}: {json.dumps(record, indent=1)}")
 
 
 def cut_windows(works: list[str], tokenizer: Tokenizer) -> Tensor:

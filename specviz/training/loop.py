@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.training.corpus import Batches
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Schedule:
     def steps(self) -> int:
         return math.ceil(self.tokens / (self.rows * self.context))
 
-    def factor(self, step: int) -> float:
+    def rate_factor(self, step: int) -> float:
         """Learning rate at a step as a fraction of the peak, in (0, 1]."""
         done = (step + 1) / self.steps
         return min(done / self.warmup, 1.0 - 0.98 * max(0.0, done - self.warmup) / (1.0 - self.warmup))
@@ -44,22 +47,27 @@ class MasterWeights:
     """fp32 copies of bf16 parameters. Optimizers update the copies; the model computes with the rounded ones."""
 
     def __init__(self, model: nn.Module):
-        self.live = dict(model.named_parameters())
-        self.master = {name: p.detach().float().clone().requires_grad_() for name, p in self.live.items()}
+        self.rounded = dict(model.named_parameters())
+        self.master = {name: p.detach().float().clone().requires_grad_() for name, p in self.rounded.items()}
 
     def take_gradients(self) -> None:
-        for name, parameter in self.live.items():
+        for name, parameter in self.rounded.items():
             self.master[name].grad = parameter.grad.float()
             parameter.grad = None
 
     @torch.no_grad()
-    def give_weights(self) -> None:
-        for name, parameter in self.live.items():
+    def write_back(self) -> None:
+        for name, parameter in self.rounded.items():
             parameter.copy_(self.master[name])
 
 
-def in_bfloat16(model: nn.Module) -> nn.Module:
-    """The model with its weights in bf16 and its buffers as they were: rotary frequencies rounded to 8 bits would misplace far tokens."""
+def compile_if_possible(function: Callable[..., T]) -> Callable[..., T]:
+    """The function compiled by PyTorch where a C++ compiler is installed, else itself."""
+    return torch.compile(function) if shutil.which("g++") else function
+
+
+def round_to_bfloat16(model: nn.Module) -> nn.Module:
+    """Round weights to bf16 in place. Buffers stay: rotary frequencies rounded to 8 bits would misplace far tokens."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)
     return model
@@ -87,7 +95,7 @@ def train(
     batches: Batches,
     schedule: Schedule,
     folder: Path,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     loss_of_batch: Callable[[nn.Module, Tensor], Tensor] | None = None,
 ) -> nn.Module:
     """Train on the schedule's number of tokens. Returns the model in bf16.
@@ -99,9 +107,9 @@ def train(
     every 20 steps: step, tokens, loss in nats, seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model = in_bfloat16(model).train()
+    model = round_to_bfloat16(model).train()
     weights = MasterWeights(model)
-    makers = build_optimizers(weights.master, schedule)
+    optimizers = build_optimizers(weights.master, schedule)
     checkpoint, step, seconds = folder / "checkpoint.pt", 0, 0.0
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
@@ -109,11 +117,11 @@ def train(
         with torch.no_grad():
             for name, value in state["master"].items():
                 weights.master[name].copy_(value)
-        for maker, saved in zip(makers, state["optimizers"], strict=True):
-            maker.load_state_dict(saved)
-        weights.give_weights()
-        say(f"resumed at step {step} of {schedule.steps}")
-    loss_and_graph = loss_of_batch or (torch.compile(compute_loss) if shutil.which("g++") else compute_loss)
+        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        weights.write_back()
+        log(f"resumed at step {step} of {schedule.steps}")
+    loss_and_graph = loss_of_batch or compile_if_possible(compute_loss)
     last_saved = time.monotonic()
     started, first, recent = last_saved, step, []
     while step < schedule.steps:
@@ -121,32 +129,30 @@ def train(
         loss.backward()
         weights.take_gradients()
         nn.utils.clip_grad_norm_(weights.master.values(), 1.0)
-        for maker, peak in zip(makers, (schedule.matrix_rate, schedule.table_rate), strict=True):
-            maker.param_groups[0]["lr"] = peak * schedule.factor(step)
-            maker.step()
-        weights.give_weights()
+        for optimizer, peak in zip(optimizers, (schedule.matrix_rate, schedule.table_rate), strict=True):
+            optimizer.param_groups[0]["lr"] = peak * schedule.rate_factor(step)
+            optimizer.step()
+        weights.write_back()
         step += 1
         recent.append(loss.item())
         now = time.monotonic()
         if step % 20 == 0 or step == schedule.steps:
-            spent = seconds + now - started
-            mean = sum(recent) / len(recent)
+            mean, tokens = sum(recent) / len(recent), step * schedule.rows * schedule.context
             recent = []
-            tokens = step * schedule.rows * schedule.context
-            with (folder / "loss.jsonl").open("a") as log:
-                log.write(json.dumps({"step": step, "tokens": tokens, "loss": round(mean, 4), "seconds": round(spent)}) + "\n")
+            record = {"step": step, "tokens": tokens, "loss": round(mean, 4), "seconds": round(seconds + now - started)}
+            with (folder / "loss.jsonl").open("a") as losses:
+                losses.write(json.dumps(record) + "\n")
             left = (now - started) / (step - first) * (schedule.steps - step)
-            say(f"step {step}/{schedule.steps}  loss {mean:.3f}  {tokens / 1e6:.1f} M tokens  {left / 60:.0f} min left")
+            log(f"step {step}/{schedule.steps}  loss {mean:.3f}  {tokens / 1e6:.1f} M tokens  {left / 60:.0f} min left")
         if now - last_saved > schedule.checkpoint_seconds or step == schedule.steps:
             state = {
                 "step": step,
                 "seconds": seconds + now - started,
                 "master": {name: value.detach() for name, value in weights.master.items()},
-                "optimizers": [maker.state_dict() for maker in makers],
+                "optimizers": [optimizer.state_dict() for optimizer in optimizers],
                 "schedule": asdict(schedule),
             }
-            beside = folder / "checkpoint.tmp"
-            torch.save(state, beside)
-            beside.replace(checkpoint)
+            torch.save(state, folder / "checkpoint.tmp")
+            (folder / "checkpoint.tmp").replace(checkpoint)
             last_saved = now
     return model.eval()

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -16,12 +17,9 @@ from specviz.models.attachments.eagle import save_eagle
 from specviz.models.attachments.exits import save_exit
 from specviz.models.attachments.heads import save_heads
 from specviz.training.corpus import Batches, encode_works, read_works
-from specviz.training.eagle import EagleLesson, TrainableEagle
-from specviz.training.exits import ExitLesson, TrainableExit
-from specviz.training.growth import grow_model
-from specviz.training.heads import HeadsLesson, TrainableHeads
-from specviz.training.lessons import Lesson
+from specviz.training.lessons import DIVERGENCES, EagleLesson, ExitLesson, HeadsLesson, Lesson, average_divergence
 from specviz.training.loop import Schedule, train
+from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 
 CONTEXT = 512
@@ -30,14 +28,13 @@ HEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A Llama-style decoder: layers, width and training schedule, and the layers and schedule of what it grows into, if it grows."""
+    """A Llama-style decoder: layers, width and training schedule."""
 
     layers: int
     width: int
     schedule: Schedule
-    grows: tuple[int, Schedule] | None = None
 
-    def model(self, vocabulary: int, seed: int = 7) -> LlamaForCausalLM:
+    def build_model(self, vocabulary: int, seed: int = 7) -> LlamaForCausalLM:
         """A new model. Matrices that write to the residual stream start smaller by sqrt(2 layers) (Radford et al. 2019)."""
         torch.manual_seed(seed)
         config = LlamaConfig(
@@ -82,7 +79,7 @@ def train_pair(
     out: Path,
     roles: tuple[str, ...] = ("draft", "target"),
     tokens: int | None = None,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> None:
     """Train the tokenizer, then each role, into ``out``. Finished parts stay, an unfinished one is resumed.
 
@@ -95,38 +92,28 @@ def train_pair(
     run.mkdir(parents=True, exist_ok=True)
     table = run / "tokenizer.json"
     if not table.exists():
-        say("training the tokenizer")
+        log("training the tokenizer")
         train_tokenizer(works).save(str(table))
     tokenizer = Tokenizer.from_file(str(table))
     ids = encode_works(works, tokenizer)
-    say(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
+    log(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
     for role in roles:
         schedule = DISTILLED[role] if role in DISTILLED else SHAPES[role].schedule
         schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
         batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
         if role in DISTILLED:
-            train_draft(role, out, batches, schedule, say)
+            train_student(role, out, batches, schedule, log)
             continue
         shape = SHAPES[role]
-        model = shape.model(tokenizer.get_vocab_size())
+        model = shape.build_model(tokenizer.get_vocab_size())
         model.set_attn_implementation("eager")  # its backward pass is faster than the fused one on a CPU
-        say(f"{role}: {shape.layers} x {shape.width}, {model.num_parameters() / 1e6:.2f} M parameters")
-        model = train(model, batches, schedule, run / role, say)
-        if shape.grows is not None:
-            layers, schedule = shape.grows
-            schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
-            model = grow_model(model, layers)
-            model.set_attn_implementation("eager")
-            say(f"{role}: grown to {layers} layers, {model.num_parameters() / 1e6:.2f} M parameters")
-            batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
-            model = train(model, batches, schedule, run / f"{role}-grown", say)
+        log(f"{role}: {shape.layers} x {shape.width}, {model.num_parameters() / 1e6:.2f} M parameters")
+        model = train(model, batches, schedule, run / role, log)
         model.save_pretrained(out / role)
         save_tokenizer(tokenizer, out / role)
 
 
-def train_draft(
-    role: str, out: Path, batches: Batches, schedule: Schedule, say: Callable[[str], None], divergence: str = DIVERGENCE
-) -> None:
+def train_student(role: str, out: Path, batches: Batches, schedule: Schedule, log: Callable[[str], None]) -> None:
     """Train one of DISTILLED from the finished target in ``out/target``. The distilled draft also needs ``out/draft``.
 
     Raises TrainingError if they are missing.
@@ -135,29 +122,27 @@ def train_draft(
     if missing := [name for name in needed if not (out / name / "config.json").is_file()]:
         raise TrainingError(f"'{out}' has no trained {' and no '.join(missing)} yet. Train it first: {role} learns from it.")
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.bfloat16)
+    loss = average_divergence(DIVERGENCES[DIVERGENCE])
+    student: Any
+    lesson: Lesson
     if role == "heads":
-        heads = TrainableHeads(target.config.hidden_size)
-        say(f"heads: {len(heads.heads)}, {sum(p.numel() for p in heads.parameters()) / 1e6:.2f} M parameters")
-        heads = train(heads, batches, schedule, out / "run" / role, say, HeadsLesson(target))
-        save_heads(heads.blocks(), out / role)
-        return
-    if role == "exit":
-        made = TrainableExit(target.model.norm, EXIT_LAYER)
-        say(
-            f"exit: after layer {EXIT_LAYER}, {sum(p.numel() for p in made.parameters()) / 1e6:.2f} M parameters, loss {divergence}"
-        )
-        made = train(made, batches, schedule, out / "run" / role, say, ExitLesson(target, divergence))
-        save_exit(made.layer, made.norm.detach(), made.blocks(), out / role)
-        return
-    if role == "eagle":
-        head = TrainableEagle(target.config)
-        say(f"eagle: one layer, {sum(p.numel() for p in head.parameters()) / 1e6:.2f} M parameters")
-        head = train(head, batches, schedule, out / "run" / role, say, EagleLesson(target))
-        save_eagle(head.weights(), target.config, out / role)
-        return
-    draft = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16)
-    draft.set_attn_implementation("eager")
-    say(f"{role}: {draft.num_parameters() / 1e6:.2f} M parameters, loss {divergence}")
-    train(draft, batches, schedule, out / "run" / role, say, Lesson(target, divergence)).save_pretrained(out / role)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(out / "draft" / file, out / role / file)
+        student, lesson = TrainableHeads(target.config.hidden_size), HeadsLesson(target)
+    elif role == "exit":
+        student, lesson = TrainableExit(target.model.norm, EXIT_LAYER), ExitLesson(target, loss)
+    elif role == "eagle":
+        student, lesson = TrainableEagle(target.config), EagleLesson(target)
+    else:
+        student, lesson = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16), Lesson(target, loss)
+        student.set_attn_implementation("eager")
+    log(f"{role}: {sum(p.numel() for p in student.parameters()) / 1e6:.2f} M parameters")
+    student = train(student, batches, schedule, out / "run" / role, log, lesson)
+    if role == "heads":
+        save_heads(student.blocks(), out / role)
+    elif role == "exit":
+        save_exit(student.layer, student.norm.detach(), student.blocks(), out / role)
+    elif role == "eagle":
+        save_eagle(student.weights(), target.config, out / role)
+    else:
+        student.save_pretrained(out / role)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copyfile(out / "draft" / file, out / role / file)

@@ -32,7 +32,7 @@ from specviz.proposers.registry import find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.training.eagle import TrainableEagle
+from specviz.training.students import TrainableEagle
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.draw import draw_tokens

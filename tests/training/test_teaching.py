@@ -13,15 +13,20 @@ from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import WEIGHTS, load_heads, save_heads
-from specviz.training import eagle as eagle_training
-from specviz.training import heads as head_training
 from specviz.training import lessons, loop, pair
 from specviz.training.corpus import END_OF_TEXT
-from specviz.training.eagle import EagleLesson, TrainableEagle, unroll_two_steps
-from specviz.training.exits import ExitLesson, TrainableExit
-from specviz.training.heads import HeadsLesson, TrainableHeads
-from specviz.training.lessons import DIVERGENCES, Lesson, total_variation
+from specviz.training.lessons import (
+    DIVERGENCES,
+    EagleLesson,
+    ExitLesson,
+    HeadsLesson,
+    Lesson,
+    average_divergence,
+    total_variation,
+    unroll_two_steps,
+)
 from specviz.training.loop import Schedule
+from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
 from tests.pairs import TEXT, tiny_model
 
 P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
@@ -30,8 +35,7 @@ P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
     """No compiler in tests: it takes longer than these runs."""
-    for module in (loop, lessons, head_training, eagle_training):
-        monkeypatch.setattr(module.shutil, "which", lambda name: None)
+    monkeypatch.setattr(loop.shutil, "which", lambda name: None)
 
 
 @pytest.mark.parametrize(("name", "value"), [("forward-kl", 0.2392782), ("reverse-kl", 0.2180118), ("tv", 0.3)])
@@ -45,7 +49,7 @@ def test_a_lesson_is_the_mean_divergence_of_the_two_models_distributions(name, m
     monkeypatch.setattr(lessons, "CHUNK", 7)
     teacher, student = tiny_model(60, seed=1), tiny_model(60, seed=2).to(torch.bfloat16)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
-    lesson = Lesson(teacher, name)
+    lesson = Lesson(teacher, average_divergence(DIVERGENCES[name]))
     loss = lesson(student, ids)
     distributions = [
         torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (lesson.teacher, student)
@@ -73,7 +77,10 @@ def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
 def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_there():
     teacher = tiny_model(60, layers=3, seed=1)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
-    lesson, learner = ExitLesson(teacher, "tv"), TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16)
+    lesson, learner = (
+        ExitLesson(teacher, average_divergence(total_variation)),
+        TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16),
+    )
     out = lesson.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
     early = lesson.teacher.lm_head(lesson.teacher.model.norm(out.hidden_states[2]))
     p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
@@ -101,7 +108,7 @@ def test_a_draft_head_learns_states_and_distributions_in_two_steps():
 
 
 def test_the_loss_of_a_draft_head_is_smooth_l1_of_states_and_cross_entropy_of_distributions(monkeypatch):
-    monkeypatch.setattr(eagle_training, "CHUNK", 5)
+    monkeypatch.setattr(lessons, "CHUNK", 5)
     teacher = tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
     lesson, head = EagleLesson(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
@@ -123,8 +130,8 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     )
     monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit", "eagle")})
     with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
-        pair.train_pair(data, out, ("distilled",), say=lambda _: None)
-    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit", "eagle"), say=lambda _: None)
+        pair.train_pair(data, out, ("distilled",), log=lambda _: None)
+    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit", "eagle"), log=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     from transformers import AutoModelForCausalLM

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from specviz.errors import TrainingError
 from specviz.training import loop, pair
 from specviz.training.corpus import END_OF_TEXT, Batches, read_works
-from specviz.training.loop import Schedule, train
+from specviz.training.loop import Schedule, round_to_bfloat16, train
 from specviz.training.tokenizer import train_tokenizer
 from tests.pairs import TEXT, tiny_model
 
@@ -42,7 +42,7 @@ def test_an_epoch_meets_every_window_once():
 def test_a_run_that_was_cut_off_ends_where_an_unbroken_one_does(tmp_path):
     batches = Batches(WORKS, 2, 16, seed=1)
     whole = Schedule(tokens=2 * 16 * 12, rows=2, context=16)
-    unbroken = train(tiny_model(300), batches, whole, tmp_path / "a", say=lambda _: None)
+    unbroken = train(tiny_model(300), batches, whole, tmp_path / "a", log=lambda _: None)
 
     class Cut(Exception):
         pass
@@ -55,9 +55,9 @@ def test_a_run_that_was_cut_off_ends_where_an_unbroken_one_does(tmp_path):
 
     always = Schedule(tokens=whole.tokens, rows=2, context=16, checkpoint_seconds=0.0)
     with pytest.raises(Cut):
-        train(tiny_model(300), CutBatches(), always, tmp_path / "b", say=lambda _: None)
+        train(tiny_model(300), CutBatches(), always, tmp_path / "b", log=lambda _: None)
     said = []
-    resumed = train(tiny_model(300, seed=9), batches, whole, tmp_path / "b", say=said.append)
+    resumed = train(tiny_model(300, seed=9), batches, whole, tmp_path / "b", log=said.append)
     assert said[0] == "resumed at step 7 of 12"
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -71,24 +71,18 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     small = {role: pair.ModelShape(1, 64, Schedule(tokens=2 * 32 * 3, rows=2, context=32)) for role in ("target", "draft")}
     monkeypatch.setattr(pair, "SHAPES", small)
-    pair.train_pair(data, tmp_path / "run", say=lambda _: None)
+    pair.train_pair(data, tmp_path / "run", log=lambda _: None)
     weights = load_file(tmp_path / "run" / "draft" / "model.safetensors")
     assert all(value.dtype == torch.bfloat16 for value in weights.values())
     assert load_pair(f"{tmp_path / 'run' / 'target'}|{tmp_path / 'run' / 'draft'}").target.num_parameters() > 0
 
 
-def test_a_target_that_grows_is_trained_small_then_deep(tmp_path, monkeypatch):
-    data = tmp_path / "books.txt"
-    data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
-    short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
-    monkeypatch.setattr(pair, "SHAPES", {"target": pair.ModelShape(1, 64, short, grows=(3, short))})
-    said = []
-    pair.train_pair(data, tmp_path, ("target",), say=said.append)
-    assert json.loads((tmp_path / "target" / "config.json").read_text())["num_hidden_layers"] == 3
-    assert any("grown to 3 layers" in line for line in said)
-    assert [json.loads(line)["step"] for line in (tmp_path / "run" / "target-grown" / "loss.jsonl").read_text().splitlines()] == [
-        2
-    ]
+def test_weights_are_rounded_for_training_and_rotary_frequencies_are_not():
+    model = tiny_model(60)
+    before = model.model.rotary_emb.inv_freq.clone()
+    round_to_bfloat16(model)
+    assert all(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
+    assert torch.equal(model.model.rotary_emb.inv_freq, before)
 
 
 def test_a_missing_or_unreadable_corpus_is_a_sentence(tmp_path):

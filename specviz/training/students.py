@@ -1,13 +1,9 @@
-"""Train a feature-level draft head on a frozen target (EAGLE, Li et al. 2024).
+"""Students of a frozen target, each as it is trained: Medusa heads, an early exit, a draft head on hidden states.
 
-The head predicts the target's next hidden state from the states and tokens before it. While drafting it reads its own predictions in
-place of states that the target has not computed yet. Training therefore takes two steps: the first reads the target's states, the
-second reads what the first predicted for the latest state (Zhang et al. 2024, HASS).
+Their parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
 """
 
 from __future__ import annotations
-
-import shutil
 
 import torch
 import torch.nn.functional as F
@@ -15,16 +11,58 @@ from torch import Tensor, nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from specviz.training.lessons import CHUNK
-from specviz.training.loop import in_bfloat16
 
-FEATURES = 1.0  # weight of the distance between states, beside the cross-entropy of distributions
+class TrainableHeads(nn.Module):
+    """K heads of residual blocks x + silu(W x + b). Their weights start at zero, so every head starts as the target's own output."""
+
+    def __init__(self, width: int, count: int = 4, layers: int = 3):
+        super().__init__()
+        self.heads = nn.ModuleList(
+            nn.ModuleDict({"layers": nn.ModuleList(nn.Linear(width, width) for _ in range(layers))}) for _ in range(count)
+        )
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, features: Tensor, head: int) -> Tensor:
+        """(N, width) -> (N, width), to be multiplied with the target's output matrix."""
+        for layer in self.heads[head]["layers"]:
+            features = features + F.silu(layer(features))
+        return features
+
+    def blocks(self) -> list[list[tuple[Tensor, Tensor]]]:
+        """For each head the (weight, bias) of each block, as models.attachments.heads.save_heads takes them."""
+        return [[(layer.weight.detach(), layer.bias.detach()) for layer in head["layers"]] for head in self.heads]
+
+
+class TrainableExit(nn.Module):
+    """An RMS norm, initialized as the target's final one, then residual blocks x + silu(W x + b) with zero initial weights.
+
+    Args:
+        layer: Number of the target's layers below the exit.
+    """
+
+    def __init__(self, norm: nn.Module, layer: int, blocks: int = 3):
+        super().__init__()
+        self.layer, self.epsilon = layer, norm.variance_epsilon
+        self.norm = nn.Parameter(norm.weight.detach().clone())
+        self.layers = nn.ModuleList(nn.Linear(len(self.norm), len(self.norm)) for _ in range(blocks))
+        for parameter in self.layers.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(N, width) -> (N, width), to be multiplied with the target's output matrix."""
+        x = F.rms_norm(states, self.norm.shape, self.norm, self.epsilon)
+        for layer in self.layers:
+            x = x + F.silu(layer(x))
+        return x
+
+    def blocks(self) -> list[tuple[Tensor, Tensor]]:
+        """(weight, bias) of each block, as models.attachments.exits.save_exit takes them."""
+        return [(layer.weight.detach(), layer.bias.detach()) for layer in self.layers]
 
 
 class TrainableEagle(nn.Module):
     """A projection of [embedding ; state] (2 width) to the width, then one Llama layer. It starts as the latest state unchanged.
-
-    The parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
 
     Args:
         config: Of the target: the layer has its width, heads and rotary angles.
@@ -76,42 +114,3 @@ class TrainableEagle(nn.Module):
         project, layer = self.layers
         named = {f"layers.0.{name}": value for name, value in layer.state_dict().items()}
         return {f"fc.{name}": value for name, value in project.state_dict().items()} | named
-
-
-class EagleLesson:
-    """The loss of a draft head on rows of ids: how far its states and its distributions are from the target's.
-
-    Smooth L1 between states (mean over their numbers) plus cross-entropy with the target's distribution, mean of both steps.
-    """
-
-    def __init__(self, teacher: nn.Module):
-        self.teacher = in_bfloat16(teacher).eval().requires_grad_(False)
-        compiled = torch.compile if shutil.which("g++") else lambda function: function
-        self._part, self._steps = compiled(_chunk_loss), compiled(unroll_two_steps)
-
-    def __call__(self, head: TrainableEagle, ids: Tensor) -> Tensor:
-        """Nats per position, plus the distance of states; ids (B, T + 1)."""
-        with torch.no_grad():
-            states = self.teacher.model(input_ids=ids, use_cache=False).last_hidden_state
-            embedded = self.teacher.model.embed_tokens(ids[:, 1:])
-        taught = states[:, 1:].flatten(0, 1)
-        table, total = self.teacher.lm_head.weight, 0.0
-        made = self._steps(head, embedded, states[:, :-1])
-        for learned in made:
-            pairs = zip(learned.flatten(0, 1).split(CHUNK), taught.split(CHUNK), strict=True)
-            total = total + sum(self._part(table, a, b) * len(a) for a, b in pairs) / len(taught)
-        return total / len(made)
-
-
-def unroll_two_steps(head: TrainableEagle, embedded: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-    """States that the head predicts from the target's, and from its own prediction of the latest one, each (B, T, width)."""
-    first, key, value = head(embedded, states)
-    own = torch.cat([states[:, :1], first[:, :-1]], 1)
-    return first, head(embedded, own, (key, value))[0]
-
-
-def _chunk_loss(table: Tensor, learned: Tensor, taught: Tensor) -> Tensor:
-    with torch.no_grad():
-        p = torch.softmax((taught @ table.T).float(), -1)
-    q = torch.log_softmax((learned @ table.T).float(), -1)
-    return FEATURES * F.smooth_l1_loss(learned.float(), taught.float()) - (p * q).sum(-1).mean()
