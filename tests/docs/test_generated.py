@@ -73,12 +73,19 @@ def test_every_page_stands_in_the_menu_of_the_site():
     assert menu == {str(page.relative_to(ROOT / "docs")) for page in PAGES}
 
 
-def test_the_packages_of_the_architecture_page_stand_in_the_layers_that_the_imports_keep():
+def test_the_architecture_page_lists_packages_in_the_layers_that_imports_follow():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
-    said = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
+    listed = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
     outside = {"pages", "app", "__main__"}
-    assert said == {(height, name) for height, names in enumerate(FLOORS) for name in names - outside}
+    assert listed == {(height, name) for height, names in enumerate(FLOORS) for name in names - outside}
+
+
+def test_the_architecture_page_has_a_line_for_every_folder():
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    table = text.split("### Folders")[1].split("| outside")[0]
+    folders = {path.parent.relative_to(ROOT / "specviz").as_posix() for path in (ROOT / "specviz").glob("*/**/*.py")}
+    assert set(re.findall(r"^\| `([\w/]+)/` \|", table, re.M)) == folders - {"web"}
 
 
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
