@@ -3,19 +3,19 @@
 import { h } from "../lib/dom.js";
 
 /** A figure of one picture; nothing in it moves. */
-export function pictureOf({ title, rows, key, mark, line, interval, most }) {
+export function pictureOf({ title, groups, legend, mark, line, interval, most }) {
   const at = (value) => `${((100 * value) / most).toFixed(2)}%`;
-  const bars = rows.map(({ name, now, lanes }) => h("div", { class: now ? "bar mine" : "bar" },
+  const rows = groups.map(({ name, highlighted, bars }) => h("div", { class: highlighted ? "bar mine" : "bar" },
     h("span", { class: "barName", title: name }, name),
-    h("span", { class: "lanes" }, ...lanes.map((lane) => laneOf(lane, line, interval, at)))));
-  const legend = key.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
-  if (mark) legend.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
-  if (interval) legend.push(h("span", {}, h("i", { class: "swatch range" }), interval));
-  if (line) legend.push(h("span", {}, h("i", { class: "swatch across" }), line[1]));
-  return h("figure", { class: rows.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(legend.length ? [h("p", { class: "key" }, ...legend)] : []), h("div", { class: "bars" }, ...bars));
+    h("span", { class: "lanes" }, ...bars.map((bar) => barOf(bar, line, interval, at)))));
+  const items = legend.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
+  if (mark) items.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
+  if (interval) items.push(h("span", {}, h("i", { class: "swatch range" }), interval));
+  if (line) items.push(h("span", {}, h("i", { class: "swatch across" }), line[1]));
+  return h("figure", { class: groups.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(items.length ? [h("p", { class: "key" }, ...items)] : []), h("div", { class: "bars" }, ...rows));
 }
 
-function laneOf({ parts, said, mark, interval }, line, words, at) {
+function barOf({ parts, label, mark, interval }, line, words, at) {
   const run = h("span", { class: "run" }, ...parts.map(([role, value]) => {
     const part = h("i", { class: `fill ${role}` });
     part.style.width = at(value);
@@ -28,7 +28,7 @@ function laneOf({ parts, said, mark, interval }, line, words, at) {
     node.style.left = at(value);
     run.append(node);
   }
-  const number = h("b", {}, said);
+  const number = h("b", {}, label);
   if (interval) {
     const [low, high] = interval, range = h("i", { class: "range" });
     range.style.left = at(low);

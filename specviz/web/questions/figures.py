@@ -1,31 +1,29 @@
-"""Pictures of the questions: bars under each other, as plain records that the component draws."""
+"""Pictures of the questions: horizontal bars as plain records that the component draws."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from specviz.speed.estimate import Estimate
 
-ROLES = (
-    "p",
-    "q",
-    "accepted",
-    "residual",
-    "plain",
-    "strong",
-    "wrong",
-)  # what a part of a bar may be; the style sheet has a color for each
+ROLES = ("p", "q", "accepted", "residual", "plain", "strong", "wrong")  # of parts of a bar; the style sheet has a color for each
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar. parts: (role, value) one after the other, value >= 0; said: what is written beside it; mark: where a mark stands;
-    interval: from where to where the value may lie."""
+    """One bar.
+
+    Attributes:
+        parts: (role, value >= 0) of each part, left to right.
+        label: Text beside the bar.
+        mark: Where a mark stands.
+        interval: Ends of the interval of the value.
+    """
 
     parts: tuple[tuple[str, float], ...]
-    said: str
+    label: str
     mark: float | None = None
     interval: tuple[float, float] | None = None
 
@@ -35,90 +33,67 @@ class Bar:
 
     @property
     def end(self) -> float:
+        """Right end of the bar, its mark and its interval."""
         return max(sum(value for _, value in self.parts), self.mark or 0.0, self.interval[1] if self.interval else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BarGroup:
-    """A name and its bars. now: whether it is the row that is meant."""
+    """Bars under one name."""
 
     name: str
-    lanes: tuple[Bar, ...]
-    now: bool = False
+    bars: tuple[Bar, ...]
+    highlighted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BarPicture:
     """Bars on one scale that begins at 0.
 
-    title     what is drawn, with the unit; key  (role, words) of what needs telling apart; mark  what the marks mean, empty without marks
-    line      a value at which a line crosses all bars, and its words
-    interval  what the intervals of the bars are, empty without intervals
+    Attributes:
+        title: What is drawn, with the unit.
+        groups: From top to bottom.
+        legend: (role, words) of the roles that need an explanation.
+        mark: Meaning of the marks; empty without marks.
+        line: Value at which a line crosses all bars, and its words.
+        interval: What the intervals are; empty without intervals.
     """
 
     title: str
-    rows: tuple[BarGroup, ...]
-    key: tuple[tuple[str, str], ...] = ()
+    groups: tuple[BarGroup, ...]
+    legend: tuple[tuple[str, str], ...] = ()
     mark: str = ""
     line: tuple[float, str] | None = None
     interval: str = ""
 
-    def payload(self) -> dict[str, Any]:
+    def build_payload(self) -> dict[str, Any]:
         """JSON for the component; ``most`` is the value at the right edge."""
-        most = max(lane.end for row in self.rows for lane in row.lanes)
-        if self.line is not None:
-            most = max(most, self.line[0])
-        rows = [
-            {
-                "name": row.name,
-                "now": row.now,
-                "lanes": [
-                    {
-                        "parts": [list(part) for part in lane.parts],
-                        "said": lane.said,
-                        "mark": lane.mark,
-                        "interval": lane.interval and list(lane.interval),
-                    }
-                    for lane in row.lanes
-                ],
-            }
-            for row in self.rows
-        ]
-        return {
-            "title": self.title, "rows": rows, "key": [list(one) for one in self.key], "mark": self.mark, "line": self.line and list(self.line),
-            "interval": self.interval, "most": most,
-        }  # fmt: skip
+        ends = [bar.end for group in self.groups for bar in group.bars]
+        return asdict(self) | {"most": max(*ends, self.line[0] if self.line else 0.0)}
 
 
-def draw_amounts(
-    title: str, values: Mapping[str, tuple[float, str]], now: str = "", line: tuple[float, str] | None = None
+def build_comparison(
+    title: str,
+    values: Mapping[str, Estimate | tuple[float, str]],
+    highlighted: str = "",
+    line: tuple[float, str] | None = None,
+    interval: str = "",
 ) -> BarPicture:
-    """One gray bar for each name; the one named ``now`` is strong. values: name -> (value, how it is written)."""
-    rows = (
-        BarGroup(name, (Bar((("strong" if name == now else "plain", value),), said),), name == now)
-        for name, (value, said) in values.items()
-    )
-    return BarPicture(title, tuple(rows), line=line)
+    """One gray bar for each name; that of ``highlighted`` is strong. A value is an estimate, or a number and its text."""
+    groups = []
+    for name, value in values.items():
+        role = "strong" if name == highlighted else "plain"
+        if isinstance(value, Estimate):
+            bar = Bar(((role, value.value),), f"{value.value:.2f}", interval=(value.low, value.high))
+        else:
+            bar = Bar(((role, value[0]),), value[1])
+        groups.append(BarGroup(name, (bar,), name == highlighted))
+    return BarPicture(title, tuple(groups), line=line, interval=interval)
 
 
-def draw_estimates(
-    title: str, values: Mapping[str, Estimate], interval: str, now: str = "", line: tuple[float, str] | None = None
+def build_token_bars(
+    title: str, names: Sequence[str], bars: Sequence[Sequence[Bar]], legend: Sequence[tuple[str, str]], mark: str = ""
 ) -> BarPicture:
-    """The same of measured numbers, each with its interval. interval: what it is, in words."""
-    rows = tuple(
-        BarGroup(
-            name,
-            (Bar((("strong" if name == now else "plain", one.value),), f"{one.value:.2f}", interval=(one.low, one.high)),),
-            name == now,
-        )
-        for name, one in values.items()
-    )
-    return BarPicture(title, rows, line=line, interval=interval)
-
-
-def draw_over_tokens(
-    title: str, names: Sequence[str], lanes: Sequence[Sequence[Bar]], key: Sequence[tuple[str, str]], mark: str = ""
-) -> BarPicture:
-    """Bars of several kinds over the same tokens."""
-    rows = tuple(BarGroup(name, tuple(row)) for name, row in zip(names, lanes, strict=True))
-    return BarPicture(title, rows, tuple(key), mark)
+    """Bars of several kinds for each of the named tokens."""
+    groups = tuple(BarGroup(name, tuple(row)) for name, row in zip(names, bars, strict=True))
+    return BarPicture(title, groups, tuple(legend), mark)

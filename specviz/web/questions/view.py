@@ -1,4 +1,4 @@
-"""The page Eight questions on screen: a component that is given the questions, and tells the server nothing."""
+"""The page Eight questions: a component that gets the questions and reports nothing to the server."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def show_page() -> None:
 
 @lru_cache(maxsize=1)
 def load_payload() -> dict[str, Any]:
-    """The same for every visitor. Raises TraceError where a record is missing or damaged."""
+    """Payload of the component, the same for every visitor. Raises TraceError where a record is missing or damaged."""
     return build_questions_payload(load_recorded_runs())

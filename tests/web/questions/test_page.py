@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 
 from specviz.figures.pages import ALL, PAGES
+from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import detectable_tv
 from specviz.web.one_token.payload import list_positions
 from specviz.web.one_token.state import read_state
-from specviz.web.questions.figures import Bar, BarPicture, draw_amounts
+from specviz.web.questions.figures import Bar, BarPicture, build_comparison
 from specviz.web.questions.questions import (
     CELLS,
-    OFF,
+    ERROR,
     Option,
     PageLink,
     Question,
-    _between,
-    _without,
+    _compare_batches,
     build_questions_payload,
+    compute_redraws_without_rejected,
     list_questions,
     load_recorded_runs,
 )
@@ -42,7 +44,7 @@ def wrong(key: str) -> list[Option]:
 
 def ends(picture: BarPicture) -> list[tuple[float, float]]:
     """Where each bar ends, and where its mark stands."""
-    return [(sum(value for _, value in lane.parts), lane.mark) for row in picture.rows for lane in row.lanes]
+    return [(sum(value for _, value in bar.parts), bar.mark) for group in picture.groups for bar in group.bars]
 
 
 def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
@@ -72,19 +74,28 @@ def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
     assert len(timed) >= 4 and runs >= 6
     for picture in timed:
         assert "temperature 1, AMD EPYC, 2 threads" in picture.title and picture.interval == f"95% interval of {runs} runs"
-        assert all(lane.interval[0] <= lane.parts[0][1] <= lane.interval[1] for row in picture.rows for lane in row.lanes)
+        assert all(bar.interval[0] <= bar.parts[0][1] <= bar.interval[1] for group in picture.groups for bar in group.bars)
     batches, picture = RECORDED.batches, right("when-not").picture
     assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
-    for rows, row in zip(batches.rows, picture.rows, strict=True):
+    for rows, row in zip(batches.rows, picture.groups, strict=True):
         gamma, factor = batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
         assert row.name.split(", ") == [f"{rows} text{'s' * (rows > 1)}", f"{gamma} draft token{'s' * (gamma > 1)}"]
-        assert row.lanes[0].interval == (factor.low, factor.high)
+        assert row.bars[0].interval == (factor.low, factor.high)
 
 
 def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals():
-    apart = {1: (3, Estimate(1.6, 1.5, 1.7, 48)), 4: (3, Estimate(0.98, 0.95, 1.03, 48)), 8: (1, Estimate(1.15, 1.11, 1.19, 48))}
-    assert "more than noise" in _between(apart) and _between(apart) in right("when-not").why
-    assert "may be noise" in _between(apart | {8: (1, Estimate(1.02, 0.97, 1.06, 48))})
+    factors = {
+        1: (3, Estimate(1.6, 1.5, 1.7, 48)),
+        4: (3, Estimate(0.98, 0.95, 1.03, 48)),
+        8: (1, Estimate(1.15, 1.11, 1.19, 48)),
+    }
+    overlapping = factors | {8: (1, Estimate(1.02, 0.97, 1.06, 48))}
+    for best, words in ((factors, "more than noise"), (overlapping, "may be noise")):
+        batches = SimpleNamespace(
+            rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, best=lambda key, rows, best=best: best[rows]
+        )
+        assert words in _compare_batches(batches)[0]["between"]
+    assert "more than noise" in right("when-not").why
 
 
 def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
@@ -137,7 +148,7 @@ def test_only_the_residual_ends_every_bar_at_its_mark():
         assert max(abs(end - mark) for end, mark in found) > 0.02
 
 
-def test_redraws_without_the_rejected_token_are_those_of_an_enumeration():
+def test_redrawscompute_redraws_without_rejected_the_rejected_token_are_those_of_an_enumeration():
     """Every draft token and every redraw, in fractions; the last slot stands for so many tokens that none of them is missed."""
     p = [Fraction(5, 10), Fraction(2, 10), Fraction(1, 10), Fraction(2, 10)]
     q = [Fraction(1, 10), Fraction(4, 10), Fraction(2, 10), Fraction(3, 10)]
@@ -148,7 +159,7 @@ def test_redraws_without_the_rejected_token_are_those_of_an_enumeration():
         for y in range(4):
             expected[y] += lost * left[y] / sum(left)
     slots = [{"p": float(a), "q": float(b), "overlap": float(min(a, b))} for a, b in zip(p, q, strict=True)]
-    assert _without(slots) == pytest.approx([float(x) for x in expected], abs=1e-12)
+    assert compute_redraws_without_rejected(slots) == pytest.approx([float(x) for x in expected], abs=1e-12)
 
 
 def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_that_was_faster():
@@ -164,9 +175,9 @@ def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_n
         n = int(option.text.removeprefix("About ").rstrip(".").replace(",", ""))
         seen = detectable_tv(CELLS - 1, n)
         if option.right:
-            assert 0.95 * OFF < seen < 1.05 * OFF
+            assert 0.95 * ERROR < seen < 1.05 * ERROR
         else:
-            assert seen > 3 * OFF or seen < OFF / 5
+            assert seen > 3 * ERROR or seen < ERROR / 5
 
 
 def test_speculation_pays_for_one_text_and_not_for_the_most_in_the_record():
@@ -184,7 +195,7 @@ def test_quantization_moves_the_target_and_draft_tokens_do_not():
 
 
 def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refused():
-    picture = draw_amounts("a", {"b": (1.0, "1")})
+    picture = build_comparison("a", {"b": (1.0, "1")})
     both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
     with pytest.raises(ValueError, match="one right answer"):
         Question("x", "a", "b?", both, PageLink("speed", {}, "c"))
