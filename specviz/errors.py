@@ -1,19 +1,7 @@
 """Exceptions of the package. Their messages are complete sentences for users.
 
-    SpecvizError                  base class; the command line prints it and exits with 2, a page shows it as text
-    |-- SettingsError             a setting out of range: its name, its value and what is allowed
-    |-- ModelError                a pair that cannot be loaded, or whose models do not fit together
-    |   |-- UnsupportedModelError a family whose cache cannot be rolled back, or that cannot score several tokens in one pass
-    |   `-- DamagedModelError     files whose hash or content is not as expected
-    |-- TraceError                a record that is damaged or of another schema
-    |-- TrainingError             a corpus or checkpoint that cannot be used
-    |-- EvidenceError             samples or a distribution with which nothing can be tested
-    |-- PluginError               a proposer, rule, warper, profile or statistic of another package that cannot be loaded
-    |-- EndpointError             a server that cannot be reached, or whose answers cannot be used
-    |-- ClusterError              worker processes or a cluster that cannot be used
-    `-- BusyError                 a request beyond the capacity of this server; it may be repeated later
-
-CancelledError, which ends cancelled work, is outside this tree. Programming errors are assertions.
+The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError``, which ends cancelled work, is
+none. Programming errors are assertions.
 """
 
 MEMORY_MESSAGES = (

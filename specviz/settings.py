@@ -1,9 +1,9 @@
 """Everything that fixes a run, in one frozen record. It is the permalink, and every trace and export contains it.
 
-Each field of ``Settings`` is declared once, by ``setting``: its default, range and help, its names in earlier versions, and who may set it.
-Made from these declarations are the options of the commands (cli/common/options.py), links, the fields of the pages
-(web/common/controls.py), the keyword arguments of ``Pair`` (options.py, a generated file), the commands that exports name, and the tables
-of docs/command-line.md. To add a setting, add a field here and the code that reads it; then run ``python tools/generated_docs.py``.
+A setting is a field of ``Settings`` with its type and default, and a table of assets/settings.toml with its help, range and names. Made
+from both are the options of the commands (cli/common/options.py), links, the fields of the pages (web/common/controls.py), the keyword
+arguments of ``Pair`` (options.py, a generated file), the commands that exports name, and the tables of docs/reference/command-line.md.
+To add a setting, add both and the code that reads it; then run ``python tools/generated_docs.py``.
 
 Names of pairs, drafting methods and rules are looked up by the modules that own them.
 """
@@ -18,19 +18,15 @@ from typing import Any, Literal, TypeGuard, TypeVar
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
+from specviz.records import load_toml
 
 T = TypeVar("T")
-LENGTH_MAX = 4096  # tokens of a run, and so positions of a random number
-GAMMA_MAX = 16
 FASTEST_GAMMA = 3  # of the fixed draft lengths, on the shipped pair; where a page or a command is about speed
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
-TREE_LEVELS, NODES_MAX = 8, 64
+TREE_LEVELS = 8
 SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
-EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
-LARGEST_SHOWN = 10**6  # the upper bound of a range that --help names
 OFF = "leave it out to switch it off"
-ENGINES = ("auto", "reference", "device", "compiled")
-SIBLINGS = ("top", "independent", "distinct")
+LARGEST_SHOWN = 10**6  # the upper bound of a range that --help names
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 MAX_UNIFORM_NOTICES = 5  # unusable random numbers of a link that get a sentence of their own
 _TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
@@ -46,42 +42,29 @@ Setter = Literal["anyone", "host", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Declaration of one field of ``Settings``.
+    """Declaration of one field of ``Settings``."""
 
-    Attributes:
-        name: Name of the field; ``option`` and ``label`` are its names on the command line and in sentences.
-        kind: int, float or str.
-        optional: Whether None is allowed and means off or "not chosen".
-        help: What it does, without range and default.
-        group: The group of options that it belongs to.
-        low, high: Range of a number.
-        above: Whether ``low`` itself is outside.
-        choices: All values of a text, or () for any text.
-        allowed: The allowed values in words.
-        shown: The default in words; "" where ``help`` names it.
-        metavar: What stands for the value in ``--help``.
-        setter: Who may set it by a link: anyone, the host of a server for its visitors, or nobody ("command"), because it names a
-            folder.
-        old: Its name before version 0.2.0, in links and records.
-        read_by: Drafting methods or rules of this project that read it; empty: all do.
-    """
-
-    name: str
-    kind: type
-    optional: bool
+    name: str  # ``option`` and ``label`` are its names on the command line and in sentences
+    kind: type  # int, float or str
+    optional: bool  # whether None is allowed and means off or "not chosen"
     default: Any
-    help: str
-    group: Group
-    low: float
-    high: float
-    above: bool
-    choices: tuple[str, ...]
-    allowed: str
-    shown: str
-    metavar: str | None
-    setter: Setter
-    old: str
-    read_by: tuple[str, ...]
+    help: str  # what it does, without range and default
+    group: Group  # of options that it belongs to
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False  # whether ``low`` itself is outside the range
+    choices: tuple[str, ...] = ()  # all values of a text, or () for any text
+    allowed: str = ""  # the allowed values in words; "": made from the choices or the range
+    shown: str | None = None  # the default in words, "" where ``help`` names it; None: the default itself
+    metavar: str | None = None  # what stands for the value in ``--help``
+    setter: Setter = "anyone"  # who may set it by a link; "command": nobody, because it names a folder or code
+    old: str = ""  # its name before version 0.2.0, in links and records
+    read_by: tuple[str, ...] = ()  # drafting methods or rules of this project that read it; empty: all do
+
+    def __post_init__(self) -> None:
+        allowed = f"one of {', '.join(self.choices)}" if self.choices else _RANGES[self.kind].format(low=self.low, high=self.high)
+        object.__setattr__(self, "allowed", self.allowed or allowed)
+        object.__setattr__(self, "shown", str(self.default) if self.shown is None else self.shown)
 
     @property
     def label(self) -> str:
@@ -105,13 +88,8 @@ class Setting:
 
     def with_changes(self, **changes: Any) -> Setting:
         """The same setting for a command with a default, a help or a range of its own."""
-        if "default" in changes:
-            changes.setdefault("shown", str(changes["default"]))
-        if {"low", "high"} & changes.keys():
-            changes.setdefault(
-                "allowed", _RANGES[self.kind].format(low=changes.get("low", self.low), high=changes.get("high", self.high))
-            )
-        return replace(self, **changes)
+        derived: dict[str, Any] = {"shown": None} if "default" in changes else {}
+        return replace(self, **derived | ({"allowed": ""} if {"low", "high"} & changes.keys() else {}) | changes)
 
     def parse(self, text: str) -> Any:
         """The value that a text names, in a link, an option or a field. Raises SettingsError."""
@@ -136,164 +114,38 @@ class Setting:
             raise SettingsError(self.label, value, self.allowed)
 
 
-def setting(
-    default: Any,
-    help: str,
-    group: Group,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    above: bool = False,
-    choices: tuple[str, ...] = (),
-    allowed: str = "",
-    shown: str | None = None,
-    metavar: str | None = None,
-    setter: Setter = "anyone",
-    old: str = "",
-    read_by: tuple[str, ...] = (),
-) -> Any:
-    """Declare a field of ``Settings``; see ``Setting``. By default ``allowed`` is made from the range and ``shown`` from the default."""
-    declared = {"low": low, "high": high, "above": above, "choices": choices, "allowed": allowed, "help": help, "group": group}
-    declared |= {
-        "shown": str(default) if shown is None else shown,
-        "metavar": metavar,
-        "setter": setter,
-        "old": old,
-        "read_by": read_by,
-    }
-    return field(default=default, metadata=declared)
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What fixes a run. Ranges are checked when it is made; SettingsError names the value and what is allowed."""
 
-    pair: str = setting("storybook", "name of a pair in the catalog, or target|draft as folders or hub names", "models")
-    prompt: str = setting("", "text to continue", "run", shown="empty, only the start token")
-    proposer: str = setting("draft", "drafting method", "drafting", metavar="NAME")
-    rule: str = setting("token", "acceptance rule", "drafting", metavar="NAME")
-    gamma: int = setting(
-        4,
-        "draft length (vLLM: num_speculative_tokens): draft tokens per round",
-        "draft length",
-        low=0,
-        high=GAMMA_MAX,
-        metavar="N",
-    )
-    temperature: float = setting(
-        1.0,
-        "sampling temperature, 0 (greedy) to 5",
-        "sampling",
-        low=0.0,
-        high=5.0,
-        allowed="a number from 0 (greedy) to 5",
-        shown="1",
-        metavar="T",
-    )
-    top_k: int | None = setting(
-        None, "keep the K most probable tokens", "sampling",
-        low=1, high=10**7, allowed=f"a whole number from 1; {OFF}", shown="off", metavar="K",
-    )  # fmt: skip
-    top_p: float | None = setting(
-        None, "keep the fewest most probable tokens that reach a total probability of P", "sampling",
-        low=0.0, high=1.0, above=True, allowed=f"above 0 and at most 1; {OFF}", shown="off", metavar="P",
-    )  # fmt: skip
-    min_p: float | None = setting(
-        None, "drop tokens below P times the largest probability", "sampling",
-        low=0.0, high=1.0, above=True, allowed=f"above 0 and at most 1; {OFF}", shown="off", metavar="P",
-    )  # fmt: skip
-    warpers: str = setting(
-        "", "warpers of installed packages to apply after these, NAME or NAME=NUMBER, separated by commas",
-        "sampling", shown="none", metavar="NAMES", setter="command",
-    )  # fmt: skip
-    seed: int = setting(7, "seed of all random numbers", "run", low=0, high=2**63 - 1, metavar="N")
-    max_new_tokens: int = setting(32, "most tokens to generate", "run", low=1, high=LENGTH_MAX, metavar="N", old="length")
+    pair: str = "storybook"
+    prompt: str = ""
+    proposer: str = "draft"
+    rule: str = "token"
+    gamma: int = 4
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    warpers: str = ""
+    seed: int = 7
+    max_new_tokens: int = 32
+    # Random numbers that a person chose: (position, purpose name) -> u in [0, 1)
     uniforms: Mapping[tuple[int, str], float] = field(default_factory=dict)
-    """Random numbers that a person chose: (position, purpose name) -> u in [0, 1)."""
-    device: str = setting("auto", "auto (default: cuda, then mps, then cpu), cuda, mps or cpu", "models", shown="", setter="host")
-    dtype: str = setting(
-        "auto", "auto (default: bfloat16 on cuda, else float32) or a float type", "models", shown="", setter="host"
-    )
-    engine: str = setting(
-        "auto",
-        "what runs a round: reference; device, where it stays on the models' device; compiled, the same through torch.compile; "
-        "auto (default: device on cuda where no distributions are kept and the method allows, else reference)",
-        "models", choices=ENGINES, shown="", metavar="HOW", setter="host",
-    )  # fmt: skip
-    tree: str = setting(
-        "",
-        f"children per level, such as {SHAPE}; 1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes",
-        "drafting", shown="the method's own shape, or --tree-budget", metavar="SHAPE", read_by=("tree", "medusa", "eagle"),
-    )  # fmt: skip
-    siblings: str = setting(
-        "distinct",
-        "how siblings of a tree are chosen: top (most probable tokens), independent draws, or distinct (draws without replacement)",
-        "drafting", choices=SIBLINGS, metavar="HOW", read_by=("tree", "medusa", "eagle"),
-    )  # fmt: skip
-    tree_budget: int | None = setting(
-        None,
-        "grow the tree where the draft is confident, up to N nodes",
-        "drafting", low=1, high=NODES_MAX, metavar="N", old="nodes",
-        shown="the fastest number on the recorded cost curve, unless --tree is given", read_by=("tree", "medusa", "eagle"),
-    )  # fmt: skip
-    num_chains: int = setting(
-        2,
-        "number of chains drafted side by side",
-        "drafting",
-        low=1,
-        high=8,
-        metavar="N",
-        old="drafts",
-        read_by=("several", "lookahead"),
-    )
-    draft_length_policy: str = setting(
-        "fixed", "policy that sets the draft length of a chain: fixed, heuristic, entropy, gain or ceiling", "drafting",
-        metavar="NAME", old="lengths", read_by=("draft", "early-exit", "unigram", "uniform", "adversarial", "oracle"),
-    )  # fmt: skip
-    text: str = setting(
-        "",
-        "the text that the method reads: dorothy, or a text file",
-        "drafting",
-        shown="dorothy",
-        metavar="TEXT",
-        read_by=("retrieval", "unigram"),
-    )
-    typical_epsilon: float = setting(
-        0.09, "epsilon of typical acceptance", "drafting",
-        low=0.0, high=1.0, above=True, allowed="above 0 and at most 1", metavar="E", old="typical", read_by=("typical",),
-    )  # fmt: skip
-    heads: str = setting(
-        "",
-        "folder of Medusa heads, or hub name",
-        "drafting",
-        shown="the pair's own",
-        metavar="DIR",
-        setter="command",
-        read_by=("medusa",),
-    )
-    early_exit: str = setting(
-        "",
-        "folder of a trained exit, or hub name",
-        "drafting",
-        shown="the pair's own",
-        metavar="DIR",
-        setter="command",
-        old="exit",
-        read_by=("early-exit",),
-    )
-    exit_layer: int | None = setting(
-        None, "number of target layers that draft", "drafting",
-        low=1, high=EXIT_LAYER_MAX, shown="those below the trained exit", metavar="N", read_by=("early-exit",),
-    )  # fmt: skip
-    eagle: str = setting(
-        "",
-        "folder of a draft head, or hub name",
-        "drafting",
-        shown="the pair's own",
-        metavar="DIR",
-        setter="command",
-        read_by=("eagle",),
-    )
+    device: str = "auto"
+    dtype: str = "auto"
+    engine: str = "auto"
+    tree: str = ""
+    siblings: str = "distinct"
+    tree_budget: int | None = None
+    num_chains: int = 2
+    draft_length_policy: str = "fixed"
+    text: str = ""
+    typical_epsilon: float = 0.09
+    heads: str = ""
+    early_exit: str = ""
+    exit_layer: int | None = None
+    eagle: str = ""
 
     def __post_init__(self) -> None:
         for name, declared in SETTINGS.items():
@@ -487,24 +339,28 @@ def check_uniform(position: int, purpose: str, u: float) -> None:
         raise SettingsError(f"random number {position}:{purpose}", u, "at least 0 and below 1")
 
 
-def _list_declared() -> Iterator[Setting]:
+def _read_declarations() -> Iterator[Setting]:
+    declared = load_toml("settings")
     for one in fields(Settings):
-        if not one.metadata:
-            continue
-        declared, (kind, _, none) = dict(one.metadata), str(one.type).partition(" | ")
-        choices = declared["choices"]
-        allowed = f"one of {', '.join(choices)}" if choices else _RANGES[_TYPES[kind]].format(**declared)
-        declared["allowed"] = declared["allowed"] or allowed
-        yield Setting(one.name, _TYPES[kind], bool(none), one.default, **declared)
+        if one.name != "uniforms":
+            kind, _, none = str(one.type).partition(" | ")
+            texts = {key: tuple(value) if isinstance(value, list) else value for key, value in declared.pop(one.name).items()}
+            yield Setting(one.name, _TYPES[kind], bool(none), one.default, **texts)
+    assert not declared, f"assets/settings.toml declares {', '.join(declared)}, which are no fields of Settings"
 
 
 def _list_group(group: Group) -> tuple[str, ...]:
     return tuple(name for name, one in SETTINGS.items() if one.group == group)
 
 
-SETTINGS: dict[str, Setting] = {one.name: one for one in _list_declared()}  # every field but ``uniforms``
+SETTINGS: dict[str, Setting] = {one.name: one for one in _read_declarations()}  # every field but ``uniforms``
 SAMPLING_FIELDS = _list_group("sampling")  # with the pair and the prompt they define the target's distribution
 CUT_FIELDS = tuple(name for name in SAMPLING_FIELDS if SETTINGS[name].optional)  # top_k, top_p and min_p; None: off
 DRAFTING_FIELDS = _list_group("drafting")  # drafting method, acceptance rule, and what they read
 OLD_NAMES = {one.old: name for name, one in SETTINGS.items() if one.old}
+GAMMA_MAX = int(SETTINGS["gamma"].high)
+LENGTH_MAX = int(SETTINGS["max_new_tokens"].high)  # tokens of a run, and so positions of a random number
+SIBLINGS = SETTINGS["siblings"].choices
+NODES_MAX = int(SETTINGS["tree_budget"].high)
+EXIT_LAYER_MAX = int(SETTINGS["exit_layer"].high)  # the target's number of layers is checked when it is known
 DEFAULTS = Settings()

@@ -12,9 +12,9 @@ import torch
 from specviz.evidence.certificate.redraw import recompute_masses
 from specviz.evidence.partition import Partition
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
+from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.pair import LoadedPair
-from specviz.models.pairs.public import OVERHEAD
 from specviz.settings import Settings
 
 

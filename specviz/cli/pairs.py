@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.parser import Choice
-from specviz.models.pairs.public import BYTES, PUBLIC
+from specviz.models.pairs.catalog import BYTES, list_public_pairs
 from specviz.settings import SETTINGS
 
 EXAMPLES = (
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     device, kind = pick_device(options.device, options.dtype or "auto")
     dtype = str(kind).removeprefix("torch.")
     free = find_free_memory(device) / 1e9
-    rows = [_describe_pair(pair, dtype, free) for pair in PUBLIC]
+    rows = [_describe_pair(pair, dtype, free) for pair in list_public_pairs()]
     record = {"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}
     print_record(record, options, lambda record: _format_pairs(rows, device.type, dtype, free))
     return 0

@@ -18,10 +18,10 @@ from specviz.models.hub.client import never_cancelled
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
 from specviz.models.pairs import families
+from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, read_eos_ids, refuse_narrow
 from specviz.models.pairs.names import describe_draftable
-from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.models.pairs.tokens import describe_difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress

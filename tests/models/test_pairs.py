@@ -11,10 +11,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, T5Config
 from specviz.__main__ import main
 from specviz.errors import ModelError
 from specviz.models.pairs import families, loading
+from specviz.models.pairs.catalog import list_public_pairs
 from specviz.models.pairs.families import ENCODER_DECODERS, FAMILIES, count_parameters, find_free_memory, refuse_too_large
-from specviz.models.pairs.public import PUBLIC
 
 CPU = torch.device("cpu")
+PUBLIC = list_public_pairs()
 
 
 def test_parameters_are_counted_without_a_model(pair_folders):

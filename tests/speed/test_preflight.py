@@ -13,9 +13,8 @@ from specviz.errors import CancelledError, ModelError, SettingsError
 from specviz.models.hub.download import download_models
 from specviz.models.hub.files import WEIGHTS
 from specviz.models.pairs import families
-from specviz.models.pairs.catalog import PAIRS
+from specviz.models.pairs.catalog import OVERHEAD, PAIRS
 from specviz.models.pairs.loading import load_config, load_pair
-from specviz.models.pairs.public import OVERHEAD
 from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.settings import Settings
 from specviz.speed import preflight

@@ -33,7 +33,7 @@ def choose_engine(
 ) -> tuple[str, Steps]:
     """The name of the implementation that is asked for, and what runs a round of it.
 
-    engine   one of ``settings.ENGINES``
+    engine   a choice of the setting ``engine``
     rows     most rows of a call
     columns  most tokens of a row's text
     bars     as for ``engine.step``; only the reference keeps distributions

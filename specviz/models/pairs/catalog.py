@@ -1,10 +1,10 @@
-"""Pairs known by name. This file does not import torch, so a page can list them before any model is loaded."""
+"""Pairs known by name, and public ones to download. No torch here, so a page can list them before any model is loaded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specviz.records import ASSETS
+from specviz.records import ASSETS, load_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,32 @@ _ENTRIES = (
 PAIRS: dict[str, PairEntry] = {entry.name: entry for entry in _ENTRIES}
 
 HASHES = "SHA256SUMS"
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+OVERHEAD = 1.2  # memory over the weights alone, for caches, distributions and the library: a rule of thumb
+
+
+@dataclass(frozen=True, slots=True)
+class PublicPair:
+    """Target and draft on the model hub."""
+
+    target: str
+    draft: str
+    family: str  # name of their common tokenizer
+    millions: tuple[float, float]  # parameters of target and draft
+    vocabulary: tuple[int, int]  # vocabulary sizes of target and draft
+    license: str  # as the model cards name it
+    kind: str = "causal"  # or encoder-decoder
+    note: str = ""
+
+    def gigabytes(self, dtype: str) -> float:
+        """Memory for weights and ordinary use, in GB (10**9 bytes)."""
+        return sum(self.millions) * 1e6 * BYTES[dtype] * OVERHEAD / 1e9
+
+
+def list_public_pairs() -> tuple[PublicPair, ...]:
+    """The pairs of assets/public_pairs.toml."""
+    return tuple(
+        PublicPair(**one | {name: tuple(one[name]) for name in ("millions", "vocabulary")})
+        for one in load_toml("public_pairs")["pair"]
+    )

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PretrainedConfig
 
 from specviz.errors import ModelError, UnsupportedModelError
-from specviz.models.pairs.public import OVERHEAD
+from specviz.models.pairs.catalog import OVERHEAD
 
 DENSE = (
     *("apertus", "arcee", "biogpt", "codegen", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2"),
