@@ -13,7 +13,7 @@ _SHOWN = {" ": ("space", "·"), "\n": ("newline", "↵"), "\r": ("newline", "␍
 _JOINER = "\u200d"
 
 
-def piece(pieces: Mapping[int, str], token: int) -> bytes:
+def read_piece(pieces: Mapping[int, str], token: int) -> bytes:
     """The bytes of a token; empty where the trace does not name it."""
     return bytes.fromhex(pieces.get(token, ""))
 
@@ -23,7 +23,7 @@ def is_special(raw: bytes) -> bool:
     return bool(_SPECIAL.fullmatch(raw.decode("utf-8", "replace")))
 
 
-def glyphs(raw: bytes, token: int) -> list[Glyph]:
+def build_glyphs(raw: bytes, token: int) -> list[Glyph]:
     """What to show of one token, in order; neighbors of one kind are merged."""
     if not raw:
         return [{"t": f"#{token}", "k": "special"}]
@@ -31,7 +31,7 @@ def glyphs(raw: bytes, token: int) -> list[Glyph]:
         return [{"t": raw.decode(), "k": "special"}]
     shown: list[Glyph] = []
     for character in raw.decode("utf-8", "surrogateescape"):
-        kind, text = _glyph(character)
+        kind, text = _choose_glyph(character)
         if shown and kind == "text" == shown[-1]["k"]:
             shown[-1]["t"] += text
         else:
@@ -39,7 +39,7 @@ def glyphs(raw: bytes, token: int) -> list[Glyph]:
     return shown
 
 
-def _glyph(character: str) -> tuple[str, str]:
+def _choose_glyph(character: str) -> tuple[str, str]:
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # how surrogateescape marks a byte that is no whole character
         return "byte", f"{code - 0xDC00:02X}"
@@ -51,7 +51,7 @@ def _glyph(character: str) -> tuple[str, str]:
     return "text", ("\u25cc" + character) if category in ("Mn", "Me") else character
 
 
-def name(raw: bytes, token: int) -> str:
+def name_token(raw: bytes, token: int) -> str:
     """A token in a sentence: quoted text, or words for whitespace and bytes."""
     if not raw:
         return f"token {token}"
@@ -59,19 +59,19 @@ def name(raw: bytes, token: int) -> str:
     if any(0xDC80 <= ord(c) <= 0xDCFF for c in text):
         return f"the byte token {raw.hex(' ').upper()}"
     if text.strip():
-        hidden = any(g["k"] == "sign" for g in glyphs(raw, token))
-        return f"“{''.join(g['t'] for g in glyphs(raw, token)) if hidden else text.strip()}”"
+        hidden = any(g["k"] == "sign" for g in build_glyphs(raw, token))
+        return f"“{''.join(g['t'] for g in build_glyphs(raw, token)) if hidden else text.strip()}”"
     if "\n" in text:
         return "a line break" if text.count("\n") == 1 else "a blank line"
     return "a space" if text == " " else f"{len(text)} spaces"
 
 
-def whole(raw: bytes) -> str:
+def decode_whole(raw: bytes) -> str:
     """Bytes as text, a character that is not complete yet at the end left out."""
-    return raw[: len(raw) - len(unfinished(raw))].decode("utf-8", "replace")
+    return raw[: len(raw) - len(find_unfinished(raw))].decode("utf-8", "replace")
 
 
-def unfinished(raw: bytes) -> bytes:
+def find_unfinished(raw: bytes) -> bytes:
     """The first bytes of a character at the end that still waits for its last one."""
     for back in range(1, min(3, len(raw)) + 1):
         lead = raw[-back]
@@ -83,7 +83,7 @@ def unfinished(raw: bytes) -> bytes:
     return b""
 
 
-def braces(tail: bytes, raws: Sequence[bytes]) -> list[dict]:
+def group_characters(tail: bytes, raws: Sequence[bytes]) -> list[dict]:
     """Runs of tokens that make one character: [{"first", "last", "text"}], indices into ``raws``.
 
     ``tail``: the unfinished bytes before the first token; a run that completes them starts at 0.
@@ -92,7 +92,7 @@ def braces(tail: bytes, raws: Sequence[bytes]) -> list[dict]:
     for raw in raws:
         edges.append(edges[-1] + len(raw))
     runs: list[dict] = []
-    for start, end, text in _clusters(tail + b"".join(raws)):
+    for start, end, text in _list_clusters(tail + b"".join(raws)):
         first = next((i for i in range(len(raws)) if start < edges[i + 1]), None)
         last = next((i for i in range(len(raws)) if end <= edges[i + 1]), None)
         if first is None or last is None or (first == last and start >= len(tail)):
@@ -104,14 +104,14 @@ def braces(tail: bytes, raws: Sequence[bytes]) -> list[dict]:
     return runs
 
 
-def _clusters(raw: bytes) -> list[tuple[int, int, str]]:
+def _list_clusters(raw: bytes) -> list[tuple[int, int, str]]:
     """Byte spans of what a reader sees as one character; bytes of no character are left out."""
     spans: list[tuple[int, int, str]] = []
     at, open_ = 0, False  # open_: whether the next character may still join the last one
     for character in raw.decode("utf-8", "surrogateescape"):
         broken = 0xDC80 <= ord(character) <= 0xDCFF
         size = 1 if broken else len(character.encode())
-        if open_ and not broken and _joins(spans[-1][2], character):
+        if open_ and not broken and _can_join(spans[-1][2], character):
             spans[-1] = (spans[-1][0], at + size, spans[-1][2] + character)
         elif not broken:
             spans.append((at, at + size, character))
@@ -119,7 +119,7 @@ def _clusters(raw: bytes) -> list[tuple[int, int, str]]:
     return spans
 
 
-def _joins(before: str, character: str) -> bool:
+def _can_join(before: str, character: str) -> bool:
     code = ord(character)
     if before[-1] == _JOINER or character == _JOINER:
         return not before[-1].isspace()

@@ -77,7 +77,7 @@ class Decoding:
 
     def save(self, path: str | PathLike[str], over: bool = False) -> Path:
         """Write the trace as JSON, which ``Trace.from_json`` reads. ``over`` allows replacing a file; else SettingsError is raised."""
-        return _saved(path, self.trace.to_json(indent=1), over)
+        return _save_text(path, self.trace.to_json(indent=1), over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Plan:
 
     def save(self, path: str | PathLike[str], over: bool = False) -> Path:
         """Write the plan as JSON, which ``SpeedPlan.from_json`` reads. Raises as ``Decoding.save``."""
-        return _saved(path, self.plan.to_json(), over)
+        return _save_text(path, self.plan.to_json(), over)
 
 
 class Pair:
@@ -171,7 +171,7 @@ class Pair:
     __slots__ = ("_pair", "_settings")
 
     def __init__(self, loaded: LoadedPair, settings: Settings | None = None):
-        """Use ``from_pretrained`` or ``of``. ``settings`` are those that every call begins with."""
+        """Use ``from_pretrained`` or ``from_models``. ``settings`` are those that every call begins with."""
         self._pair, self._settings = loaded, settings or Settings(pair=loaded.name)
 
     @classmethod
@@ -209,7 +209,7 @@ class Pair:
         return cls(load_pair(name, device, dtype), Settings(pair=name, device=device, dtype=dtype))
 
     @classmethod
-    def of(
+    def from_models(
         cls,
         target: PreTrainedModel,
         draft: PreTrainedModel,
@@ -413,7 +413,7 @@ class Pair:
         return record_run(self._pair, settings, bars=bars, on_round=told)
 
 
-def _saved(path: str | PathLike[str], content: str, over: bool) -> Path:
+def _save_text(path: str | PathLike[str], content: str, over: bool) -> Path:
     place = Path(path)
     write(place, content + "\n", over, "path")
     return place

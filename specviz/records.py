@@ -58,9 +58,9 @@ class Schema:
 
         Raises TraceError for another schema, and if ``made`` fails on the record.
         """
-        return self.opened(parse_record(text, self.what), made)
+        return self.build(parse_record(text, self.what), made)
 
-    def opened(self, record: Any, made: Callable[[dict[str, Any]], T]) -> T:
+    def build(self, record: Any, made: Callable[[dict[str, Any]], T]) -> T:
         """The same for a record that was parsed already."""
         try:
             if (found := record.get("schema")) != self.tag:
@@ -90,7 +90,7 @@ class Schema:
 def parse_record(text: str, what: str) -> Any:
     """Parse JSON. Raises TraceError with a sentence for anything else, also for NaN and infinities."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{what} is damaged, or no JSON ({str(error)[:200]}).") from error
 
@@ -112,7 +112,7 @@ def read_text(path: Path, what: str) -> str:
         raise TraceError(f"{what} is damaged, or no JSON ({error}).") from error
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
@@ -132,7 +132,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
         handle, beside = tempfile.mkstemp(prefix=".specviz-", dir=path.absolute().parent)
         os.close(handle)
         write_flushed(Path(beside), pieces)
-        os.chmod(beside, 0o666 & ~_umask())
+        os.chmod(beside, 0o666 & ~_read_umask())
         if over:
             os.replace(beside, path)
             beside = None
@@ -156,7 +156,7 @@ def write_flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 @lru_cache(maxsize=1)
-def _umask() -> int:
+def _read_umask() -> int:
     """The umask. Temporary files are readable by their owner only; a record should have the rights of any other file."""
     mask = os.umask(0o077)
     os.umask(mask)
@@ -219,7 +219,7 @@ def build(kind: Any, value: Any, where: str = "it") -> Any:
         (one,) = (each for each in inside if each is not type(None))
         return build(one, value, where)
     if origin is tuple:
-        items = _of(list, value, where)
+        items = _require_type(list, value, where)
         if inside[1:] == (...,) and set(map(type, items)) <= PLAIN.get(inside[0], set()):
             return tuple(items)  # the long columns of a record, at once
         each = [inside[0]] * len(items) if inside[1:] == (...,) else inside
@@ -228,19 +228,22 @@ def build(kind: Any, value: Any, where: str = "it") -> Any:
         return tuple(build(one, item, f"{where}[{place}]") for place, (one, item) in enumerate(zip(each, items, strict=True)))
     if origin in (dict, Mapping):
         key, one = inside
-        if set(map(type, _of(dict, value, where).values())) <= PLAIN.get(one, set()):
+        if set(map(type, _require_type(dict, value, where).values())) <= PLAIN.get(one, set()):
             return {_key(key, name, where): item for name, item in value.items()}
-        return {_key(key, name, where): build(one, item, f"{where}.{name}") for name, item in _of(dict, value, where).items()}
+        return {
+            _key(key, name, where): build(one, item, f"{where}.{name}")
+            for name, item in _require_type(dict, value, where).items()
+        }
     if hasattr(kind, "from_record"):
         return kind.from_record(value)
     if isinstance(kind, type) and is_dataclass(kind):
         return build_fields(kind, value, where)
-    return value if type(value) in PLAIN.get(kind, ()) else _of(kind, value, where)
+    return value if type(value) in PLAIN.get(kind, ()) else _require_type(kind, value, where)
 
 
 def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
     """The same for a dataclass, field by field, whether or not it has a ``from_record`` of its own."""
-    record, hints = _of(dict, value, where), _hints(typing.cast(typing.Hashable, kind))
+    record, hints = _require_type(dict, value, where), _list_hints(typing.cast(typing.Hashable, kind))
     if missing := sorted(hints.keys() - record.keys()):
         raise ValueError(f"{where} lacks {', '.join(missing)}")
     if unknown := sorted(record.keys() - hints.keys()):
@@ -249,7 +252,7 @@ def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
 
 
 @lru_cache(maxsize=128)
-def _hints(kind: Any) -> dict[str, tuple[str, Any]]:
+def _list_hints(kind: Any) -> dict[str, tuple[str, Any]]:
     """Name in records -> name and type of a dataclass's fields."""
     known = typing.get_type_hints(kind)
     return {f.metadata.get("key", f.name): (f.name, known[f.name]) for f in fields(kind)}
@@ -262,25 +265,25 @@ def _key(kind: type, name: str, where: str) -> Any:
         raise ValueError(f"{where} has the key {name!r}, which is no {kind.__name__}") from error
 
 
-def _of(kind: Any, value: Any, where: str) -> Any:
+def _require_type(kind: Any, value: Any, where: str) -> Any:
     """The value itself if it is of exactly that type: a bool is no int."""
     if type(value) is not kind:
         raise ValueError(f"{where} must be of type {kind.__name__}, got {str(value)[:60]!r}")
     return value
 
 
-def read_file(path: Path, read: Callable[[str], T]) -> T:
+def read_file(path: Path, parse: Callable[[str], T]) -> T:
     """What a file that comes with the project holds. Raises TraceError where it is missing or damaged."""
     try:
-        return read(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
 
 
-def read_file_or(path: Path, read: Callable[[str], T], nothing: T) -> T:
+def read_file_or(path: Path, parse: Callable[[str], T], nothing: T) -> T:
     """What a file that comes with the project holds; ``nothing``, and a line in the log, where it is missing or damaged."""
     try:
-        return read_file(path, read)
+        return read_file(path, parse)
     except SpecvizError:
         logging.getLogger(__name__).exception("there is no record %s", path.name)
         return nothing
@@ -291,7 +294,7 @@ def load_toml(name: str) -> dict[str, Any]:
     return tomllib.loads((ASSETS / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Name -> version of the packages that the numbers come from, of Python and of this package."""
     return _versions() | {"python": platform.python_version(), "specviz": __version__}
 

@@ -46,7 +46,7 @@ _preserving = 0  # calls of ``preserve_thread_count`` under way
 _threads_of: WeakKeyDictionary[Any, dict[Hashable, PassThreads]] = WeakKeyDictionary()
 
 
-def most_threads() -> int:
+def count_max_threads() -> int:
     """Most threads that a pass may use in this process, at least 1; 0 if their number is the user's."""
     global _default
     if _default is None:
@@ -62,7 +62,7 @@ def limit_threads(count: int) -> None:
     """
     global _limit
     _limit = count
-    if most := most_threads():
+    if most := count_max_threads():
         _use(most)
 
 
@@ -92,7 +92,7 @@ class PassThreads:
         self.few, self.many = ThreadChoice(REPEATS_FEW), ThreadChoice(REPEATS_MANY)
 
     @classmethod
-    def of(cls, model: Any, part: Hashable = None) -> PassThreads:
+    def for_model(cls, model: Any, part: Hashable = None) -> PassThreads:
         """The one of a transformers model, made when it is first asked for. part: which of its layers, if not all."""
         with _lock:
             parts = _threads_of.setdefault(model, {})
@@ -121,7 +121,7 @@ class PassThreads:
 
         Returns the choice, or None if there is nothing to choose.
         """
-        most = most_threads() if self.on_cpu else 0
+        most = count_max_threads() if self.on_cpu else 0
         if not most:
             return None
         if most == 1:
@@ -136,7 +136,7 @@ class PassThreads:
     @property
     def count_in_rounds(self) -> int:
         """Threads of a pass over a few tokens: the chosen number, or PyTorch's own before the first such pass."""
-        most = most_threads() if self.on_cpu else 0
+        most = count_max_threads() if self.on_cpu else 0
         return min(self.few.count, most) if most and self.few.measured_at is not None else torch.get_num_threads()
 
 
@@ -217,10 +217,10 @@ def _find_default() -> int:
     if any(os.environ.get(name) for name in SET_BY_USER):
         return 0
     count = torch.get_num_threads()
-    return count if count in _default_counts() else 0
+    return count if count in _list_default_counts() else 0
 
 
-def _default_counts() -> set[int]:
+def _list_default_counts() -> set[int]:
     """Numbers of threads with which PyTorch starts by itself: of usable cores, of all, and of those that are not hyperthreads."""
     counts = {usable_cores(), os.cpu_count() or 1}
     with suppress(OSError, ValueError, subprocess.SubprocessError):

@@ -177,15 +177,15 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read a trace back. Raises TraceError for anything that is not one of this schema."""
-        return SCHEMA.read(text, cls._made)
+        return SCHEMA.read(text, cls._build)
 
     @classmethod
     def from_record(cls, record: Any) -> Trace:
         """The same from a part of another record."""
-        return SCHEMA.opened(record, cls._made)
+        return SCHEMA.build(record, cls._build)
 
     @classmethod
-    def _made(cls, record: dict[str, Any]) -> Trace:
+    def _build(cls, record: dict[str, Any]) -> Trace:
         committed = build(tuple[int, ...], record.pop("output_ids"), "output_ids")
         timing = record.pop("timing", None) or [{}] * len(record["rounds"])
         parts = [{"timing": times, "full": None} for times in timing]

@@ -108,7 +108,7 @@ def test_a_name_of_the_catalog_is_a_pair_and_tokenizers_may_differ(tmp_path):
     assert "of the draft's 300 tokens" in repr(foreign) and foreign.decode("the river", max_new_tokens=4).tokens
     target, draft = (AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype=torch.float32) for name in ("target", "draft"))
     tokenizers = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("target", "draft"))
-    lent = specviz.Pair.of(target, draft, *tokenizers)
+    lent = specviz.Pair.from_models(target, draft, *tokenizers)
     assert lent.description["draft"]["tokens"] == foreign.description["draft"]["tokens"]
 
 
@@ -130,7 +130,7 @@ def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folde
     target, draft, tokenizer = loaded(pair_folders)
     target.train(), draft.requires_grad_(True)
     before = state(target), state(draft)
-    lent = specviz.Pair.of(target, draft, tokenizer)
+    lent = specviz.Pair.from_models(target, draft, tokenizer)
     ours = dict(lent._pair.target.named_parameters())
     assert all(ours[name].data_ptr() == one.data_ptr() for name, one in target.named_parameters()), "no weight is copied"
     assert target.lm_head.weight.requires_grad and not ours["lm_head.weight"].requires_grad
@@ -147,11 +147,11 @@ def test_what_a_copy_would_not_do_is_refused(pair_folders):
     target, draft, tokenizer = loaded(pair_folders)
     handle = target.model.layers[0].register_forward_hook(lambda *given: None)
     with pytest.raises(ModelError, match="hooks on its modules"):
-        specviz.Pair.of(target, draft, tokenizer)
+        specviz.Pair.from_models(target, draft, tokenizer)
     handle.remove()
-    specviz.Pair.of(target, draft, tokenizer)
+    specviz.Pair.from_models(target, draft, tokenizer)
     with pytest.raises(ModelError, match="target lies on cpu and the draft on meta"):
-        specviz.Pair.of(target, draft.to("meta"), tokenizer)
+        specviz.Pair.from_models(target, draft.to("meta"), tokenizer)
 
 
 def test_a_model_smaller_than_the_tokenizer_is_refused_with_both_numbers(pair_folders):
@@ -159,7 +159,7 @@ def test_a_model_smaller_than_the_tokenizer_is_refused_with_both_numbers(pair_fo
     shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     small = LlamaForCausalLM(LlamaConfig(vocab_size=5, **shape))
     with pytest.raises(ModelError, match=f"'draft' predicts 5 tokens, and its tokenizer has {len(tokenizer)}"):
-        specviz.Pair.of(target, small, tokenizer)
+        specviz.Pair.from_models(target, small, tokenizer)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.process import SPIN_COUNT, usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
-from specviz.threads import PassThreads, limit_threads, most_threads, preserve_thread_count
+from specviz.threads import PassThreads, count_max_threads, limit_threads, preserve_thread_count
 from specviz.verification.token import TokenRule
 
 CORES = 8
@@ -55,7 +55,7 @@ def free(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(threads, "_default", None)
     monkeypatch.setattr(threads, "_limit", None)
-    monkeypatch.setattr(threads, "_default_counts", lambda: {CORES})
+    monkeypatch.setattr(threads, "_list_default_counts", lambda: {CORES})
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_slow_passes_that_stay_slow_cost_a_twentieth_of_the_time_at_most(machine
 
 def test_a_number_that_the_user_has_set_is_left_alone(machine, monkeypatch):
     machine.count = 3  # torch.set_num_threads(3)
-    assert most_threads() == 0
+    assert count_max_threads() == 0
     run_passes(machine, PassThreads(True), 5)
     limit_threads(1)
     assert machine.count == 3 and machine.passes == 5, "and nothing was measured"
@@ -153,7 +153,7 @@ def test_a_number_that_the_user_has_set_is_left_alone(machine, monkeypatch):
         monkeypatch.setattr(threads, "_default", None)
         monkeypatch.setenv(name, "8")
         run_passes(machine, PassThreads(True))
-        assert most_threads() == 0 and machine.count == CORES
+        assert count_max_threads() == 0 and machine.count == CORES
         monkeypatch.delenv(name)
 
 
@@ -165,7 +165,7 @@ def test_a_number_is_asked_of_pytorch_itself_where_nobody_has_set_one():
 
 def test_a_process_that_shares_the_cores_has_fewer(machine):
     limit_threads(2)
-    assert machine.count == most_threads() == 2
+    assert machine.count == count_max_threads() == 2
     run_passes(machine, PassThreads(True), tokens=256)
     assert machine.count == 2
     limit_threads(1)
@@ -173,7 +173,7 @@ def test_a_process_that_shares_the_cores_has_fewer(machine):
     run_passes(machine, PassThreads(True), tokens=256)
     assert machine.count == 1 and machine.passes == before + 1, "with one thread there is nothing to measure"
     limit_threads(4 * CORES)
-    assert most_threads() == CORES
+    assert count_max_threads() == CORES
 
 
 def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
@@ -182,10 +182,10 @@ def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
 
     TaskRunner().start(os.getcwd(), 2)
     gc.unfreeze()
-    assert machine.count == most_threads() == 2
+    assert machine.count == count_max_threads() == 2
     monkeypatch.setattr(warmup, "threads_per_job", lambda: 4)
     warmup.share_cores()
-    assert machine.count == most_threads() == 4
+    assert machine.count == count_max_threads() == 4
 
 
 def test_a_command_measures_and_bounds_the_spin(pair_folders):
@@ -234,7 +234,7 @@ def probing(free, monkeypatch):
         self.count = 3 - self.count
         made["few" if self.repeats == threads.REPEATS_FEW else "many"] += 1
 
-    monkeypatch.setattr(threads, "_default_counts", lambda: {2})
+    monkeypatch.setattr(threads, "_list_default_counts", lambda: {2})
     monkeypatch.setattr(threads.ThreadChoice, "is_due", lambda self, most: True)
     monkeypatch.setattr(threads.ThreadChoice, "measure", measure)
     before = torch.get_num_threads()

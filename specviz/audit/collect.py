@@ -39,7 +39,7 @@ from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceErro
 from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.records import Schema, read_json, versions
+from specviz.records import Schema, list_versions, read_json
 from specviz.settings import check_whole
 from specviz.statistics.finding import plural
 
@@ -136,7 +136,7 @@ class CollectionRecord:
     samples: int = 0
     seen: dict[str, Any] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=versions)
+    versions: dict[str, str] = field(default_factory=list_versions)
 
     @property
     def drafted(self) -> bool | None:
@@ -154,7 +154,7 @@ def read_record(path: Path) -> CollectionRecord | None:
     """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
     if not record_path(path).exists():
         return None
-    return SCHEMA.opened(read_json(record_path(path), SCHEMA.what), lambda record: CollectionRecord(**record))
+    return SCHEMA.build(read_json(record_path(path), SCHEMA.what), lambda record: CollectionRecord(**record))
 
 
 @dataclass(frozen=True, slots=True)

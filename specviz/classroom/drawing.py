@@ -15,7 +15,7 @@ from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.glyphs import glyphs, piece
+from specviz.glyphs import build_glyphs, read_piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
@@ -137,4 +137,4 @@ def _bars(pair: LoadedPair, one: Distribution) -> list[Shown]:
 def _text(pair: LoadedPair, token: int) -> str:
     """A token with its spaces shown."""
     pieces = {int(key): raw for key, raw in pair.pieces({token}).items()}
-    return "".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token))
+    return "".join(glyph["t"] for glyph in build_glyphs(read_piece(pieces, token), token))

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.evidence.matrix.table import chosen, examine
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import hash_pair
-    from specviz.records import versions
+    from specviz.records import list_versions
 
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)  # refuses unknown names before any weights are read
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     device = pair.target.device.type
     with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
         matrix = examine(pair, settings, options.min_tv, only, Progress("matrix"), executor)
-    record = matrix.to_record() | {"models": pair.describe() | hash_pair(pair), "versions": versions()}
+    record = matrix.to_record() | {"models": pair.describe() | hash_pair(pair), "versions": list_versions()}
     print_record(record, options, lambda record: format_matrix(record, use_color()))
     return 0 if matrix.right else 1
 

@@ -59,7 +59,7 @@ def build_trace(
     ``share``: of the draft's mass that could be proposed, where its tokenizer differs from the target's (models/pairs/mapped.py).
     """
     output = [token for round_ in rounds for token in round_.committed]
-    read = pair.encoder_ids(settings.prompt)
+    read = pair.encode_for_encoder(settings.prompt)
     mentioned = {*prompt, *output, *read}
     for round_ in rounds:
         mentioned.update(decision.token for decision in round_.proposals)

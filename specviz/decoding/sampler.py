@@ -162,7 +162,7 @@ def shared_distributions(
     if not hasattr(proposer, "count_levels"):
         allowed = "one of chains of a fixed length: shared distributions cannot sample others"
         raise SettingsError("proposer", proposer.name, allowed)
-    return SharedSampler(shard).drawn(source, on_progress, state, keep)
+    return SharedSampler(shard).draw(source, on_progress, state, keep)
 
 
 class SharedSampler:
@@ -174,21 +174,21 @@ class SharedSampler:
         self.randomness = cast(StreamRandomness, shard.randomness)
         self.eos_token_ids = torch.tensor(sorted(shard.eos_token_ids), dtype=torch.int64)
         remaining = build_first_prefix(shard.prompt, shard.settings, shard.target.context).remaining
-        self.levels = _levels(self.proposer, self.prompt, remaining)
-        self._take(ShardState.blank(shard.count, remaining))
+        self.levels = _count_levels(self.proposer, self.prompt, remaining)
+        self._set_state(ShardState.blank(shard.count, remaining))
 
-    def _take(self, state: ShardState) -> None:
+    def _set_state(self, state: ShardState) -> None:
         self.state, self.tokens, self.start, self.open, self.events = state, state.tokens, state.start, state.open, state.events
 
-    def drawn(
+    def draw(
         self, source: str, on_progress: ProgressCallback, state: ShardState | None, keep: Callable[[ShardState], None]
     ) -> Samples:
         if state is not None:
-            self._take(state)
+            self._set_state(state)
             self._warm()
         remaining = self.tokens.shape[1]
         while self.state.place < remaining:
-            for fraction in self._place(self.state.place):
+            for fraction in self._fill_position(self.state.place):
                 on_progress((self.state.place + fraction) / remaining)
                 keep(self.state)
             self.state.place, self.state.done = self.state.place + 1, 0
@@ -201,7 +201,7 @@ class SharedSampler:
         for source in filter(None, [self.target, *drafts]):
             next(distributions_after(source, self.prompt, nothing))
 
-    def _place(self, place: int) -> Iterator[float]:
+    def _fill_position(self, place: int) -> Iterator[float]:
         """Write token number ``place`` of every open sample that lacks it; yields the fraction that is done."""
         which = np.flatnonzero(self.open)
         if not len(which):
@@ -209,9 +209,9 @@ class SharedSampler:
         paths, group = find_distinct_rows(self.tokens[which, :place])
         order = np.argsort(group, kind="stable")
         which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1)).tolist()
-        randomness, drafting = self._randomness(place, which)
+        randomness, drafting = self._take_randomness(place, which)
         left = paths[self.state.done :]
-        drafts, claims = self._drafts(left) if drafting.any() else (None, None)
+        drafts, claims = self._iterate_drafts(left) if drafting.any() else (None, None)
         for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
@@ -228,13 +228,13 @@ class SharedSampler:
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
-    def _drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
+    def _iterate_drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
         """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""
         claimed = getattr(self.proposer, "claimed", None)
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
         return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
 
-    def _randomness(self, place: int, which: np.ndarray) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
+    def _take_randomness(self, place: int, which: np.ndarray) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
         """The random numbers of these n samples here, (n,) float64 by purpose, and whether their rounds test a draft token here."""
         purposes = Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS
         randomness = {purpose: np.zeros(len(which)) for purpose in purposes}
@@ -246,10 +246,10 @@ class SharedSampler:
                 continue
             drafting[here] = drafted = node < self.levels[start]
             for purpose in purposes[:3] if drafted else purposes[3:]:
-                randomness[purpose][here] = self._numbers(purpose, start, node, which[here])
+                randomness[purpose][here] = self._take_numbers(purpose, start, node, which[here])
         return randomness, drafting
 
-    def _numbers(self, purpose: Purpose, start: int, node: int, which: np.ndarray) -> np.ndarray:
+    def _take_numbers(self, purpose: Purpose, start: int, node: int, which: np.ndarray) -> np.ndarray:
         """The random numbers of these n samples, (n,) float64."""
         return self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)[which]
 
@@ -260,7 +260,7 @@ class SharedSampler:
         began = self.start[which[ended]]
         for start in np.unique(began).tolist():
             here = ended[began == start]
-            randomness[Purpose.BONUS][here] = self._numbers(Purpose.BONUS, start, place - start, which[here])
+            randomness[Purpose.BONUS][here] = self._take_numbers(Purpose.BONUS, start, place - start, which[here])
 
     def _write(
         self,
@@ -312,7 +312,7 @@ def next_tokens(
     if drafting.any():
         assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
         draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
-        here = rule.at(p)
+        here = rule.condition_on(p)
         accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
         rejected = np.flatnonzero(drafting)[~accepted]
         if len(rejected):
@@ -322,7 +322,7 @@ def next_tokens(
     return tokens, closed
 
 
-def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
+def _count_levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
     """Number of draft tokens of a round, by the position at which it starts. It does not depend on the text before it."""
     rows = [
         build_first_prefix(prompt + (0,) * start, Settings(max_new_tokens=remaining - start), None) for start in range(remaining)

@@ -48,12 +48,12 @@ def sample_assisted(
     draft, log = make_assistant(pair, settings.gamma)
     options = generation_options(settings) | {"max_new_tokens": remaining, "assistant_model": draft, "pad_token_id": 0}
     tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
-    read = pair.encoder_ids(settings.prompt)
+    read = pair.encode_for_encoder(settings.prompt)
     prompt = given(pair.target, ids, read)
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
         log.begin_text()
-        PassThreads.of(pair.target).prepare(1, lambda: pair.target(**given(pair.target, ids[:FEW], read)))
+        PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**given(pair.target, ids[:FEW], read)))
         with silence_transformers():
             written = pair.target.generate(**prompt, **options, streamer=log)[0, len(ids) :].tolist()
         tokens[row, : len(written)], events[row] = written, log.count_events()

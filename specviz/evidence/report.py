@@ -16,7 +16,7 @@ from specviz.evidence.certificate.seal import seal
 from specviz.evidence.tests import TestReport
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
-from specviz.records import versions
+from specviz.records import list_versions
 from specviz.settings import Settings
 
 SCHEMA = "specviz-verify-2"
@@ -57,7 +57,7 @@ def build_report(
             "pieces": collect_token_bytes(pair, answers),
             "files": list(files),
             "models": pair.describe() | hash_pair(pair),
-            "versions": versions(),
+            "versions": list_versions(),
         }
         | ({"blocks": [list(block) for block in blocks]} if blocks else {})
     )

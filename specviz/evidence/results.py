@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.decoding.samples import NONE, Coverage, Samples
-from specviz.glyphs import glyphs, piece
+from specviz.glyphs import build_glyphs, read_piece
 from specviz.records import build_fields
 from specviz.statistics.chernoff import frequency_range
 from specviz.statistics.finding import Finding
@@ -29,7 +29,7 @@ def label_cell(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) ->
     """A cell's name: its tokens with their spaces shown, and … where several texts that begin like this share the cell."""
     if not begins:
         return "(nothing)" if whole else REST
-    shown = "".join(glyph["t"] for token in begins for glyph in glyphs(piece(pieces, token), token))
+    shown = "".join(glyph["t"] for token in begins for glyph in build_glyphs(read_piece(pieces, token), token))
     return shown if whole else f"{shown} …"
 
 

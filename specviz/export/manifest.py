@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from specviz.models.pairs.names import format_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
-from specviz.records import versions
+from specviz.records import list_versions
 from specviz.settings import DRAFTING_FIELDS, SAMPLING_FIELDS, SHAPE, Settings, update_names
 
 SAMPLING = ("gamma", *SAMPLING_FIELDS)
@@ -28,7 +28,7 @@ def build_facts(
         "seed": settings.seed,
         **more,
         "models": dict(models),
-        "versions": versions(),
+        "versions": list_versions(),
         "permalink": f"{page}?{urlencode(link)}",
         "commands": list(commands),
     }
@@ -36,7 +36,7 @@ def build_facts(
 
 def describe_conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, number type, settings, version; and that random numbers were chosen by hand, where they were."""
-    ending = describe_recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, versions()["specviz"])
+    ending = describe_recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, list_versions()["specviz"])
     return f"{ending} {EDITED}" if settings.is_edited else ending
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isclose
 
-from specviz.glyphs import name, piece, whole
+from specviz.glyphs import decode_whole, name_token, read_piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
 HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
@@ -125,7 +125,7 @@ class _RoundNarrator:
         self.many = len(round_.proposals)
 
     def name(self, token: int) -> str:
-        return name(piece(self.trace.pieces, token), token)
+        return name_token(read_piece(self.trace.pieces, token), token)
 
     def tell(self) -> Iterator[RoundStep]:
         for i, decision in enumerate(self.round.proposals):
@@ -246,7 +246,9 @@ class _RoundNarrator:
         if self.round.ending.token is not None and self.many:
             parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
         made_of = f": {' and '.join(parts)}" if parts else ""
-        if count > 1 and (written := whole(b"".join(piece(self.trace.pieces, token) for token in self.round.committed)).strip()):
+        if count > 1 and (
+            written := decode_whole(b"".join(read_piece(self.trace.pieces, token) for token in self.round.committed)).strip()
+        ):
             made_of += f", “{written}”"
         alone = "1 pass too" if count == 1 else f"{count} passes"
         said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."

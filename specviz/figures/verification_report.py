@@ -11,7 +11,7 @@ import numpy as np
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import MEANINGS
-from specviz.glyphs import glyphs
+from specviz.glyphs import build_glyphs
 from specviz.statistics.total_variation import cell_band
 
 INK = "#444444"
@@ -93,7 +93,7 @@ def name_cell(cell: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
 
 
 def _write_token(token: int, pieces: Mapping[str, str]) -> str:
-    shown = glyphs(bytes.fromhex(pieces.get(str(token), "")), token)
+    shown = build_glyphs(bytes.fromhex(pieces.get(str(token), "")), token)
     return "".join(f"‹{glyph['t']}›" if glyph["k"] in ("byte", "sign") else glyph["t"] for glyph in shown)
 
 

@@ -62,7 +62,7 @@ class ProcessWorker:
 
     def start(self) -> None:
         self.kill()
-        context = worker_context()
+        context = create_worker_context()
         self.connection, theirs = context.Pipe()
         self.status = SharedJobStatus(context.RawValue("d", 0.0), context.RawValue("q", 0))
         self.jobs_sent, self.cancelled_at = 0, None
@@ -108,7 +108,7 @@ class ProcessWorker:
             self.connection.close()
 
 
-def worker_context() -> BaseContext:
+def create_worker_context() -> BaseContext:
     """How worker processes are started. A fork of this process would copy the locks of its threads.
 
     On Linux they are forked from a process that has only imported the libraries, so they share them in memory and start at once.

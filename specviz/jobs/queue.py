@@ -239,7 +239,7 @@ class FairQueue:
         with self._lock:
             if not self._must_give_way(ticket):
                 return
-            self._leave(ticket)
+            self._vacate_place(ticket)
             ticket.state, ticket._since = "waiting", time.monotonic()
             ticket._called.clear()
             self._waiting.append(ticket)
@@ -253,13 +253,13 @@ class FairQueue:
         if held > self.time_slice:
             return any(self._may_start(other) for other in self._waiting)
         if ticket._is_overdue_slice or self._is_short(ticket):
-            return not self._goes_first(ticket) and self._brief_job_waits()
+            return not self._goes_first(ticket) and self._has_waiting_brief_job()
         return any(self._is_short(other) and self._may_start(other) for other in self._waiting)
 
     def _goes_first(self, ticket: Ticket) -> bool:
         return ticket.is_brief and self._is_short(ticket)
 
-    def _brief_job_waits(self) -> bool:
+    def _has_waiting_brief_job(self) -> bool:
         """Whether a brief job waits whose visitor may hold a place."""
         held = Counter(ticket.visitor for ticket in self._working)
         return any(self._goes_first(other) and held[other.visitor] < self.each for other in self._waiting)
@@ -341,7 +341,7 @@ class FairQueue:
             self.on_end(ticket)
         ticket._called.set()
 
-    def _leave(self, ticket: Ticket) -> None:
+    def _vacate_place(self, ticket: Ticket) -> None:
         if ticket in self._working:
             self._working.remove(ticket)
             ticket._worked += time.monotonic() - ticket._since
@@ -361,7 +361,7 @@ class FairQueue:
             if is_out_of_memory(error):
                 ticket.sentence = MEMORY_FULL
         with self._lock:
-            self._leave(ticket)
+            self._vacate_place(ticket)
             ticket.ended_at = time.monotonic()
             ticket.state = end
             self._fill()

@@ -127,7 +127,7 @@ class RemoteCaller:
 
         Raises the function's SpecvizError, and ClusterError if there are no workers, or they died again and again.
         """
-        task = PairFunctionTask(self._pair_ref(settings), function)
+        task = PairFunctionTask(self._find_pair_ref(settings), function)
         result, error = self.pool.run(task, Arguments(description, arguments), on_progress, urgent)
         if error is not None:
             raise error
@@ -135,12 +135,12 @@ class RemoteCaller:
 
     def warm_up(self, function: PairFunction, settings: Settings, arguments: tuple[Any, ...]) -> None:
         """Start all workers and have each load the pair, by one call of the function for each worker."""
-        task = PairFunctionTask(self._pair_ref(settings), function)
+        task = PairFunctionTask(self._find_pair_ref(settings), function)
         for _ in self.pool.run_all(task, [Arguments("a first call", arguments)] * self.pool.size):
             pass
         self.is_warm = True
 
-    def _pair_ref(self, settings: Settings) -> PairRef:
+    def _find_pair_ref(self, settings: Settings) -> PairRef:
         key = settings.pair, settings.device, settings.dtype
         if key not in self.pair_refs:  # two threads may compute the same; hashing the weights takes a moment
             self.pair_refs[key] = PairRef.from_pair(self.load_pair(settings), settings)

@@ -14,7 +14,7 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
 from specviz.proposers.source_texts import allow_path
-from specviz.records import canonical_json, find_difference, versions
+from specviz.records import canonical_json, find_difference, list_versions
 from specviz.settings import Settings
 
 PAIRS_IN_MEMORY = 2  # pairs that a worker keeps loaded
@@ -69,7 +69,7 @@ def _load(ref: PairRef) -> LoadedPair:
 
 def describe_models(pair: LoadedPair) -> dict[str, Any]:
     """The models and library versions of this machine, JSON-ready."""
-    return {"models": pair.describe() | hash_pair(pair), "versions": versions()}
+    return {"models": pair.describe() | hash_pair(pair), "versions": list_versions()}
 
 
 def allow_paths(settings: Settings) -> None:

@@ -37,7 +37,7 @@ class LowerLayers(CachedModel):
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
         super().__init__(model, settings, vocabulary)
         self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
-        self._threads = PassThreads.of(model, ("below", exit_.layer))
+        self._threads = PassThreads.for_model(model, ("below", exit_.layer))
 
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype, from the exit."""
@@ -79,12 +79,12 @@ class LayeredModel(CachedModel):
         self._first = exit_.layer
         super().__init__(model, settings, vocabulary)
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
-        self._threads = PassThreads.of(model, ("above", exit_.layer))
+        self._threads = PassThreads.for_model(model, ("above", exit_.layer))
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         return self.lower.states(rows, tree, [len(fresh) for fresh in fed])
 
-    def _empty(self) -> DynamicCache:
+    def _create_cache(self) -> DynamicCache:
         return UpperCache(self._first)
 
 

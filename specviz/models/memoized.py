@@ -104,13 +104,13 @@ class MemoizedModel:
 
     def after(self, contexts: Sequence[Context]) -> Tensor:
         """(n, V) float64: the distribution after each text."""
-        return self._of([[self._within(ids) for ids in contexts]])[0]
+        return self._of([[self._cap_length(ids) for ids in contexts]])[0]
 
     def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         """Token ids before each distribution that a row asks for: its prefix, then the prefix and the path to each node."""
-        return [self._within(ids) for ids in list_node_texts(row.ids, tree, index)]
+        return [self._cap_length(ids) for ids in list_node_texts(row.ids, tree, index)]
 
-    def _within(self, ids: Context) -> Context:
+    def _cap_length(self, ids: Context) -> Context:
         return () if self.longest is not None and len(ids) > self.longest else ids
 
     def _read(self, contexts: list[Context]) -> Tensor:
@@ -206,12 +206,12 @@ class MemoizedPair:
 
     def open(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """Target and draft, each with what it already remembers."""
-        return self._known(settings, lambda: self._each(self._pair.open(settings)))
+        return self._known(settings, lambda: self._memoize_each(self._pair.open(settings)))
 
     def open_layered(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """The same target, and its early exit as the draft."""
         (lower,) = self._known(
-            settings, lambda: self._each(self._pair.open_layered(settings)[1:]), settings.early_exit, settings.exit_layer
+            settings, lambda: self._memoize_each(self._pair.open_layered(settings)[1:]), settings.early_exit, settings.exit_layer
         )
         return self.open(settings)[0], lower
 
@@ -224,7 +224,7 @@ class MemoizedPair:
         made = self._pair.open_head(head, self._pair.open(settings)[0], settings)
         return (MemoizedHeadDraft(made, self._longest),)
 
-    def _each(self, models: Sequence[Any]) -> tuple[MemoizedModel, ...]:
+    def _memoize_each(self, models: Sequence[Any]) -> tuple[MemoizedModel, ...]:
         return tuple(MemoizedModel(model, self._longest) for model in models)
 
     def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:

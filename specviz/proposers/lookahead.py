@@ -83,7 +83,7 @@ class WindowedTarget:
             self._found.clear()
         for index, (row, window) in enumerate(zip(rows, windows, strict=True)):
             if window:
-                ends = len(tree.tokens[index]) + 1 + torch.tensor(_last_places(window))
+                ends = len(tree.tokens[index]) + 1 + torch.tensor(_list_last_places(window))
                 self._found[row.ids, window] = tuple(found[index, ends.to(found.device)].argmax(-1).tolist())
         return found[:, : tree.widest + 1]
 
@@ -211,6 +211,6 @@ def _attach_windows(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
     return DraftTree(tuple(tokens), tuple(parents), (None,) * len(tokens), nothing, tree.source)
 
 
-def _last_places(window: Rows) -> list[int]:
+def _list_last_places(window: Rows) -> list[int]:
     """Places of the latest predictions among a window's nodes."""
     return [*range((len(window) - 1) * WINDOW, len(window) * WINDOW)]

@@ -19,7 +19,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.on_states import HiddenStateProposer
 from specviz.proposers.registry import register_proposer
-from specviz.proposers.request import DraftingRequest, uncut
+from specviz.proposers.request import DraftingRequest, remove_cuts
 from specviz.proposers.trees.proposer import build_tree, tree_form
 from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, read_tree_shape
@@ -83,6 +83,6 @@ def build_heads_proposer(target: Any, heads: Heads, settings: Settings) -> Hidde
     levels = len(given or (shape if settings.tree_budget is None else heads))
 
     def open_heads(without_cuts: bool) -> HeadDistributions:
-        return HeadDistributions(target, heads, uncut(settings) if without_cuts else settings, levels)
+        return HeadDistributions(target, heads, remove_cuts(settings) if without_cuts else settings, levels)
 
     return HiddenStateProposer("medusa", build_tree(open_heads, settings, shape, len(heads)))

@@ -32,7 +32,7 @@ class DraftingRequest:
 
     def open_uncut_draft(self) -> LanguageModel:
         """Open the draft at temperature 1 without cuts, whatever the settings say."""
-        return open_models(self.pair, uncut(self.settings))[1]
+        return open_models(self.pair, remove_cuts(self.settings))[1]
 
     def open_eagle_head(self, without_cuts: bool = False) -> LanguageModel:
         """Open the EAGLE head over this target. without_cuts: at temperature 1 without cuts, whatever the settings say.
@@ -40,7 +40,9 @@ class DraftingRequest:
         Raises as ``find_eagle_head``.
         """
         head = find_eagle_head(self.pair.name, self.pair.target, self.settings.eagle)
-        return self.pair.open_head(head, cast(CachedModel, self.target), uncut(self.settings) if without_cuts else self.settings)
+        return self.pair.open_head(
+            head, cast(CachedModel, self.target), remove_cuts(self.settings) if without_cuts else self.settings
+        )
 
     @property
     def device(self) -> torch.device:
@@ -49,7 +51,7 @@ class DraftingRequest:
         return torch.device("cpu") if device.type == "mps" else device
 
 
-def uncut(settings: Settings) -> Settings:
+def remove_cuts(settings: Settings) -> Settings:
     """The settings at temperature 1 without cuts."""
     return settings.without_cuts(temperature=1.0)
 

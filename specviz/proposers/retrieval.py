@@ -46,7 +46,7 @@ class SuffixIndex:
         for length in range(min(LONGEST, len(ids)), SHORTEST - 1, -1):
             places = self.find_places(ids[-length:])
             if len(places):
-                return self._most_frequent(places + length, count)
+                return self._follow_most_frequent(places + length, count)
         return []
 
     def find_places(self, phrase: Sequence[int]) -> np.ndarray:
@@ -73,7 +73,7 @@ class SuffixIndex:
             ends.append(a)
         return ends[0], ends[1]
 
-    def _most_frequent(self, at: np.ndarray, count: int) -> list[int]:
+    def _follow_most_frequent(self, at: np.ndarray, count: int) -> list[int]:
         found: list[int] = []
         while len(found) < count and len(at := at[at < len(self.tokens)]):
             tokens, times = np.unique(self.tokens[at], return_counts=True)

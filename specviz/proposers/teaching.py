@@ -41,7 +41,7 @@ class FixedDistribution:
         return self.probs.expand(len(rows), tree.widest + 1, -1)
 
 
-def uniform_distribution(
+def build_uniform_distribution(
     known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
 ) -> FixedDistribution:
     """The uniform distribution over the first ``known`` ids; at temperature 0 the smallest id."""
@@ -50,7 +50,7 @@ def uniform_distribution(
     return FixedDistribution(logits, settings)
 
 
-def word_frequencies(
+def build_word_frequencies(
     tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
 ) -> FixedDistribution:
     """The frequency of each token in a text of ids, whatever the prefix (the weakest draft in Leviathan et al. 2023)."""
@@ -80,14 +80,14 @@ class ReversedDraft:
 def _build_unigram(request: DraftingRequest) -> Proposer:
     """Chains from the token frequencies of the text that retrieval would read."""
     tokens = load_index(request.pair, request.settings.text).tokens
-    return build_chain(request, word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
+    return build_chain(request, build_word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
 
 
 @register_proposer("uniform", title="any token", form=chain_form, reads=READS)
 def _build_uniform(request: DraftingRequest) -> Proposer:
     """Chains from the uniform distribution over the tokens that the pair's tokenizer knows."""
     known = len(request.pair.tokenizer)
-    return build_chain(request, uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
+    return build_chain(request, build_uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
 
 
 @register_proposer("adversarial", title="reversed draft", form=chain_form, reads=READS)

@@ -182,9 +182,9 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
     model = pair.target
     before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
-        read = pair.encoder_ids(settings.prompt)
+        read = pair.encode_for_encoder(settings.prompt)
         text = given(model, ids, read)
-        PassThreads.of(model).prepare(1, lambda: model(**given(model, ids[:FEW], read)))
+        PassThreads.for_model(model).prepare(1, lambda: model(**given(model, ids[:FEW], read)))
         with silence_transformers():
             return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
     finally:

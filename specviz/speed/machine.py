@@ -31,7 +31,7 @@ def describe_machine(pair: LoadedPair) -> dict[str, Any]:
     return {
         "processor": torch.cuda.get_device_name() if cuda else _read_processor(),
         "cores": os.cpu_count(),
-        "threads": PassThreads.of(pair.target).count_in_rounds,
+        "threads": PassThreads.for_model(pair.target).count_in_rounds,
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -224,7 +224,7 @@ def _compute_typical_fields(
         return {}
     target, proposer = open_proposer(cast(LoadedPair, pair), settings)
     tree = proposer.propose([row], PhiloxRandomness(settings.seed))
-    shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
+    shown = rule.view_node(tree, 0, target.distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left
     tv = 0.5 * float((total - probs).abs().sum())
-    return {"written": _compute_cell_masses(total, top), "written_tv": tv, "edge": rule.at(probs).bar}
+    return {"written": _compute_cell_masses(total, top), "written_tv": tv, "edge": rule.condition_on(probs).bar}

@@ -14,7 +14,7 @@ import torch
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 
 from specviz.errors import ModelError, UnsupportedModelError, is_out_of_memory
-from specviz.models.hub.client import never_cancelled
+from specviz.models.hub.client import never
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
 from specviz.models.pairs import families
@@ -152,7 +152,7 @@ def check_pair(
     dtype: str = "auto",
     probe: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-    cancelled: Callable[[], bool] = never_cancelled,
+    cancelled: Callable[[], bool] = never,
 ) -> Preflight:
     """Find out whether a pair will run here.
 
@@ -195,7 +195,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))
     try:
-        made.listed = listed = list_model(place, cancelled=cancelled)
+        made.listed = listed = list_model(place, is_cancelled=cancelled)
         known |= {"folder": listed.repo is None, "revision": listed.revision, "commit": listed.commit, "license": listed.license}
         known |= {"gated": listed.gated, "total_bytes": listed.total_bytes}
         fetch_config_files(listed, cancelled)

@@ -27,7 +27,7 @@ from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.source_texts import read_source_text
-from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, read_text, versions, write
+from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, list_versions, read_text, write
 from specviz.settings import Settings
 from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_openings, decode_texts, measure_acceptance
 from specviz.speed.machine import format_today
@@ -165,7 +165,7 @@ def _build_request(
         "drafts": drafts,
         "texts": {kind: hashlib.sha256((folder / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
         "models": {name: pair.describe() | hash_pair(pair) for name, pair in pairs.items()},
-        "versions": versions(),
+        "versions": list_versions(),
     }
 
 

@@ -95,7 +95,7 @@ class BlockRule:
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> BlockWalk:
         return BlockWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
+    def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         found = block_weights(tree.tokens[index], p, tree.q[index])
         return RuleView(p[node], torch.minimum(found.weights[node] * p[node], tree.q[index][node]), found.left[node])
 

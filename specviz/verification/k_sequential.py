@@ -129,7 +129,7 @@ class SequentialRule(TokenRule):
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return SequentialWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
+    def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parent, q = tree.parents[index][node], tree.q[index][node]
         probs, k = p[parent + 1], len(find_children(tree.parents[index], parent))
         rho = self.rho(probs, q, k)

@@ -33,7 +33,7 @@ class Rule(Protocol):
         """
         ...
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
+    def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         """What a figure shows of the rule at one node of row ``index``. p (N + 1, V): the distributions of that row."""
         ...
 

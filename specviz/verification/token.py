@@ -99,7 +99,7 @@ class TokenRule:
 
     # The decisions about one token. ``verify`` and the sampler of many continuations both call these.
 
-    def at(self, p: Tensor) -> TokenRule:
+    def condition_on(self, p: Tensor) -> TokenRule:
         """The rule where the target's distribution is p, (V,). It differs from self only if a bound depends on all of p."""
         return self
 
@@ -117,7 +117,7 @@ class TokenRule:
         """The distribution of the token after a fully accepted path, (V,)."""
         return p
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
+    def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parents, q = tree.parents[index], tree.q[index]
         probs = p[parents[node] + 1]
         for sibling in find_children(parents, parents[node]):
@@ -176,7 +176,7 @@ class TreeWalk:
     def find_accepted(self, parent: int, siblings: list[int]) -> int:
         """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``probs`` is then the last residual."""
         probs = self.p[parent + 1]
-        rule = self.rule.at(probs)
+        rule = self.rule.condition_on(probs)
         for count, node in enumerate(siblings):
             p = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
             q, u = self.q_token[node], self.take_uniform(node)

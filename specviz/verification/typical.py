@@ -36,7 +36,7 @@ class TypicalRule(TokenRule):
 
     Args:
         epsilon: Above 0, at most 1.
-        bar: What a token's p must exceed; known once a distribution is given (``at``).
+        bar: What a token's p must exceed; known once a distribution is given (``condition_on``).
 
     Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning
     path's nodes are recorded as checked.
@@ -48,11 +48,11 @@ class TypicalRule(TokenRule):
     def __init__(self, epsilon: float, bar: float | None = None):
         self.epsilon, self.bar = epsilon, bar
 
-    def at(self, p: Tensor) -> TypicalRule:
+    def condition_on(self, p: Tensor) -> TypicalRule:
         return TypicalRule(self.epsilon, typical_bound(p, self.epsilon))
 
     def threshold(self, p: float, q: float) -> float:
-        assert self.bar is not None, "at() says which distribution is looked at"
+        assert self.bar is not None, "condition_on() gives the bound"
         return float(p > self.bar)
 
     def accepts(self, u: Any, p: Any, q: Any) -> Any:
@@ -64,7 +64,7 @@ class TypicalRule(TokenRule):
     def bonus(self, p: Tensor) -> Tensor:
         return one_hot(first_argmax(p), p.shape[-1])
 
-    def never_written(self, p: Tensor) -> Tensor:
+    def find_impossible_tokens(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
         possible = (p > typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~possible
@@ -72,7 +72,7 @@ class TypicalRule(TokenRule):
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return LongestWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
+    def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         probs = p[tree.parents[index][node] + 1]
         overlap = torch.where(probs > typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
         return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))

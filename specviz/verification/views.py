@@ -14,13 +14,13 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.rule import Rule, RuleView
 
 
-def view_distribution(shown: RuleView, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:
+def view_distribution(view: RuleView, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:
     """The ``bars`` largest tokens by max(p, q), always with the named ids, and four sums over all others.
 
     q (V,) float64, None where nothing was drafted. The sums are taken token by token: lumping masses first would give
     another overlap, since min and max do not commute with lumping.
     """
-    p = shown.probs
+    p = view.probs
     size = p if q is None else torch.maximum(p, q)
     top = size.topk(min(bars, len(size))).indices.tolist()
     missing = [token for token in dict.fromkeys(always) if token not in top]
@@ -37,10 +37,10 @@ def view_distribution(shown: RuleView, q: Tensor | None, bars: int, always: tupl
     if q is None:
         return Distribution(tuple(ids), p_bars, None, None, None, {"p": p_rest}, None)
     q_bars, q_rest = split(q)
-    o_bars, o_rest = split(shown.overlap)
-    r_bars, r_rest = split(shown.left)
+    o_bars, o_rest = split(view.overlap)
+    r_bars, r_rest = split(view.left)
     sums = {"p": p_rest, "q": q_rest, "overlap": o_rest, "residual": r_rest}
-    return Distribution(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(shown.overlap.sum()))
+    return Distribution(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(view.overlap.sum()))
 
 
 def view_round(
@@ -58,7 +58,7 @@ def view_round(
         if decision.accepted is None:
             shown, stand_in, u = _view_unchecked(p[decision.parent + 1], tree.q[index][node]), None, None
         else:
-            shown = rule.shown(tree, index, p, node)
+            shown = rule.view_node(tree, index, p, node)
             if node == last_rejected:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:

@@ -183,4 +183,4 @@ def test_a_plan_of_an_encoder_decoder_pair_is_refused(places, capsys, tmp_path):
 
 
 def test_a_causal_pair_reads_no_prompt_twice(pair):
-    assert pair.encoder_ids("Once") == () and pair.encode("Once") == tuple(pair.tokenizer.encode("Once"))
+    assert pair.encode_for_encoder("Once") == () and pair.encode("Once") == tuple(pair.tokenizer.encode("Once"))

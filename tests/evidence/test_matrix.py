@@ -149,7 +149,9 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
         truth = target_distribution(target, (0,), LENGTH, eos_token_ids)
         probs = output_distribution(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
         never = [
-            text for text in truth if any(rule.never_written(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))
+            text
+            for text in truth
+            if any(rule.find_impossible_tokens(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))
         ]
         found.append(mass_never_written(target, (0,), rule, eos_token_ids))
         assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)

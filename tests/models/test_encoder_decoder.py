@@ -35,7 +35,7 @@ def prompts(count: int) -> list[str]:
 
 def generated(pair, prompt: str, length: int, **more) -> list[int]:
     """What the library's own generation writes."""
-    text = given(pair.target, pair.encode(prompt), pair.encoder_ids(prompt))
+    text = given(pair.target, pair.encode(prompt), pair.encode_for_encoder(prompt))
     return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
 
 
@@ -71,7 +71,7 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the old bear", gamma=3)
     target, proposer = open_proposer(pair, replace(settings, prompt="the river"))
-    fresh = [Fresh(net, settings, pair.vocabulary, pair.encoder_ids(settings.prompt)) for net in (pair.target, pair.draft)]
+    fresh = [Fresh(net, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt)) for net in (pair.target, pair.draft)]
     found = analytic(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
     assert not found.passed() and found.worst > 1e-2
 
@@ -112,7 +112,7 @@ def test_a_trace_without_an_encoder_has_no_such_field(pair):
 
 def test_an_empty_prompt_is_the_end_token_alone(encoder_decoders):
     pair = encoder_decoders["t5"]
-    assert pair.encoder_ids("") == (1,) and pair.encode("") == (0,)
+    assert pair.encode_for_encoder("") == (1,) and pair.encode("") == (0,)
     assert list(record_run(pair, Settings(temperature=0.0, max_new_tokens=8)).output_ids) == generated(pair, "", 8)
 
 

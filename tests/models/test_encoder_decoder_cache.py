@@ -77,7 +77,7 @@ def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
 @pytest.mark.parametrize(("shape", "rows"), (("tree", 1), ("chain", 3)))
 def test_distances_counted_in_columns_are_seen(monkeypatch, shape, rows):
     """The library counts this way: correct for a single chain, another distribution for a tree or a ragged batch."""
-    right = ConditionedPass.biased
+    right = ConditionedPass.add_bias
 
     def by_column(self, seen, where, positions):
         columns = torch.arange(where.shape[1]).expand_as(where)

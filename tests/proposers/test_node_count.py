@@ -62,10 +62,10 @@ def test_the_record_that_comes_with_the_project_names_a_number_for_every_tree_th
     assert known.pair == "storybook" and known.date and known.machine["processor"]
     for proposer in record.TREES:
         for temperature in (0.0, 1.0):
-            points = known.of(proposer, temperature)
+            points = known.list_points(proposer, temperature)
             assert [p.nodes for p in points] == sorted({p.nodes for p in points}) and points[-1].nodes <= NODES_MAX
-            assert known.best(proposer, temperature).speed == max(point.speed for point in points)
-    assert max(point.tokens_per_pass for point in known.of("medusa", 0.0)) >= 1.6
+            assert known.find_best(proposer, temperature).speed == max(point.speed for point in points)
+    assert max(point.tokens_per_pass for point in known.list_points("medusa", 0.0)) >= 1.6
 
 
 def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
@@ -122,5 +122,5 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
     out = tmp_path / "trees.json"
     assert main(["record", "trees", "--out", str(out)]) == 0
     known = NodeCountCurve.from_json(out.read_text())
-    assert [known.best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.best("medusa", 0.0) is None
+    assert [known.find_best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.find_best("medusa", 0.0) is None
     assert all(map(is_sized_by_curve, record.TREES)) and not is_sized_by_curve("eagle")

@@ -13,7 +13,7 @@ from specviz.proposers import retrieval, source_texts
 from specviz.proposers.copied import LONGEST, CopiedTokens, follow_own_text
 from specviz.proposers.request import open_proposer
 from specviz.proposers.retrieval import SHORTEST, TOKENS_MIN, SuffixIndex
-from specviz.proposers.teaching import ReversedDraft, uniform_distribution, word_frequencies
+from specviz.proposers.teaching import ReversedDraft, build_uniform_distribution, build_word_frequencies
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
@@ -196,13 +196,13 @@ def first_distribution(source):
 
 
 def test_unigram_counts_words_and_uniform_knows_none():
-    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
-    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
-    assert first_distribution(word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx(
+    assert first_distribution(build_word_frequencies(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
+    assert first_distribution(build_word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(build_word_frequencies(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx(
         [0.9, 0, 0.1, 0]
     )
-    assert first_distribution(uniform_distribution(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
-    assert first_distribution(uniform_distribution(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(build_uniform_distribution(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
+    assert first_distribution(build_uniform_distribution(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
 
 
 def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():

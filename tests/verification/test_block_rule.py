@@ -164,7 +164,7 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     distributions = target.distributions([Prefix(PROMPT, 0, 9)], block)[0]
     found = block_weights(block.tokens[0], distributions, block.q[0])
     for node in range(3):
-        shown = BlockRule().shown(block, 0, distributions, node)
+        shown = BlockRule().view_node(block, 0, distributions, node)
         assert torch.equal(shown.probs, distributions[node]) and torch.equal(shown.left, found.left[node])
         assert torch.allclose(shown.overlap + shown.left, found.weights[node] * distributions[node], atol=1e-15)
 

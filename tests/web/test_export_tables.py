@@ -16,7 +16,7 @@ from scipy import stats
 
 from specviz.evidence.serving_setups.records import COMPARISONS
 from specviz.evidence.serving_setups.records import SETUPS as SERVED
-from specviz.glyphs import glyphs, name, piece
+from specviz.glyphs import build_glyphs, name_token, read_piece
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import wall_clock_factor
 from tests import exported as e
@@ -30,12 +30,14 @@ def shown(text: str) -> str:
 
 
 def word(pieces: Mapping[str, str], token: int | None) -> str:
-    return "" if token is None else shown(name(piece({int(key): value for key, value in pieces.items()}, token), token))
+    return (
+        "" if token is None else shown(name_token(read_piece({int(key): value for key, value in pieces.items()}, token), token))
+    )
 
 
 def letters(pieces: Mapping[str, str], token: int) -> str:
     """A token as glyphs, nothing named."""
-    return "".join(one["t"] for one in glyphs(bytes.fromhex(pieces[str(token)]), token))
+    return "".join(one["t"] for one in build_glyphs(bytes.fromhex(pieces[str(token)]), token))
 
 
 def test_no_table_is_left_out():
@@ -296,7 +298,7 @@ def test_the_first_tokens_of_the_drafting_methods():
         first = row["first"]
         for k in range(len(first["probs"]) if first else 0):
             label = first["labels"][k]
-            text = "".join(one["t"] for one in glyphs(bytes.fromhex(label), 0)) if label else "any other text"
+            text = "".join(one["t"] for one in build_glyphs(bytes.fromhex(label), 0)) if label else "any other text"
             expected.append(
                 {"row": row["key"], "token": shown(text), "exact_probability": first["probs"][k], "draws": first["counts"][k],
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],

@@ -114,7 +114,7 @@ class Analytic:
 def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = open_proposer(pair, settings)
-    fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
+    fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
     if settings.proposer == EARLY_EXIT:
         drafting: FreshDraft = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
     elif settings.proposer == EAGLE:

@@ -111,7 +111,7 @@ def fresh_draft(pair: LoadedPair, settings: Settings) -> FreshDraft:
     """The draft's distributions on the target's ids, from passes without a cache."""
     if isinstance(pair, MappedPair):
         return FreshMapped(pair.draft, settings, pair.vocabulary, pair.tokens)
-    return Fresh(pair.draft, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
+    return Fresh(pair.draft, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
 
 
 class Served(Protocol):

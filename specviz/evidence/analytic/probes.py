@@ -153,7 +153,7 @@ def acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.
 def _believed(rule: Rule, handed: RuleInput, node: int) -> Tensor:
     """The random number at which ``accepts`` changes its answer, for each token."""
     p, q = handed.p[node], handed.q(node)
-    known = (rule if isinstance(rule, TokenRule) else TokenRule()).at(p)
+    known = (rule if isinstance(rule, TokenRule) else TokenRule()).condition_on(p)
     if _replacement(rule, handed, node) is None:
         return torch.ones_like(p)
     return torch.from_numpy(bisected(lambda u: known.accepts(torch.from_numpy(u), p, q).numpy(), len(p), 40))

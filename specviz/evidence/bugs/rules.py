@@ -97,7 +97,7 @@ class OtherTemperature(TokenRule):
     def __init__(self, factor: float, scale: float | None = None):
         self.factor, self.scale = factor, scale
 
-    def at(self, p: Tensor) -> OtherTemperature:
+    def condition_on(self, p: Tensor) -> OtherTemperature:
         return OtherTemperature(self.factor, float(reheated(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
 
     def threshold(self, p: float, q: float) -> float:

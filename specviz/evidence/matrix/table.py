@@ -251,7 +251,7 @@ def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eo
         grown = {}
         for where, distributions in distributions_after(target, ids, paths):
             for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
-                never = rule.never_written(probs)
+                never = rule.find_impossible_tokens(probs)
                 lost += open_[path] * float(probs[never].sum())
                 written = (probs * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
                 grown |= {(*path, token): open_[path] * float(probs[token]) for token in written if token not in eos_token_ids}

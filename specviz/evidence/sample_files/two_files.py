@@ -14,7 +14,7 @@ from specviz.evidence.certificate.seal import seal
 from specviz.evidence.report import SCHEMA
 from specviz.evidence.sample_files.reading import Sample, SampleFile, names, refuse_repeats
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.records import versions
+from specviz.records import list_versions
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words, plural
 from specviz.statistics.power import corrected, draws_needed, holm
@@ -58,7 +58,7 @@ def compare_files(
             "pieces": {},
             "files": [first.describe(), second.describe()],
             "models": {},
-            "versions": versions(),
+            "versions": list_versions(),
         }
     )
 

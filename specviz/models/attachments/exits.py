@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError, SettingsError, UnsupportedModelError
-from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, layer_names
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, name_layer
 from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
@@ -92,7 +92,7 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
     bare, width = build_bare_exit(target, layer), target.config.hidden_size
     shapes: dict[str, tuple[int, ...]] = {"norm.weight": (width,)}
     for k in range(count):
-        weight, bias = layer_names(f"{k}")
+        weight, bias = name_layer(f"{k}")
         shapes |= {weight: (width, width), bias: (width,)}
     weights = EXITS.load_weights(folder, set(shapes), f"an exit of {count} blocks")
     if layer >= _count_layers(target) or any(tuple(weights[name].shape) != shape for name, shape in shapes.items()):
@@ -109,7 +109,7 @@ def save_exit(layer: int, norm: Tensor, blocks: list[Layer], folder: Path) -> No
     """Write an exit in the layout above; blocks: (weight, bias) each."""
     named = {"norm.weight": norm}
     for k, pair in enumerate(blocks):
-        named |= dict(zip(layer_names(f"{k}"), pair, strict=True))
+        named |= dict(zip(name_layer(f"{k}"), pair, strict=True))
     EXITS.save(folder, named, layer, len(blocks))
 
 

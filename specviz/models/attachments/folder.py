@@ -153,14 +153,14 @@ class Attachment:
             (folder / CONFIG).write_text(json.dumps(dict(zip(self.numbers, values, strict=True))) + "\n")
 
 
-def layer_names(prefix: str) -> tuple[str, str]:
+def name_layer(prefix: str) -> tuple[str, str]:
     """Names of the weight and the bias of the block with this prefix, such as "0" or "0.1"."""
     return f"{prefix}.linear.weight", f"{prefix}.linear.bias"
 
 
 def build_block(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
     """The block with this prefix."""
-    weight, bias = (weights[name] for name in layer_names(prefix))
+    weight, bias = (weights[name] for name in name_layer(prefix))
     return ResidualBlock(Weights(weight, packs=True), bias)
 
 

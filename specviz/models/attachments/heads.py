@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, format_shape, layer_names
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, format_shape, name_layer
 from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.catalog import PAIRS
@@ -85,7 +85,7 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     """
     count, layers = HEADS.config(folder)
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight
-    width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
+    width, names = text.hidden_size, [name_layer(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
     shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
     biases = {} if HEADS.find_weights_file(folder).name == WEIGHTS else {name: torch.zeros(width) for _, name in names}
     weights = biases | HEADS.load_weights(
@@ -119,6 +119,6 @@ def save_heads(blocks: list[list[Layer]], folder: Path) -> None:
         name: value
         for k, head in enumerate(blocks)
         for layer, pair in enumerate(head)
-        for name, value in zip(layer_names(f"{k}.{layer}"), pair, strict=True)
+        for name, value in zip(name_layer(f"{k}.{layer}"), pair, strict=True)
     }
     HEADS.save(folder, named, len(blocks), len(blocks[0]))

@@ -47,7 +47,7 @@ class _Row:
         if tuple(self.tokens) == wanted[:held]:
             node = ROOT
             while len(self.tokens) < len(wanted) - 1:
-                node = self._child(node, wanted[len(self.tokens)])
+                node = self._find_child(node, wanted[len(self.tokens)])
                 if node == ROOT:
                     break
                 self.tokens.append(self.node_tokens[node])
@@ -69,7 +69,7 @@ class _Row:
             return None
         node = ROOT
         for token in wanted[held:]:
-            node = self._child(node, token)
+            node = self._find_child(node, token)
             if node == ROOT:
                 return None
         return node + 1
@@ -78,7 +78,7 @@ class _Row:
         """An independent copy."""
         return replace(self, tokens=[*self.tokens], columns=[*self.columns], node_columns=[*self.node_columns])
 
-    def _child(self, node: int, token: int) -> int:
+    def _find_child(self, node: int, token: int) -> int:
         return next((c for c in find_children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
 
 
@@ -103,8 +103,8 @@ class CachedModel:
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = attention_windows(text)
         self._pass = open_pass(model)
-        self._threads = PassThreads.of(model)
-        self._cache = self._empty()
+        self._threads = PassThreads.for_model(model)
+        self._cache = self._create_cache()
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
 
@@ -191,7 +191,7 @@ class CachedModel:
         """Make a pass over the first of these tokens with an empty cache, so that it can be timed."""
         part = entering[: max(1, PROBE_TOKENS // entering.shape[1]), :PROBE_TOKENS]
         positions = torch.arange(part.shape[1], device=self.device).expand(len(part), -1)
-        self._pass(part, positions, None, self._empty(), 0, 1)
+        self._pass(part, positions, None, self._create_cache(), 0, 1)
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         """Input of the pass for each column: its id (B, T). An id that only the other model knows has probability 0."""
@@ -224,12 +224,12 @@ class CachedModel:
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
 
-    def _empty(self) -> DynamicCache:
+    def _create_cache(self) -> DynamicCache:
         """A cache made without a configuration stores every column, so that any layer can be rolled back."""
         return DynamicCache()
 
     def _reset(self) -> None:
-        self._cache, self._width = self._empty(), 0
+        self._cache, self._width = self._create_cache(), 0
 
     def _rollback(self) -> None:
         """Drop columns that no row needs: the common tail by cropping, scattered holes by compaction once there are many."""
@@ -240,12 +240,12 @@ class CachedModel:
         if needed == 0:
             self._reset()
         elif needed > longest * 1.5 + 16 or (len(self._rows) == 1 and needed != longest):
-            self._compact(longest)
+            self._compact_columns(longest)
         elif needed < self._width:
             self._cache.crop(needed - self._width)
             self._width = needed
 
-    def _compact(self, longest: int) -> None:
+    def _compact_columns(self, longest: int) -> None:
         """Move each row's columns together, right-aligned, with padding on the left."""
         order = torch.zeros(len(self._rows), longest, dtype=torch.int64)
         for index, row in enumerate(self._rows):
@@ -264,7 +264,7 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == tree.widest for tokens in tree.tokens)
         if plain and even and tree.is_chain:
             return None
-        if plain and len(fed) == 1 and not self.biased and not any(self._windows.values()):
+        if plain and len(fed) == 1 and not self.add_bias and not any(self._windows.values()):
             return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
         begins, total = self._width + lead, self._width + lead + tree.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row
@@ -275,9 +275,9 @@ class CachedModel:
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
         seen[:, lead:, begins:] = torch.stack([ancestor_mask(parents, tree.widest) for parents in tree.parents])
         where[:, begins:] = positions[:, lead:]
-        return self._additive(seen, where, positions)
+        return self._build_additive_mask(seen, where, positions)
 
-    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
+    def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
         return additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
 
     def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:

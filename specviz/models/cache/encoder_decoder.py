@@ -36,8 +36,8 @@ class ConditionedModel(CachedModel):
         super().__init__(model, settings, vocabulary)
         self._conditioned = self._pass = ConditionedPass(model, prompt)
 
-    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
-        return self._conditioned.biased(seen, where, positions)
+    def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+        return self._conditioned.add_bias(seen, where, positions)
 
 
 class ConditionedPass:
@@ -62,7 +62,7 @@ class ConditionedPass:
         hidden, across = self.decoder.embed_tokens(ids), None
         if mask is None:
             where = torch.arange(width + ids.shape[1], device=ids.device)[None]
-            mask = self.biased(where[:, None, :] <= positions[:1, :, None], where, positions[:1])
+            mask = self.add_bias(where[:, None, :] <= positions[:1, :, None], where, positions[:1])
         nothing, both = mask.new_zeros(1, 1, 1, 1), EncoderDecoderCache(cache, self._cross(len(ids)))
         for block in self.decoder.block:
             hidden, _, across = block(
@@ -76,7 +76,7 @@ class ConditionedPass:
         self.features = self.decoder.final_layer_norm(hidden) * self.scale
         return self.head(self.features[:, -keep:])
 
-    def biased(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+    def add_bias(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
         """Additive mask with the relative position bias, (B, heads, T, S) in the model's dtype.
 
         seen             (B, T, S) bool: which columns each token attends to

@@ -123,7 +123,7 @@ class FixedModel:
     @torch.inference_mode()
     def read(self, row: int, ids: Sequence[int]) -> None:
         """Read a text, at least one token, into the first columns of a row."""
-        PassThreads.of(self.model).prepare(FEW, lambda: self._read(ids[:FEW]))  # here, because ``probs`` may be compiled
+        PassThreads.for_model(self.model).prepare(FEW, lambda: self._read(ids[:FEW]))  # here, because ``probs`` may be compiled
         for layer, found in zip(self._cache.layers, self._read(ids).layers, strict=True):
             layer.keys[row, :, : len(ids)], layer.values[row, :, : len(ids)] = found.keys[0], found.values[0]
 

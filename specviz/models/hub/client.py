@@ -37,19 +37,19 @@ ON = ("1", "true", "yes", "on")
 T = TypeVar("T")
 
 
-def cancelled_error(repo: str) -> CancelledError:
+def build_cancelled_error(repo: str) -> CancelledError:
     """The error that ends a cancelled download."""
     return CancelledError(
         f"The download of '{repo}' was stopped. What has arrived is kept, and the next download goes on from there."
     )
 
 
-def hub_address() -> str:
+def find_hub() -> str:
     """Address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """Folder in which the hub's clients keep what they download."""
     for name, below in (("HF_HUB_CACHE", "."), ("HF_HOME", "hub")):
         if value := os.environ.get(name):
@@ -62,23 +62,23 @@ def is_offline() -> bool:
     return constants.is_offline_mode() or os.environ.get("HF_HUB_OFFLINE", "").lower() in ON
 
 
-def never_cancelled() -> bool:
+def never() -> bool:
     """Not cancelled."""
     return False
 
 
-def wait_unless_cancelled(seconds: float, cancelled: Callable[[], bool]) -> None:
+def wait_unless_cancelled(seconds: float, is_cancelled: Callable[[], bool]) -> None:
     """Wait, but not for a wait that was cancelled."""
     end = time.monotonic() + seconds
-    while not cancelled() and (left := end - time.monotonic()) > 0:
+    while not is_cancelled() and (left := end - time.monotonic()) > 0:
         time.sleep(min(0.1, left))
 
 
 def call_hub(
     name: HubName,
     call: Callable[[], T],
-    cancelled: Callable[[], bool] = never_cancelled,
-    moved: Callable[[], int] = lambda: 0,
+    is_cancelled: Callable[[], bool] = never,
+    count_bytes: Callable[[], int] = lambda: 0,
 ) -> T:
     """What a call to the hub returns. What may pass by itself is tried again: cut connections, 408, 429 and errors of the server.
 
@@ -86,7 +86,7 @@ def call_hub(
 
     Raises ModelError with a sentence if the hub refuses, cannot be reached or answers as no hub does.
     """
-    attempt, before = 0, moved()
+    attempt, before = 0, count_bytes()
     while True:
         try:
             if is_offline():
@@ -95,8 +95,8 @@ def call_hub(
         except (CancelledError, ModelError):
             raise
         except Exception as error:  # the client's own, its transport's, and whatever it makes of an answer that is not the hub's
-            if moved() > before:
-                attempt, before = 0, moved()
+            if count_bytes() > before:
+                attempt, before = 0, count_bytes()
             wait = _retry_delay(error, attempt)
             if (
                 isinstance(error, OSError)
@@ -106,9 +106,9 @@ def call_hub(
                 raise  # this machine's disk
             if wait is None:
                 raise explain_refusal(name, error) from error
-            wait_unless_cancelled(wait, cancelled)
-            if cancelled():
-                raise cancelled_error(name.repo) from error
+            wait_unless_cancelled(wait, is_cancelled)
+            if is_cancelled():
+                raise build_cancelled_error(name.repo) from error
             attempt += 1
 
 
@@ -132,7 +132,7 @@ def _retry_after(error: HfHubHTTPError) -> float | None:
 
 def explain_refusal(name: HubName, error: Exception) -> ModelError:
     """A sentence for what the hub, its client or the network answered: what is wrong and what to do."""
-    repo, hub = name.repo, hub_address()
+    repo, hub = name.repo, find_hub()
     log_in = "`hf auth login`, or a token in HF_TOKEN"
     if isinstance(error, OfflineModeIsEnabled):
         return ModelError(
@@ -169,7 +169,7 @@ def explain_refusal(name: HubName, error: Exception) -> ModelError:
 
 
 def _explain_status(name: HubName, error: HfHubHTTPError) -> ModelError:
-    status, hub = error.response.status_code, hub_address()
+    status, hub = error.response.status_code, find_hub()
     if status == 429:
         wait = _retry_after(error)
         when = f"in {wait:.0f} seconds" if wait else "in some minutes"

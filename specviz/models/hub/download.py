@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specviz.errors import ModelError
-from specviz.models.hub.client import cache_folder, never_cancelled
-from specviz.models.hub.files import ModelListing, revision_file
+from specviz.models.hub.client import find_cache_folder, never
+from specviz.models.hub.files import ModelListing, find_revision_file
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.records import write
 from specviz.statistics.finding import size_in_words
@@ -25,7 +25,7 @@ def ignore_bytes(done: int, total: int) -> None:
 def download_models(
     listings: Sequence[ModelListing],
     progress: Callable[[int, int], None] = ignore_bytes,
-    cancelled: Callable[[], bool] = never_cancelled,
+    is_cancelled: Callable[[], bool] = never,
 ) -> None:
     """Bring every file of these models onto this machine. Folders are here already, and what is here is not fetched again.
 
@@ -37,7 +37,7 @@ def download_models(
     from there.
     """
     wanted = [(store, file) for one in listings if (store := one.store) for file in one.files]
-    arrived = {_content_key(*one): one[0].arrived(one[1]) for one in wanted}
+    arrived = {_content_key(*one): one[0].count_arrived(one[1]) for one in wanted}
     total = sum({_content_key(store, file): file.size for store, file in wanted}.values())
     _refuse_full_disk(total - sum(arrived.values()))
     last = 0.0
@@ -51,7 +51,7 @@ def download_models(
                 last = now
                 progress(sum(arrived.values()), total)
 
-        fetch_file(store, file, report, cancelled)
+        fetch_file(store, file, report, is_cancelled)
         report(file.size)
     progress(total, total)
     for one in listings:
@@ -66,20 +66,20 @@ def _save_revision(listed: ModelListing) -> None:
     """Keep which commit a branch or tag was, so that its name opens this download without a network too."""
     if listed.repo is None or listed.commit is None or listed.revision is None or is_commit(listed.revision):
         return
-    kept = revision_file(listed.repo, listed.revision)
+    kept = find_revision_file(listed.repo, listed.revision)
     kept.parent.mkdir(parents=True, exist_ok=True)
     write(kept, listed.commit, over=True)
 
 
 def find_free_disk() -> int:
     """Bytes that a download may take, where the cache is."""
-    where = next(path for path in (cache_folder(), *cache_folder().absolute().parents) if path.is_dir())
+    where = next(path for path in (find_cache_folder(), *find_cache_folder().absolute().parents) if path.is_dir())
     return max(0, shutil.disk_usage(where).free - SPARE)
 
 
 def _refuse_full_disk(needed: int) -> None:
     if needed > (free := find_free_disk()):
         raise ModelError(
-            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{cache_folder()}'. "
+            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{find_cache_folder()}'. "
             "Make room, or name another folder for downloads in HF_HUB_CACHE."
         )

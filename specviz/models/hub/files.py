@@ -15,7 +15,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
 from specviz.errors import MAX_SHOWN, DamagedModelError, ModelError
-from specviz.models.hub.client import cache_folder, call_hub, explain_refusal, hub_address, never_cancelled
+from specviz.models.hub.client import call_hub, explain_refusal, find_cache_folder, find_hub, never
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.models.pairs.names import HubName, find_folder, parse_hub_name
 
@@ -77,7 +77,7 @@ class ModelListing:
     @property
     def here_bytes(self) -> int:
         """Bytes on this machine now, of a download that ended early too."""
-        return sum(store.arrived(file) if (store := self.store) else file.size for file in self.files)
+        return sum(store.count_arrived(file) if (store := self.store) else file.size for file in self.files)
 
     @property
     def download_bytes(self) -> int:
@@ -91,9 +91,7 @@ class ModelListing:
         return store is None or all(store.has_file(file) for file in self.files)
 
 
-def list_model(
-    place: str, weights: tuple[str, ...] | None = None, cancelled: Callable[[], bool] = never_cancelled
-) -> ModelListing:
+def list_model(place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
     ``weights``: names that the one file of weights may have, the usual one first, for what is attached to a model; None: a
@@ -111,7 +109,7 @@ def list_model(
             f"'{place[:MAX_SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
         )
     try:
-        return _list_hub(place, name, weights, cancelled)
+        return _list_hub(place, name, weights, is_cancelled)
     except DamagedModelError:
         raise
     except ModelError:
@@ -120,11 +118,11 @@ def list_model(
         raise
 
 
-def fetch_config_files(listed: ModelListing, cancelled: Callable[[], bool] = never_cancelled) -> Path:
+def fetch_config_files(listed: ModelListing, is_cancelled: Callable[[], bool] = never) -> Path:
     """The folder of a model, with its configuration and tokenizer in it; they are downloaded if they are not here."""
     if (store := listed.store) is not None:
         for file in listed.small:
-            fetch_file(store, file, cancelled=cancelled)
+            fetch_file(store, file, is_cancelled=is_cancelled)
     return listed.folder
 
 
@@ -139,11 +137,11 @@ def _list_folder(place: str, folder: Path, weights: tuple[str, ...] | None) -> M
     return ModelListing(place, folder, None, None, None, None, False, _select_config_files(there, weights), read)
 
 
-def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancelled: Callable[[], bool]) -> ModelListing:
-    revision, api = name.revision or MAIN, HfApi(endpoint=hub_address())
+def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, is_cancelled: Callable[[], bool]) -> ModelListing:
+    revision, api = name.revision or MAIN, HfApi(endpoint=find_hub())
     if is_commit(revision) and (kept := _list_cached(place, name, weights)) is not None:  # a commit never changes
         return kept
-    info = call_hub(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), cancelled)
+    info = call_hub(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), is_cancelled)
     if not is_commit(info.sha):
         raise explain_refusal(name, ValueError("no commit in its answer"))
     store = ModelCache(name.repo, str(info.sha))
@@ -157,7 +155,7 @@ def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, cancel
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")
     small = _select_config_files(there, weights)
-    read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], cancelled=cancelled))
+    read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], is_cancelled=is_cancelled))
     return ModelListing(
         place, store.snapshot, name.repo, revision, store.commit, _read_license(info), bool(info.gated), small, read
     )
@@ -167,7 +165,7 @@ def _list_cached(place: str, name: HubName, weights: tuple[str, ...] | None) -> 
     """What an earlier download of a revision left on this machine; None if anything is missing."""
     revision = name.revision or MAIN
     try:
-        commit = revision if is_commit(revision) else revision_file(name.repo, revision).read_text().strip()
+        commit = revision if is_commit(revision) else find_revision_file(name.repo, revision).read_text().strip()
         store = ModelCache(name.repo, commit)
         there = {path.name: ModelFile(path.name, path.stat().st_size) for path in store.snapshot.iterdir() if path.is_file()}
         if not is_commit(commit) or CONFIG not in there:
@@ -180,9 +178,9 @@ def _list_cached(place: str, name: HubName, weights: tuple[str, ...] | None) -> 
     )
 
 
-def revision_file(repo: str, revision: str) -> Path:
+def find_revision_file(repo: str, revision: str) -> Path:
     """The file in which the cache keeps what commit a branch or tag was when it was last downloaded."""
-    return cache_folder() / f"models--{repo.replace('/', '--')}" / "refs" / revision
+    return find_cache_folder() / f"models--{repo.replace('/', '--')}" / "refs" / revision
 
 
 def _select_config_files(there: Mapping[str, ModelFile], weights: tuple[str, ...] | None) -> tuple[ModelFile, ...]:

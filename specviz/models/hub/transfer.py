@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModelError
-from specviz.models.hub.client import TIMEOUT, cache_folder, call_hub, cancelled_error, hub_address, never_cancelled
+from specviz.models.hub.client import TIMEOUT, build_cancelled_error, call_hub, find_cache_folder, find_hub, never
 from specviz.models.pairs.names import HubName
 
 PIECE = 1 << 20  # bytes read at once for a hash
@@ -50,7 +50,7 @@ class ModelCache:
 
     @property
     def folder(self) -> Path:
-        return cache_folder() / f"models--{self.repo.replace('/', '--')}"
+        return find_cache_folder() / f"models--{self.repo.replace('/', '--')}"
 
     @property
     def snapshot(self) -> Path:
@@ -64,7 +64,7 @@ class ModelCache:
         """Whether a file's content has been downloaded, by this program or by another client of the hub."""
         return self.content_path(file).is_file() or (self.snapshot / file.name).is_file()
 
-    def arrived(self, file: ModelFile) -> int:
+    def count_arrived(self, file: ModelFile) -> int:
         """Bytes of a file that are here, of a download that ended early too."""
         if self.has_file(file):
             return file.size
@@ -83,8 +83,8 @@ def is_commit(text: object) -> bool:
 def fetch_file(
     store: ModelCache,
     file: ModelFile,
-    arrived: Callable[[int], None] = lambda count: None,
-    cancelled: Callable[[], bool] = never_cancelled,
+    on_bytes: Callable[[int], None] = lambda count: None,
+    is_cancelled: Callable[[], bool] = never,
 ) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 
@@ -98,22 +98,22 @@ def fetch_file(
     if pointer.is_file():
         return pointer
     content.parent.mkdir(parents=True, exist_ok=True)
-    lock = cache_folder() / ".locks" / store.folder.name / f"{file.digest}.lock"
+    lock = find_cache_folder() / ".locks" / store.folder.name / f"{file.digest}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     while not content.is_file():
-        if cancelled():
-            raise cancelled_error(store.repo)
+        if is_cancelled():
+            raise build_cancelled_error(store.repo)
         try:
             with WeakFileLock(lock, timeout=0.5):
                 if not content.is_file():
-                    _download(store, file, arrived, cancelled)
+                    _download(store, file, on_bytes, is_cancelled)
         except TimeoutError:  # another process downloads it
             continue
     _link_content(pointer, content)
     return pointer
 
 
-def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None], cancelled: Callable[[], bool]) -> None:
+def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None], is_cancelled: Callable[[], bool]) -> None:
     partial, name = store.partial_path(file), HubName(store.repo, store.commit)
     size = partial.stat().st_size if partial.is_file() else 0
     if size > file.size:
@@ -124,7 +124,7 @@ def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None]
             have = out.tell()
             if have == file.size:
                 return
-            address = hf_hub_url(store.repo, file.name, revision=store.commit, endpoint=hub_address())
+            address = hf_hub_url(store.repo, file.name, revision=store.commit, endpoint=find_hub())
             headers = {**build_hf_headers(), "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
             with get_session().stream("GET", address, headers=headers, timeout=TIMEOUT) as response:
                 if response.status_code == 416:  # there are no bytes from there on
@@ -134,35 +134,35 @@ def _download(store: ModelCache, file: ModelFile, arrived: Callable[[int], None]
                     out.truncate(0)
                     out.seek(0)
                 for piece in response.iter_bytes():
-                    if cancelled():
-                        raise cancelled_error(store.repo)
+                    if is_cancelled():
+                        raise build_cancelled_error(store.repo)
                     out.write(piece)
-                    arrived(min(out.tell(), file.size))
+                    on_bytes(min(out.tell(), file.size))
                     if out.tell() > file.size:
                         return
             out.flush()
 
         while out.tell() < file.size:
             before = out.tell()
-            call_hub(name, stream, cancelled, out.tell)
+            call_hub(name, stream, is_cancelled, out.tell)
             if out.tell() <= before:  # an answer without the bytes that were asked for
                 break
-    if partial.stat().st_size != file.size or not _has_digest(partial, store, file, cancelled):
+    if partial.stat().st_size != file.size or not _has_digest(partial, store, file, is_cancelled):
         partial.unlink()
         raise DamagedModelError(
-            f"'{file.name}' of '{store.repo}' arrived with another content than {hub_address()} announced, and was removed. "
+            f"'{file.name}' of '{store.repo}' arrived with another content than {find_hub()} announced, and was removed. "
             "Try again; if it happens again, the hub or what lies between is at fault."
         )
     os.replace(partial, store.content_path(file))
 
 
-def _has_digest(path: Path, store: ModelCache, file: ModelFile, cancelled: Callable[[], bool]) -> bool:
+def _has_digest(path: Path, store: ModelCache, file: ModelFile, is_cancelled: Callable[[], bool]) -> bool:
     """Whether a file's content has the announced hash. Git hashes a header with the size before the content."""
     made = hashlib.sha256() if len(file.digest) == 64 else hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as content:
         while piece := content.read(PIECE):
-            if cancelled():
-                raise cancelled_error(store.repo)
+            if is_cancelled():
+                raise build_cancelled_error(store.repo)
             made.update(piece)
     return made.hexdigest() == file.digest
 

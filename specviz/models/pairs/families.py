@@ -52,7 +52,7 @@ def refuse_unsupported(place: str, config: Any) -> None:
             f"'{place}' is of the family '{family}', whose cached passes have not been tested against uncached ones. "
             f"Tested are: {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
         )
-    if odd := rotary_types(text) - set(ROTARY):
+    if odd := list_rotary_types(text) - set(ROTARY):
         raise UnsupportedModelError(
             f"'{place}' ({family}) has rotary angles of type {', '.join(sorted(odd))}. They change with the length of the text, "
             f"which makes cached keys wrong. Supported are: {', '.join(ROTARY)}."
@@ -84,12 +84,12 @@ def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
     )
 
 
-def library_class(config: Any) -> type[AutoModelForSeq2SeqLM] | type[AutoModelForCausalLM]:
+def find_library_class(config: Any) -> type[AutoModelForSeq2SeqLM] | type[AutoModelForCausalLM]:
     """The transformers class that opens models of this configuration."""
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
-def rotary_types(config: Any) -> set[str]:
+def list_rotary_types(config: Any) -> set[str]:
     """Types of rotary angles in a configuration: one for the model, or one for each kind of layer; empty if there are none."""
     given = getattr(config, "rope_parameters", None) or {}
     kinds = [value for value in given.values() if isinstance(value, dict)] or [given]
@@ -110,7 +110,7 @@ def find_free_memory(device: torch.device) -> int:
 def count_parameters(config: PretrainedConfig) -> int:
     """Number of parameters of a model of this configuration, counted without allocating it."""
     with torch.device("meta"):
-        return library_class(config).from_config(config).num_parameters()
+        return find_library_class(config).from_config(config).num_parameters()
 
 
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:

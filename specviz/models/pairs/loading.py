@@ -16,7 +16,7 @@ from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download_models
 from specviz.models.hub.files import VOCABULARIES, ModelListing, fetch_config_files, list_model
 from specviz.models.pairs.catalog import HASHES, PAIRS
-from specviz.models.pairs.families import library_class, refuse_mixed, refuse_too_large, refuse_unsupported
+from specviz.models.pairs.families import find_library_class, refuse_mixed, refuse_too_large, refuse_unsupported
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
@@ -149,7 +149,7 @@ def load_model(place: str | ModelListing, device: torch.device, dtype: torch.dty
     download_models([listed])
     model, report = _read_or_explain(
         listed.place,
-        lambda: library_class(config).from_pretrained(
+        lambda: find_library_class(config).from_pretrained(
             listed.folder,
             dtype=dtype,
             use_safetensors=True,

@@ -84,7 +84,7 @@ class LoadedPair:
             ids = [self.start]
         return tuple(ids)
 
-    def encoder_ids(self, prompt: str) -> tuple[int, ...]:
+    def encode_for_encoder(self, prompt: str) -> tuple[int, ...]:
         """Ids of a prompt that an encoder reads; empty for a pair without encoders."""
         return ()
 
@@ -117,7 +117,7 @@ class EncoderDecoderPair(LoadedPair):
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
         """One of the two models, after its encoder has read the prompt of the settings."""
-        return ConditionedModel(model, settings, vocabulary, self.encoder_ids(settings.prompt))
+        return ConditionedModel(model, settings, vocabulary, self.encode_for_encoder(settings.prompt))
 
     def open_draft(self, settings: Settings) -> ConditionedModel:
         return self.source(self.draft, settings, self.vocabulary)
@@ -126,7 +126,7 @@ class EncoderDecoderPair(LoadedPair):
         """The decoder's start token, whatever the prompt."""
         return (self.first,)
 
-    def encoder_ids(self, prompt: str) -> tuple[int, ...]:
+    def encode_for_encoder(self, prompt: str) -> tuple[int, ...]:
         """Ids that the encoders read: those of the prompt, or only the start token for an empty prompt.
 
         Raises SettingsError for a prompt that is too long, and for an empty one if the tokenizer has no start token.

@@ -9,7 +9,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
-from specviz.models.pairs.families import library_class
+from specviz.models.pairs.families import find_library_class
 
 FILL = 1e-3  # every weight: finite in each number type, and no slower to multiply than another number
 
@@ -35,7 +35,7 @@ def cut_config(config: PretrainedConfig, layers: int) -> PretrainedConfig:
 def build_shallow_model(config: PretrainedConfig, layers: int, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
     """A model of that many layers, in eval mode."""
     with no_init_weights():
-        model: Any = library_class(config).from_config(cut_config(config, layers), dtype=dtype)
+        model: Any = find_library_class(config).from_config(cut_config(config, layers), dtype=dtype)
     model.tie_weights()
     with torch.no_grad():
         for weight in model.parameters():

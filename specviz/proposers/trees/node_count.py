@@ -40,11 +40,11 @@ class NodeCountCurve:
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def best(self, proposer: str, temperature: float) -> NodeCountPoint | None:
+    def find_best(self, proposer: str, temperature: float) -> NodeCountPoint | None:
         """The fastest point; above temperature 0, where siblings are drawn, that of temperature 1. None if none was measured."""
-        return max(self.of(proposer, temperature), key=lambda point: point.speed, default=None)
+        return max(self.list_points(proposer, temperature), key=lambda point: point.speed, default=None)
 
-    def of(self, proposer: str, temperature: float) -> tuple[NodeCountPoint, ...]:
+    def list_points(self, proposer: str, temperature: float) -> tuple[NodeCountPoint, ...]:
         """The points that ``best`` chooses from."""
         return self.points.get(curve_key(proposer, float(temperature > 0.0)), ())
 
@@ -77,5 +77,5 @@ def choose_node_count(settings: Settings) -> Settings:
     """The settings, with the fastest number of nodes if they name a tree but neither its shape nor its number of nodes."""
     if settings.tree or settings.tree_budget is not None:
         return settings
-    best = known.best(settings.proposer, settings.temperature) if (known := load_recorded_curve()) else None
+    best = known.find_best(settings.proposer, settings.temperature) if (known := load_recorded_curve()) else None
     return settings if best is None else replace(settings, tree_budget=best.nodes)

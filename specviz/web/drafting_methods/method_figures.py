@@ -176,10 +176,10 @@ def explain_tree_size(row: MethodRow, paying: NodeCountCurve | None) -> str:
     if not row.entry.size_from_curve or row.trace is None or paying is None:
         return ""
     settings = Settings.from_record(row.trace.settings)
-    best = paying.best(settings.proposer, settings.temperature)
+    best = paying.find_best(settings.proposer, settings.temperature)
     if best is None or best.nodes != settings.tree_budget:
         return ""
-    tried = paying.of(settings.proposer, settings.temperature)
+    tried = paying.list_points(settings.proposer, settings.temperature)
     return (
         f"At most {best.nodes} nodes, the fastest of {', '.join(str(point.nodes) for point in tried)} as measured on {paying.date} "
         f"({paying.machine.get('processor', 'one machine')}): {best.speed:.2f} times the speed of target-only sampling. {tried[-1].nodes} nodes "

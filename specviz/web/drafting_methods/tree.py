@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.narration import format_apart, format_probability, list_checked
-from specviz.glyphs import glyphs, is_special, name, piece, whole
+from specviz.glyphs import build_glyphs, decode_whole, is_special, name_token, read_piece
 from specviz.trace import Distribution, Round, Trace
 
 ROOT = -1
@@ -31,11 +31,11 @@ def build_tree(trace: Trace) -> dict[str, Any]:
     parents = [one.parent for one in round_.proposals]
     end = round_.accepted_path[-1] if round_.accepted_path else ROOT
     places, lines = lay_out_tree(parents, end, round_.ending.token is not None)
-    before = [piece(trace.pieces, token) for token in trace.prompt_ids]
+    before = [read_piece(trace.pieces, token) for token in trace.prompt_ids]
     narration, order = RoundNarration(trace, round_), order_checks(round_)
     return {
         "id": trace.digest()[:16],
-        "before": _shorten_text(whole(b"".join(raw for raw in before if not is_special(raw)))),
+        "before": _shorten_text(decode_whole(b"".join(raw for raw in before if not is_special(raw)))),
         "nodes": [_build_node(narration, node, node in order) | places[node] for node in range(len(parents))],
         "mask": build_mask(parents),
         "path": list(round_.accepted_path),
@@ -132,7 +132,7 @@ def _build_ending(narration: RoundNarration) -> dict[str, Any]:
 
 
 def _build_glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
-    return glyphs(piece(trace.pieces, token), token)
+    return build_glyphs(read_piece(trace.pieces, token), token)
 
 
 def _build_bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ class RoundNarration:
         self.parents = [one.parent for one in round_.proposals]
 
     def name(self, token: int) -> str:
-        return name(piece(self.trace.pieces, token), token)
+        return name_token(read_piece(self.trace.pieces, token), token)
 
     def end(self) -> int:
         return self.round.accepted_path[-1] if self.round.accepted_path else ROOT

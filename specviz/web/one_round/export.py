@@ -13,7 +13,7 @@ from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
 from specviz.figures.narration import build_steps, find_replaced, list_checked, name_ordinal
 from specviz.figures.token_bars import BarPanel
-from specviz.glyphs import name, piece
+from specviz.glyphs import name_token, read_piece
 from specviz.settings import Settings
 from specviz.static_site.document import build_document
 from specviz.static_site.pages import build_one_round as recorded
@@ -126,7 +126,7 @@ def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
 
 
 def _quote_token(trace: Trace, token: int | None) -> str:
-    return "" if token is None else quote_text(name(piece(trace.pieces, token), token))
+    return "" if token is None else quote_text(name_token(read_piece(trace.pieces, token), token))
 
 
 def _decision_rows(trace: Trace) -> Iterator[list[Any]]:
@@ -169,7 +169,7 @@ def _build_panels(trace: Trace, round_: Round) -> Iterator[BarPanel]:
 
 
 def _label_token(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
-    word = name(piece(trace.pieces, token), token)
+    word = name_token(read_piece(trace.pieces, token), token)
     if token == draft_token:
         return f"{word} (draft token, {'rejected ✗' if rejected else 'accepted ✓'})"
     return f"{word} ({'replacement' if rejected else 'bonus'})" if token == drawn else word

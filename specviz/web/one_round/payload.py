@@ -17,7 +17,7 @@ from specviz.figures.narration import (
     list_checked,
     name_ordinal,
 )
-from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
 from specviz.models.pairs.names import parse_pair_name
 from specviz.settings import CUT_FIELDS, read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
@@ -38,7 +38,7 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
         rounds.append(_build_round(trace, index, before, edits) | {"times": _describe_times(round_, load > BUSY)})
-        before += [piece(trace.pieces, token) for token in round_.committed]
+        before += [read_piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
         "pair": _name_pair(trace.settings.get("pair", "unnamed")),
@@ -117,10 +117,10 @@ def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> 
     drawn = [build_distribution(trace, round_, i) for i in range(len(round_.distributions))]
     drawn = drawn or [build_unrecorded_distribution(trace, decision) for decision in round_.proposals]
     return {
-        "text": whole(b"".join(raw for raw in before if not is_special(raw))),
+        "text": decode_whole(b"".join(raw for raw in before if not is_special(raw))),
         "chips": chips,
         "ending": _build_ending(trace, round_, start, told, edits),
-        "braces": braces(unfinished(b"".join(before)), [piece(trace.pieces, token) for token in tokens]),
+        "braces": group_characters(find_unfinished(b"".join(before)), [read_piece(trace.pieces, token) for token in tokens]),
         "steps": [
             {
                 "kind": m.kind,
@@ -149,11 +149,11 @@ def _describe_times(round_: Round, busy: bool) -> list[str]:
 
 def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
     decision, position = round_.proposals[node], start + _compute_depth(round_.proposals, node)
-    raw = piece(trace.pieces, decision.token)
+    raw = read_piece(trace.pieces, decision.token)
     last = max((at for (kind, _), at in when.items() if kind in ("uniform", "pass")), default=0)
     chip = {
-        "glyphs": glyphs(raw, decision.token),
-        "name": name(raw, decision.token),
+        "glyphs": build_glyphs(raw, decision.token),
+        "name": name_token(raw, decision.token),
         "q": _round_digits(decision.q),
         "p": _round_digits(decision.p),
         "u": decision.u,
@@ -187,9 +187,9 @@ def _describe_alternatives(trace: Trace, decision: Decision, word: str) -> dict[
     accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
     rejected = stand_in = None
     if decision.replacement_if_rejected is not None:
-        raw = piece(trace.pieces, decision.replacement_if_rejected)
-        stand_in = glyphs(raw, decision.replacement_if_rejected)
-        other = name(raw, decision.replacement_if_rejected)
+        raw = read_piece(trace.pieces, decision.replacement_if_rejected)
+        stand_in = build_glyphs(raw, decision.replacement_if_rejected)
+        other = name_token(raw, decision.replacement_if_rejected)
         rejected = f"With u = {{u}}, not below {bar}, {word} is rejected and {other} replaces it."
     return {
         "ifAccepted": accepted if decision.threshold > 0.0 else None,
@@ -203,11 +203,11 @@ def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: di
     end = round_.ending
     if end.token is None:
         return None
-    raw, purpose = piece(trace.pieces, end.token), "residual" if end.kind == "residual" else "bonus"
+    raw, purpose = read_piece(trace.pieces, end.token), "residual" if end.kind == "residual" else "bonus"
     position = start + len(round_.accepted_path)
     return {
-        "glyphs": glyphs(raw, end.token),
-        "name": name(raw, end.token),
+        "glyphs": build_glyphs(raw, end.token),
+        "name": name_token(raw, end.token),
         "kind": purpose,
         "u": end.u,
         "position": position,
@@ -252,7 +252,7 @@ def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any
     left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
     place = "the token after the draft" if index else "the next token"
     if drafted is not None:
-        place = f"{name_ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
+        place = f"{name_ordinal(index)} draft token: {name_token(read_piece(trace.pieces, drafted), drafted)}"
     return {"place": place, "beta": _round_digits(probs.beta), "left": _round_digits(left), "views": views}
 
 
@@ -265,11 +265,11 @@ def _build_bars(
     left = None if probs.residual is None else (sum(probs.residual) + probs.rest["residual"]) or None
     bars = []
     for token in shown:
-        i, raw = probs.tokens.index(token), piece(trace.pieces, token)
+        i, raw = probs.tokens.index(token), read_piece(trace.pieces, token)
         numbers = {key: None if (row := getattr(probs, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
         numbers = {key: _round_digits(value) for key, value in numbers.items()}
         marks = {"drafted": token == drafted, "drawn": token == drawn}
-        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _compute_draw_probability(numbers, left)})
+        bars.append({"glyphs": build_glyphs(raw, token), **numbers, **marks, "end": _compute_draw_probability(numbers, left)})
     hidden = [i for i, token in enumerate(probs.tokens) if token not in shown]
     rest = {key: total + sum(getattr(probs, key)[i] for i in hidden) for key, total in probs.rest.items()}
     numbers = {key: _round_digits(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
@@ -296,11 +296,11 @@ def _round_digits(x: float | None) -> float | None:
 
 def build_unrecorded_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
     """What is known of a distribution that was not recorded: the draft token's own two bars."""
-    raw = piece(trace.pieces, decision.token)
-    bar = {"glyphs": glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
+    raw = read_piece(trace.pieces, decision.token)
+    bar = {"glyphs": build_glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
     bar |= {"drafted": True, "drawn": False, "end": None}
     return {
-        "place": f"draft token: {name(raw, decision.token)}",
+        "place": f"draft token: {name_token(raw, decision.token)}",
         "beta": None,
         "left": None,
         "views": {size: [bar] for size in BARS},

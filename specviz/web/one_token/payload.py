@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.glyphs import glyphs, is_special, name, piece, whole
+from specviz.glyphs import build_glyphs, decode_whole, is_special, name_token, read_piece
 from specviz.trace import Distribution, Round, Trace
 
 GRID = 10_000  # distributions that can be dragged are whole ten-thousandths: an address holds them to the last digit
@@ -185,19 +185,19 @@ def list_positions(trace: Trace | None) -> list[dict[str, Any]]:
         for draft_token in range(min(len(round_.proposals), len(round_.distributions))):
             if round_.distributions[draft_token].q is not None and round_.proposals[draft_token].parent == draft_token - 1:
                 found.append(_build_position(trace, round_, index, draft_token, before, raw))
-        raw += b"".join(piece(trace.pieces, token) for token in round_.committed)
+        raw += b"".join(read_piece(trace.pieces, token) for token in round_.committed)
     return found
 
 
 def _build_position(trace: Trace, round_: Round, index: int, draft_token: int, prompt: str, raw: bytes) -> dict[str, Any]:
-    pieces = [raw, *(piece(trace.pieces, one.token) for one in round_.proposals[:draft_token])]
-    text = prompt + whole(b"".join(part for part in pieces if not is_special(part)))
+    pieces = [raw, *(read_piece(trace.pieces, one.token) for one in round_.proposals[:draft_token])]
+    text = prompt + decode_whole(b"".join(part for part in pieces if not is_special(part)))
     text = " ".join(text.split())
     token = round_.proposals[draft_token].token
     return {
         "id": f"{index + 1}.{draft_token + 1}",
         "before": f"…{text[-TAIL:]}" if len(text) > TAIL else text,
-        "draft": name(piece(trace.pieces, token), token),
+        "draft": name_token(read_piece(trace.pieces, token), token),
         "slots": _build_slots(trace, round_.distributions[draft_token], token),
     }
 
@@ -210,7 +210,8 @@ def _build_slots(trace: Trace, probs: Distribution, drafted: int) -> list[dict[s
     hidden = [i for i in range(len(probs.tokens)) if i not in shown]
     keys = ("p", "q", "overlap", "residual")
     bars = [
-        {"glyphs": glyphs(piece(trace.pieces, probs.tokens[i]), probs.tokens[i])} | {key: getattr(probs, key)[i] for key in keys}
+        {"glyphs": build_glyphs(read_piece(trace.pieces, probs.tokens[i]), probs.tokens[i])}
+        | {key: getattr(probs, key)[i] for key in keys}
         for i in shown
     ]
     rest = {key: probs.rest[key] + sum(getattr(probs, key)[i] for i in hidden) for key in keys}

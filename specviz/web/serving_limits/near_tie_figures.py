@@ -13,7 +13,7 @@ from specviz.evidence.serving_setups.records import COMPARISONS, GreedyPair, Nea
 from specviz.figures.charts import escape_label, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
-from specviz.glyphs import piece, whole
+from specviz.glyphs import decode_whole, read_piece
 
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
@@ -161,7 +161,7 @@ def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
     place = one.place
 
     def text(ids: Sequence[int]) -> str:
-        return whole(b"".join(piece(one.pieces, token) for token in ids))
+        return decode_whole(b"".join(read_piece(one.pieces, token) for token in ids))
 
     after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
     written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))

@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.export.manifest import build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
-from specviz.glyphs import glyphs, piece
+from specviz.glyphs import build_glyphs, read_piece
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LANES, Passage, dump_passages
@@ -129,4 +129,4 @@ def _format_share(share: Estimate) -> list[Any]:
 
 
 def _quote_token(pieces: Mapping[int, str], token: int) -> str:
-    return quote_text("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))
+    return quote_text("".join(glyph["t"] for glyph in build_glyphs(read_piece(pieces, token), token)))

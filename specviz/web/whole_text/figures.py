@@ -8,7 +8,7 @@ from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.narration import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
-from specviz.glyphs import glyphs, piece
+from specviz.glyphs import build_glyphs, read_piece
 from specviz.speed.estimate import CONFIDENCE, Estimate
 from specviz.speed.records.divergence_profile import (
     TOP_SHARES,
@@ -49,7 +49,8 @@ def _label_position(read: ScoredText, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
     shown = [
-        "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)) for token in read.tokens[first : place + 1]
+        "".join(glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, token), token))
+        for token in read.tokens[first : place + 1]
     ]
     return escape_label("".join(shown[:-1])) + f"<b>{escape_label(shown[-1])}</b>"
 
@@ -60,7 +61,9 @@ def describe_along_text(read: ScoredText) -> str:
     if not apart.any():
         return "Both models have the same distribution at every token: a draft token is never rejected."
     most = int(apart.argmax())
-    shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
+    shown = "".join(
+        glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most])
+    )
     return (
         "This is the target-only text, written without a draft. At each of its places, a token suggested by the draft model would be rejected with "
         "probability 1 minus the overlap of p and q: "

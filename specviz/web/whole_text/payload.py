@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from specviz.figures.narration import build_steps, find_replaced
 from specviz.figures.pages import PAGES
-from specviz.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
 from specviz.settings import Settings
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import (
@@ -113,19 +113,19 @@ def _describe_clicks(one: Passage, app: str | None) -> str:
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
     """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
-    raw = piece(pieces, one.token)
+    raw = read_piece(pieces, one.token)
     lead = raw.startswith(b" ") and bool(raw.strip())
-    shown = glyphs(raw[1:] if lead else raw, one.token)
+    shown = build_glyphs(raw[1:] if lead else raw, one.token)
     breaks = raw.count(b"\n") if raw and not is_special(raw) else 0
     return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": one.origin, "round": one.round, "at": one.at,
-            "name": name(raw, one.token)}  # fmt: skip
+            "name": name_token(raw, one.token)}  # fmt: skip
 
 
 def _find_joint_characters(lane: Lane) -> dict[int, dict[str, Any]]:
     """Last token of each run of tokens that are no whole character alone -> what they make together, and the first of them."""
     trace = lane.trace
-    tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
-    runs = braces(tail, [piece(trace.pieces, token) for token in trace.output_ids])
+    tail = b"" if trace.encoder_ids else find_unfinished(b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids))
+    runs = group_characters(tail, [read_piece(trace.pieces, token) for token in trace.output_ids])
     return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
@@ -139,23 +139,26 @@ def build_forks_payload(one: Passage) -> dict[str, Any] | None:
     read = one.read
     if read is None or not read.forks:
         return None
-    given = [piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
+    given = [read_piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
     before = b"".join(raw for raw in given if not is_special(raw))
-    raws = [piece(read.pieces, token) for token in read.tokens]
-    rows = [_build_fork(read, place) | {"before": _cut_to_end(whole(before + b"".join(raws[:place])))} for place in read.deepest]
+    raws = [read_piece(read.pieces, token) for token in read.tokens]
+    rows = [
+        _build_fork(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
+        for place in read.deepest
+    ]
     return {"id": f"{one.settings.to_query()}", "forks": rows}
 
 
 def _build_fork(read: ScoredText, place: int) -> dict[str, Any]:
-    probs, raw = read.forks[place], piece(read.pieces, read.tokens[place])
+    probs, raw = read.forks[place], read_piece(read.pieces, read.tokens[place])
     bars = [
-        {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
+        {"glyphs": build_glyphs(read_piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
         for token, p, q in zip(probs.tokens, probs.p, probs.q, strict=True)
         if p > 0.0 or q > 0.0
     ]
     return {
         "place": place,
-        "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
+        "glyphs": build_glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
         "rejected": 1.0 - read.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
@@ -175,7 +178,7 @@ def build_token_rows(one: Passage) -> list[dict[str, object]]:
     for key in LANES:
         lane = getattr(one, key)
         for place, token in enumerate(lane.tokens):
-            shown = "".join(glyph["t"] for glyph in glyphs(piece(lane.trace.pieces, token.token), token.token))
+            shown = "".join(glyph["t"] for glyph in build_glyphs(read_piece(lane.trace.pieces, token.token), token.token))
             rows.append({"way": words.TITLES[key], "token": place + 1, "text": shown, "origin": words.SAID[token.origin], "round": token.round + 1,
                          "seconds": round(token.at, 4)})  # fmt: skip
     return rows
@@ -187,7 +190,7 @@ def build_position_rows(one: Passage) -> list[dict[str, object]]:
     if read is None:
         return []
     return [
-        {"token": place + 1, "text": "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)), "kind": read.kinds[place],
+        {"token": place + 1, "text": "".join(glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, token), token)), "kind": read.kinds[place],
          "p": round(read.p[place], 6), "q": round(read.q[place], 6), "overlap": round(read.beta[place], 6)}
         for place, token in enumerate(read.tokens)
     ]  # fmt: skip

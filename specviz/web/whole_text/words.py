@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.figures.narration import BUSY, format_probability
-from specviz.glyphs import is_special, name, piece
+from specviz.glyphs import is_special, name_token, read_piece
 from specviz.speed.estimate import describe_interval
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import (
@@ -72,7 +72,7 @@ def describe_fork(read: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
     probs = read.forks[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
-    said = {token: name(piece(read.pieces, token), token) for token in probs.tokens}
+    said = {token: name_token(read_piece(read.pieces, token), token) for token in probs.tokens}
     token = read.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
@@ -138,7 +138,7 @@ def describe_short_texts(one: Passage) -> str:
 
 def _explain_end(one: Passage, key: str) -> str:
     trace = getattr(one, key).trace
-    last = piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
+    last = read_piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
     return f"with {last.decode()}, which ends a text" if is_special(last) else "because a token ended it or the context was full"
 
 

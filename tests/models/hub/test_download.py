@@ -55,13 +55,13 @@ def test_a_download_brings_every_file_and_says_how_far_it_is(hub, pair_folders):
 def test_the_hubs_own_client_finds_what_was_downloaded(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     fetch_all([list_model("owner/model")])
-    path = hf_hub_download("owner/model", WEIGHTS, local_files_only=True, cache_dir=client.cache_folder())
+    path = hf_hub_download("owner/model", WEIGHTS, local_files_only=True, cache_dir=client.find_cache_folder())
     assert Path(path).read_bytes() == (pair_folders[0] / WEIGHTS).read_bytes()
 
 
 def test_what_the_hubs_own_client_downloaded_is_not_fetched_again(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
-    hf_hub_download("owner/model", WEIGHTS, endpoint=hub.address, cache_dir=client.cache_folder())
+    hf_hub_download("owner/model", WEIGHTS, endpoint=hub.address, cache_dir=client.find_cache_folder())
     found = list_model("owner/model")
     assert found.here_bytes >= found.weight_bytes
     hub.asked.clear()
@@ -102,13 +102,13 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
     cancelled = lambda: bool(seen) and found.store.partial_path(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
     with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
-    whole, half = held(client.cache_folder())
+    whole, half = held(client.find_cache_folder())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
     size = half[0].stat().st_size
     assert 0 < size < found.weights[0].size
     hub.slow, hub.ranges[:] = 0.0, []
     fetch_all([found])
-    assert hub.ranges == [f"bytes={size}-"] and same(found.folder, repo) and held(client.cache_folder())[1] == []
+    assert hub.ranges == [f"bytes={size}-"] and same(found.folder, repo) and held(client.find_cache_folder())[1] == []
 
 
 def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
@@ -117,7 +117,7 @@ def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
     repo.wrong = {WEIGHTS}
     with pytest.raises(DamagedModelError, match=rf"'{WEIGHTS}' of 'owner/model' arrived with another content .* and was removed"):
         load_model("owner/model", *CPU)
-    assert held(client.cache_folder())[1] == [] and not (found.folder / WEIGHTS).exists()
+    assert held(client.find_cache_folder())[1] == [] and not (found.folder / WEIGHTS).exists()
     repo.wrong = set()
     assert load_model("owner/model", *CPU).num_parameters() > 0
 
@@ -189,7 +189,7 @@ def test_a_wait_ends_when_it_is_cancelled(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "59")]
     with pytest.raises(CancelledError):
-        list_model("owner/model", cancelled=stops_after(2))
+        list_model("owner/model", is_cancelled=stops_after(2))
 
 
 def test_a_gated_model_names_its_license_and_the_log_in(hub, pair_folders, monkeypatch):
@@ -270,7 +270,7 @@ def test_a_full_disk_is_said_before_anything_is_written(hub, pair_folders, monke
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, download.SPARE + 1000))
     with pytest.raises(ModelError, match=r"needs 0\.2 MB of disk, and 0\.0 MB are free in .*HF_HUB_CACHE"):
         fetch_all([found])
-    assert held(client.cache_folder()) == ([], []) and hub.contents() == []
+    assert held(client.find_cache_folder()) == ([], []) and hub.contents() == []
 
 
 def test_two_downloads_of_one_model_at_once_fetch_it_once(hub, pair_folders):

@@ -127,7 +127,7 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
 
     for name in ("Package", "ExportOffer"):
         monkeypatch.setattr(f"specviz.export.package.{name}.__init__", asked)
-    monkeypatch.setattr("specviz.records.versions", asked)
+    monkeypatch.setattr("specviz.records.list_versions", asked)
     app = opened(page)
     assert not app.exception and not app.get("download_button")
 

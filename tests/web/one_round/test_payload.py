@@ -10,7 +10,7 @@ import pytest
 from specviz.figures.components import load_component, read_modules
 from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
-from specviz.glyphs import braces, glyphs, name, unfinished, whole
+from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, name_token
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 from tests import traces
 
@@ -117,35 +117,41 @@ def test_the_text_before_a_round_is_what_earlier_rounds_committed():
 
 
 def test_whitespace_is_visible_and_bytes_that_are_no_character_are_hex():
-    assert glyphs(b" the", 1) == [{"t": "·", "k": "space"}, {"t": "the", "k": "text"}]
-    assert glyphs(b"\n", 1) == [{"t": "↵", "k": "newline"}]
-    assert glyphs(b"\xe4\xbd", 1) == [{"t": "E4", "k": "byte"}, {"t": "BD", "k": "byte"}]
-    assert glyphs(b"a\xf0\x9f", 1) == [{"t": "a", "k": "text"}, {"t": "F0", "k": "byte"}, {"t": "9F", "k": "byte"}]
-    assert glyphs("\u200d".encode(), 1) == [{"t": "U+200D", "k": "sign"}]
-    assert glyphs(b"<|endoftext|>", 1)[0]["k"] == "special"
-    assert (name(b" ", 1), name(b"\n\n", 1), name(b"\xce", 1)) == ("a space", "a blank line", "the byte token CE")
+    assert build_glyphs(b" the", 1) == [{"t": "·", "k": "space"}, {"t": "the", "k": "text"}]
+    assert build_glyphs(b"\n", 1) == [{"t": "↵", "k": "newline"}]
+    assert build_glyphs(b"\xe4\xbd", 1) == [{"t": "E4", "k": "byte"}, {"t": "BD", "k": "byte"}]
+    assert build_glyphs(b"a\xf0\x9f", 1) == [{"t": "a", "k": "text"}, {"t": "F0", "k": "byte"}, {"t": "9F", "k": "byte"}]
+    assert build_glyphs("\u200d".encode(), 1) == [{"t": "U+200D", "k": "sign"}]
+    assert build_glyphs(b"<|endoftext|>", 1)[0]["k"] == "special"
+    assert (name_token(b" ", 1), name_token(b"\n\n", 1), name_token(b"\xce", 1)) == (
+        "a space",
+        "a blank line",
+        "the byte token CE",
+    )
 
 
 @pytest.mark.parametrize("text", ["λόγος", "你好", "👩‍🚀🇫🇷👍🏽", "naïve é"])
 def test_cutting_a_text_into_bytes_joins_each_character_again(text):
     raw = text.encode()
-    runs = braces(b"", [raw[i : i + 1] for i in range(len(raw))])
+    runs = group_characters(b"", [raw[i : i + 1] for i in range(len(raw))])
     assert "".join(run["text"] for run in runs) == "".join(c for c in text if len(c.encode()) > 1)
     assert all(run["last"] > run["first"] for run in runs)
 
 
 def test_an_emoji_of_several_code_points_is_one_character_under_one_brace():
-    assert braces(b"", ["👩".encode(), "\u200d".encode(), "🚀".encode()]) == [{"first": 0, "last": 2, "text": "👩\u200d🚀"}]
-    assert braces(b"", [b"a", b"b"]) == []
+    assert group_characters(b"", ["👩".encode(), "\u200d".encode(), "🚀".encode()]) == [
+        {"first": 0, "last": 2, "text": "👩\u200d🚀"}
+    ]
+    assert group_characters(b"", [b"a", b"b"]) == []
 
 
 def test_a_character_begun_in_an_earlier_round_is_braced_where_it_is_completed():
-    assert braces(b"\xce", [b"\xbb", b"a"]) == [{"first": 0, "last": 0, "text": "λ"}]
+    assert group_characters(b"\xce", [b"\xbb", b"a"]) == [{"first": 0, "last": 0, "text": "λ"}]
 
 
 def test_the_text_line_shows_whole_characters_only():
-    assert whole("aλ".encode()[:-1]) == "a" and unfinished("aλ".encode()) == b""
-    assert whole("👩".encode()[:3]) == ""
+    assert decode_whole("aλ".encode()[:-1]) == "a" and find_unfinished("aλ".encode()) == b""
+    assert decode_whole("👩".encode()[:3]) == ""
 
 
 def test_the_links_cursor_counts_from_one_and_reads_back():
