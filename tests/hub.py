@@ -249,5 +249,5 @@ def connected(cache: Path) -> Iterator[Hub]:
         patch.delenv("HF_HUB_OFFLINE", raising=False)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
         patch.setattr(constants, "HF_TOKEN_PATH", str(cache / "no-token"))
-        patch.setattr(client, "WAITS", (0.01,) * 4)
+        patch.setattr(client, "RETRY_DELAYS", (0.01,) * 4)
         yield hub

@@ -1,7 +1,7 @@
-"""The hub's own client library, asked one request at a time: where the hub and its cache are, what is tried again, refusals as sentences.
+"""Calls to a model hub through its own client library: addresses and folders, retries, refusals as sentences.
 
-The environment is read at each call: HF_ENDPOINT (another hub, or a mirror), HF_HUB_OFFLINE, HF_HUB_CACHE and HF_HOME. A token comes
-from HF_TOKEN or from ``hf auth login``, as everywhere.
+The environment is read at each call: HF_ENDPOINT (another hub, or a mirror), HF_HUB_OFFLINE, HF_HUB_CACHE and HF_HOME. The library
+reads a token from HF_TOKEN or from ``hf auth login``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,25 @@ from huggingface_hub.errors import (
 
 from specviz.errors import CancelledError, ModelError
 from specviz.models.pairs.names import HubName
+from specviz.records import load_toml
 
 HUB = "https://huggingface.co"
 TIMEOUT = 10.0  # seconds without a byte
-WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
-PATIENCE = 60.0  # longest wait, in seconds, that a hub may ask for; beyond it the sentence says how long
+RETRY_DELAYS = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
+MAX_DELAY = 60.0  # longest wait, in seconds, that a hub may ask for; beyond it the sentence says how long
 ON = ("1", "true", "yes", "on")
+
+REFUSALS = (  # errors of the client that have a sentence in assets/texts/hub_refusals.toml; the first that fits counts
+    *(
+        OfflineModeIsEnabled,
+        GatedRepoError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+        EntryNotFoundError,
+        DisabledRepoError,
+    ),
+    HFValidationError,
+)
 
 T = TypeVar("T")
 
@@ -63,12 +76,12 @@ def is_offline() -> bool:
 
 
 def never() -> bool:
-    """Not cancelled."""
+    """False, for work that cannot be cancelled."""
     return False
 
 
 def wait_unless_cancelled(seconds: float, is_cancelled: Callable[[], bool]) -> None:
-    """Wait, but not for a wait that was cancelled."""
+    """Sleep for so many seconds, or until it is cancelled."""
     end = time.monotonic() + seconds
     while not is_cancelled() and (left := end - time.monotonic()) > 0:
         time.sleep(min(0.1, left))
@@ -97,12 +110,9 @@ def call_hub(
         except Exception as error:  # the client's own, its transport's, and whatever it makes of an answer that is not the hub's
             if count_bytes() > before:
                 attempt, before = 0, count_bytes()
-            wait = _retry_delay(error, attempt)
-            if (
-                isinstance(error, OSError)
-                and error.errno is not None
-                and not isinstance(error, (HTTPError, OfflineModeIsEnabled))
-            ):
+            wait = _find_retry_delay(error, attempt)
+            is_remote = isinstance(error, (HTTPError, OfflineModeIsEnabled))
+            if isinstance(error, OSError) and error.errno is not None and not is_remote:
                 raise  # this machine's disk
             if wait is None:
                 raise explain_refusal(name, error) from error
@@ -112,77 +122,39 @@ def call_hub(
             attempt += 1
 
 
-def _retry_delay(error: Exception, attempt: int) -> float | None:
+def _find_retry_delay(error: Exception, attempt: int) -> float | None:
     """Seconds until the next attempt; None: there is none."""
-    if attempt >= len(WAITS) or not isinstance(error, HTTPError):
+    if attempt >= len(RETRY_DELAYS) or not isinstance(error, HTTPError):
         return None
     if not isinstance(error, HfHubHTTPError):
-        return WAITS[attempt]
+        return RETRY_DELAYS[attempt]
     status = error.response.status_code
     if status not in (408, 429) and status < 500:
         return None
-    wait = max(WAITS[attempt], _retry_after(error) or 0.0)
-    return wait if wait <= PATIENCE else None
+    wait = max(RETRY_DELAYS[attempt], _read_retry_after(error) or 0.0)
+    return wait if wait <= MAX_DELAY else None
 
 
-def _retry_after(error: HfHubHTTPError) -> float | None:
-    said = error.response.headers.get("Retry-After", "")
-    return float(said) if said.isdecimal() else None
+def _read_retry_after(error: HfHubHTTPError) -> float | None:
+    seconds = error.response.headers.get("Retry-After", "")
+    return float(seconds) if seconds.isdecimal() else None
 
 
 def explain_refusal(name: HubName, error: Exception) -> ModelError:
     """A sentence for what the hub, its client or the network answered: what is wrong and what to do."""
-    repo, hub = name.repo, find_hub()
-    log_in = "`hf auth login`, or a token in HF_TOKEN"
-    if isinstance(error, OfflineModeIsEnabled):
-        return ModelError(
-            f"'{repo}' is not complete on this machine, and HF_HUB_OFFLINE forbids to ask the hub. Unset it, or name a folder."
-        )
-    if isinstance(error, GatedRepoError):
-        return ModelError(
-            f"'{repo}' is gated: accept its license at {hub}/{repo}, then say who you are on this machine ({log_in})."
-        )
-    if isinstance(error, RepositoryNotFoundError):
-        return ModelError(
-            f"{hub} has no model '{repo}', or it is private. Check the spelling; a private model needs its owner's account ({log_in})."
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return ModelError(
-            f"'{repo}' has no revision '{name.revision or 'main'}'. Its branches, tags and commits are listed at {hub}/{repo}/tree/main."
-        )
-    if isinstance(error, EntryNotFoundError):
-        return ModelError(f"'{repo}' lists a file that {hub} does not have. Name another revision, or try again later.")
-    if isinstance(error, DisabledRepoError):
-        return ModelError(f"{hub} has closed '{repo}' to everybody. Name another model.")
-    if isinstance(error, HFValidationError):
-        return ModelError(f"'{repo}' is not a name on the hub, which has the form owner/model or owner/model@revision.")
-    if isinstance(error, HfHubHTTPError):
-        return _explain_status(name, error)
-    if isinstance(error, (HTTPError, OSError)):
-        what = str(error).strip() or type(error).__name__
-        return ModelError(
-            f"{hub} could not be reached for '{repo}' ({what[:120]}). Check the network and proxy settings, or name a folder of models."
-        )
-    return ModelError(
-        f"{hub} does not answer as a model hub does ({type(error).__name__}: {str(error)[:120]}). Check HF_ENDPOINT and the network."
-    )
-
-
-def _explain_status(name: HubName, error: HfHubHTTPError) -> ModelError:
-    status, hub = error.response.status_code, find_hub()
-    if status == 429:
-        wait = _retry_after(error)
-        when = f"in {wait:.0f} seconds" if wait else "in some minutes"
-        return ModelError(
-            f"{hub} has had too many requests from here (429). Try again {when}; who is logged in (`hf auth login`) may ask for more. "
-            "What has arrived is kept."
-        )
-    if status in (401, 403):
-        return ModelError(
-            f"{hub} does not let this machine's account read '{name.repo}' ({status}). Check its token: `hf auth whoami`, `hf auth login`."
-        )
-    if status >= 500:
-        return ModelError(
-            f"{hub} has an error of its own ({status}) for '{name.repo}'. Try again later; what has arrived is kept."
-        )
-    return ModelError(f"{hub} refuses '{name.repo}' ({status}). Check HF_ENDPOINT, the name and the network.")
+    key, status, wait = next((kind.__name__ for kind in REFUSALS if isinstance(error, kind)), ""), 0, None
+    if not key and isinstance(error, HfHubHTTPError):
+        status, wait = error.response.status_code, _read_retry_after(error)
+        key = {429: "too_many", 401: "account", 403: "account"}.get(status, "server" if status >= 500 else "other_status")
+    elif not key:
+        key = "network" if isinstance(error, (HTTPError, OSError)) else "no_hub"
+    values = {
+        "repo": name.repo,
+        "hub": find_hub(),
+        "revision": name.revision or "main",
+        "status": status,
+        "when": f"in {wait:.0f} seconds" if wait else "in some minutes",
+        "kind": type(error).__name__,
+        "message": (str(error).strip() or type(error).__name__)[:120],
+    }
+    return ModelError(load_toml("texts/hub_refusals")[key].format(**values))

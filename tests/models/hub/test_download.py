@@ -91,7 +91,7 @@ def test_a_connection_that_is_always_cut_ends_with_a_sentence_and_keeps_what_cam
     hub.cuts = [0] * 50
     with pytest.raises(ModelError, match="could not be reached for 'owner/model'"):
         fetch_all([list_model("owner/model")])
-    assert len(hub.cuts) == 50 - 1 - len(client.WAITS)
+    assert len(hub.cuts) == 50 - 1 - len(client.RETRY_DELAYS)
 
 
 def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair_folders):
