@@ -46,7 +46,7 @@ FILES = {
 import torch
 from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.registry import register_proposer
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 @register_proposer("last-token", title="the last token again", form=DraftForm(), reads=("gamma",))
 def build(request):

@@ -25,8 +25,7 @@ from specviz.theory import (
     speed_factor,
     wall_clock_factor,
 )
-from specviz.verification.divergence import compare_distributions
-from specviz.verification.overlap import overlap
+from specviz.verification.overlap import compare_distributions, overlap
 
 GRID = [(alpha, c) for alpha in (0.05, 0.3, 0.6, 0.9) for c in (0.0, 0.04, 0.3, 0.7, 1.0)]
 

@@ -18,7 +18,7 @@ from specviz.models.cache.fixed import PassTokens
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import DraftTree, build_token_tree, empty_tree, list_node_texts
 
 BATCH = 64  # contexts in one pass
 MEMORY_MAX = 400_000_000  # bytes of distributions that are held; above this the memory is emptied
@@ -183,13 +183,9 @@ class MemoizedHeadDraft(MemoizedModel):
 
     def _read(self, contexts: list[Context]) -> Tensor:
         rows = [Prefix(ids, 0, len(path) + 1, number) for number, (ids, path) in enumerate(contexts)]
-        chains = tuple(path for _, path in contexts)
-        parents, nothing = (
-            tuple(tuple(range(-1, len(path) - 1)) for path in chains),
-            tuple((None,) * len(path) for path in chains),
-        )
-        found = self.source.distributions(rows, DraftTree(chains, parents, (None,) * len(rows), nothing, "paths"))
-        return found[torch.arange(len(rows)), torch.tensor([len(path) for path in chains])]
+        paths = [path for _, path in contexts]
+        chains = build_token_tree(paths, [tuple(range(-1, len(path) - 1)) for path in paths])
+        return self.source.distributions(rows, chains)[torch.arange(len(rows)), torch.tensor([len(path) for path in paths])]
 
 
 class MemoizedPair:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree
 
 KEPT = 1024  # distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
@@ -31,13 +31,11 @@ def distributions_after(
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
-        nothing = DraftTree(((),), ((),), (None,), ((),), "paths")
-        yield slice(0, 1), source.distributions([row], nothing)[:, 0].cpu()
+        yield slice(0, 1), source.distributions([row], empty_tree(1))[:, 0].cpu()
         return
     while begin < len(paths):
         tokens, parents, leaves = _build_tree(paths, begin, nodes)
-        tree = DraftTree((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
-        distributions = source.distributions([row], tree)[0]
+        distributions = source.distributions([row], build_token_tree([tokens], [parents]))[0]
         yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
 

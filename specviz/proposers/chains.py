@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.adaptive.policies import find_policy
-from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.adaptive import AdaptiveDraft, find_policy
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.settings import Settings
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 READS = ("gamma", "draft_length_policy")
 

@@ -15,8 +15,8 @@ from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
-from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.registry import DraftForm
 
 LONGEST = 3  # most tokens that are compared
 Tokens = Sequence[int]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from specviz.models.base import LanguageModel
+from specviz.proposers.trees.growth import count_levels
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.draw import draw_tokens
@@ -57,7 +58,4 @@ class DraftModel:
 
     def count_levels(self, row: Prefix) -> int:
         """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
-        levels = min(self.gamma, row.remaining - 1)
-        if self.draft.context is not None:
-            levels = min(levels, self.draft.context - len(row.ids) + 1)
-        return max(0, levels)
+        return count_levels(row, self.gamma, self.draft.context)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.base import Proposer
+from specviz.proposers.base import HiddenStateProposer, Proposer
 from specviz.proposers.no_draft import NoDraft
-from specviz.proposers.on_states import HiddenStateProposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.proposers.trees.proposer import build_tree, takes_top, tree_form
 from specviz.settings import TREE_LEVELS, Settings
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 NAME = "eagle"
 

@@ -26,8 +26,8 @@ from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
-from specviz.verification.draft_form import DraftForm
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree
+from specviz.verification.registry import DraftForm
 
 NAME = "lookahead"
 WINDOW = 8  # positions that are predicted
@@ -96,7 +96,7 @@ class WindowedTarget:
             return None
         if (row.ids, window) not in self._found:
             self.announce([row], [window])
-            self.distributions([row], DraftTree(((),), ((),), (None,), ((),), NAME))
+            self.distributions([row], empty_tree(1, NAME))
         return self._found[row.ids, window]
 
     def _fits(self, row: Prefix, window: Rows) -> bool:
@@ -207,8 +207,7 @@ def _attach_windows(tree: DraftTree, windows: Sequence[Rows]) -> DraftTree:
         below = [first + place for place in range(width * (len(window) - 1))] if window else []
         tokens.append((*drafted, *(token for row in window for token in row)))
         parents.append((*above, *begins, *below))
-    nothing = tuple((None,) * len(row) for row in tokens)
-    return DraftTree(tuple(tokens), tuple(parents), (None,) * len(tokens), nothing, tree.source)
+    return build_token_tree(tokens, parents, tree.source)
 
 
 def _list_last_places(window: Rows) -> list[int]:

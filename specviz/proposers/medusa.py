@@ -16,8 +16,7 @@ from torch import Tensor
 from specviz.errors import SettingsError
 from specviz.models.attachments.heads import Heads, find_heads
 from specviz.models.cache.decoder import CachedModel
-from specviz.proposers.base import Proposer
-from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.base import HiddenStateProposer, Proposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest, remove_cuts
 from specviz.proposers.trees.proposer import build_tree, tree_form

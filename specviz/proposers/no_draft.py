@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.randomness import Prefix, Randomness
-from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.registry import DraftForm
 
 
 class NoDraft:

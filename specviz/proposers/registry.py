@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.registry import Registry
 from specviz.settings import Settings
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 if TYPE_CHECKING:
     from specviz.models.base import LanguageModel

@@ -11,7 +11,7 @@ from specviz.models.attachments.eagle import find_eagle_head
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.proposers.adaptive.policies import find_policy
+from specviz.proposers.adaptive import find_policy
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings

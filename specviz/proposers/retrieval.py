@@ -14,7 +14,7 @@ from specviz.proposers.base import Proposer
 from specviz.proposers.copied import build_copying
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 LONGEST, SHORTEST = 16, 2  # length in tokens of the ending that is looked up
 TOKENS_MIN = 16  # tokens that a text must have

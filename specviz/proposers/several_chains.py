@@ -15,8 +15,8 @@ from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children, find_places
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
-from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.registry import DraftForm
 
 
 class SeveralChains:

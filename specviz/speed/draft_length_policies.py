@@ -18,8 +18,7 @@ from specviz.decoding.engine import decode
 from specviz.decoding.methods import build_rule
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
-from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES, CeilingPolicy
-from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.adaptive import DRAFT_LENGTH_POLICIES, AdaptiveDraft, CeilingPolicy
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.bench import TOKENS_A_SECOND, log_each_run

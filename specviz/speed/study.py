@@ -33,7 +33,7 @@ from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_op
 from specviz.speed.machine import format_today
 from specviz.speed.records.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.text_passes import iterate_distributions
-from specviz.verification.divergence import compare_distributions
+from specviz.verification.overlap import compare_distributions
 from specviz.verification.warp import one_hot
 
 CHECKPOINT_SCHEMA = Schema("study-cells", 2, "The file of a study's cells")

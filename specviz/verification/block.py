@@ -29,9 +29,8 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Outcome
 from specviz.verification.comparison_log import report_comparison
-from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
+from specviz.verification.registry import DraftForm, RuleNeeds, refuse_unmet, register_rule
 from specviz.verification.rule import RuleView
 from specviz.verification.token import Check, TreeWalk, acceptance_probability, draw_outcomes, token_probabilities
 

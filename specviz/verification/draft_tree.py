@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,6 +51,12 @@ def empty_tree(rows: int, source: str = "none") -> DraftTree:
     return DraftTree(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
 
+def build_token_tree(tokens: Sequence[tuple[int, ...]], parents: Sequence[tuple[int, ...]], source: str = "tokens") -> DraftTree:
+    """A tree of tokens that were not drawn, for a language model, which needs no more than tokens and parents."""
+    undrawn = tuple((None,) * len(row) for row in tokens)
+    return DraftTree(tuple(tokens), tuple(parents), (None,) * len(tokens), undrawn, source)
+
+
 def find_children(parents: tuple[int, ...], node: int) -> list[int]:
     """Indices of a node's children, in the order they were proposed."""
     return [index for index, parent in enumerate(parents) if parent == node]
@@ -64,7 +71,7 @@ def node_depth(parents: tuple[int, ...], node: int) -> int:
 
 
 def node_depths(parents: tuple[int, ...]) -> list[int]:
-    """``depth`` of every node."""
+    """``node_depth`` of every node."""
     found: list[int] = []
     for parent in parents:
         found.append(0 if parent == ROOT else found[parent] + 1)

@@ -26,9 +26,8 @@ from torch import Tensor
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.trace import Outcome
-from specviz.verification.draft_form import DraftForm
 from specviz.verification.draft_tree import ROOT, DraftTree, find_children
-from specviz.verification.registry import RuleNeeds, refuse_unmet, register_rule
+from specviz.verification.registry import DraftForm, RuleNeeds, refuse_unmet, register_rule
 from specviz.verification.rule import RuleView
 from specviz.verification.token import Check, Number, TokenRule, TreeWalk, acceptance_probability
 

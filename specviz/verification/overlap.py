@@ -1,4 +1,4 @@
-"""How likely a draft token is to be accepted when both distributions are known: for bounds and predictions, not for decisions."""
+"""Acceptance and other statistics of two known distributions: for bounds, predictions and studies, not for decisions."""
 
 from __future__ import annotations
 
@@ -31,3 +31,27 @@ def drafted_log_ratio(p: Tensor, q: Tensor) -> Tensor:
     up to i factors, where the token rule has the product of min(1, q_j/p_j).
     """
     return q.log() - p.clamp(min=torch.finfo(p.dtype).tiny).log()
+
+
+def compare_distributions(p: Tensor, q: Tensor) -> dict[str, Tensor]:
+    """Statistics of pairs of distributions, each (...). p, q (..., V) float64, rows sum to 1.
+
+    beta      1 - TV(p, q), in [0, 1]
+    kl_pq     KL(p || q) in nats, infinite where q is 0 at a token of p; kl_qp the other way
+    entropy_p, entropy_q  in nats
+    agreement 1.0 where both have the same largest token, the smallest id among equals, else 0.0
+    top_q     the largest probability of q
+    """
+    return {
+        "beta": overlap(p, q).clamp(max=1.0),
+        "kl_pq": _kl(p, q),
+        "kl_qp": _kl(q, p),
+        "entropy_p": torch.special.entr(p).sum(-1),
+        "entropy_q": torch.special.entr(q).sum(-1),
+        "agreement": (p.argmax(-1) == q.argmax(-1)).double(),
+        "top_q": q.amax(-1),
+    }
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (torch.special.xlogy(p, p) - torch.special.xlogy(p, q)).sum(-1).clamp(min=0.0)

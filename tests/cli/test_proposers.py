@@ -18,7 +18,7 @@ from specviz.export.manifest import build_decode_command, describe_conditions
 from specviz.export.report import build_commands
 from specviz.models.pairs import loading
 from specviz.proposers import source_texts
-from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES
+from specviz.proposers.adaptive import DRAFT_LENGTH_POLICIES
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DRAFTING_FIELDS, SIBLINGS, Settings
 from specviz.speed import bench as bench_module

@@ -19,8 +19,7 @@ from specviz.evidence.bugs.proposers import BestOfDrawn
 from specviz.evidence.bugs.registry import MUTANTS
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
-from specviz.proposers.adaptive.policies import EntropyPolicy
-from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.adaptive import AdaptiveDraft, EntropyPolicy
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.several_chains import SeveralChains

@@ -23,8 +23,7 @@ from specviz.models.pairs.loading import build_pair, load_pair
 from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.names import describe_draftable
 from specviz.models.pairs.renumbered import renumber_draft
-from specviz.proposers.adaptive.policies import EntropyPolicy
-from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.adaptive import AdaptiveDraft, EntropyPolicy
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.several_chains import SeveralChains

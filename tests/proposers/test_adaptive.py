@@ -10,9 +10,15 @@ import torch
 from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
-from specviz.proposers.adaptive import policies
-from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES, CeilingPolicy, EntropyPolicy, GainPolicy, HeuristicPolicy
-from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.adaptive import (
+    DRAFT_LENGTH_POLICIES,
+    AdaptiveDraft,
+    CeilingPolicy,
+    EntropyPolicy,
+    GainPolicy,
+    HeuristicPolicy,
+    policies,
+)
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.growth import TreeGrowth
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose

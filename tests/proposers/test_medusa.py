@@ -22,8 +22,8 @@ from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, find_heads, load_heads, save_heads
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.table import TableModel
+from specviz.proposers.base import HiddenStateProposer
 from specviz.proposers.medusa import HeadDistributions, build_heads_proposer
-from specviz.proposers.on_states import HiddenStateProposer
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.__main__ import main
-from specviz.proposers.adaptive.policies import DRAFT_LENGTH_POLICIES
+from specviz.proposers.adaptive import DRAFT_LENGTH_POLICIES
 from specviz.settings import Settings
 from specviz.speed import draft_length_policies
 from specviz.speed.draft_length_policies import (

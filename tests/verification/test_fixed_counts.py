@@ -21,7 +21,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution, total_variation
 from specviz.models.table import TableModel
 from specviz.proposers.adaptive import policies
-from specviz.proposers.on_states import HiddenStateProposer
+from specviz.proposers.base import HiddenStateProposer
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.several_chains import SeveralChains
 from specviz.proposers.trees.budget import BudgetTree

@@ -166,7 +166,7 @@ def check_methods(settings: Settings) -> None:
     effect because neither of them reads it.
     """
     from specviz.decoding.methods import build_rule, find_unread
-    from specviz.proposers.adaptive.policies import find_policy
+    from specviz.proposers.adaptive import find_policy
     from specviz.verification.warpers import find_warpers
 
     PROPOSERS.find(settings.proposer)

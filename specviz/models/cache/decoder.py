@@ -92,7 +92,7 @@ class CachedModel:
     """
 
     plain = True  # whether the library's own pass through the whole model gives the distributions, as ``fixed`` needs
-    biased = False  # whether a mask also holds the attention bias for the distance between two tokens
+    has_position_bias = False  # whether a mask also holds the attention bias for the distance between two tokens
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
@@ -264,7 +264,7 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == tree.widest for tokens in tree.tokens)
         if plain and even and tree.is_chain:
             return None
-        if plain and len(fed) == 1 and not self.add_bias and not any(self._windows.values()):
+        if plain and len(fed) == 1 and not self.has_position_bias and not any(self._windows.values()):
             return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
         begins, total = self._width + lead, self._width + lead + tree.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row

@@ -30,7 +30,7 @@ class ConditionedModel(CachedModel):
         prompt: Ids that the encoder reads, at least one; all rows share them.
     """
 
-    plain, biased = False, True
+    plain, has_position_bias = False, True
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
         super().__init__(model, settings, vocabulary)

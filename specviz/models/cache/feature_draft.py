@@ -20,7 +20,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree, list_node_texts
 
 Path = tuple[int, ...]  # draft tokens from the prefix down to a node; () for the prefix itself
 
@@ -47,11 +47,14 @@ class FeatureDraft(CachedModel):
         """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
         asked = [(row.ids, *drafted) for row, *drafted in zip(rows, tree.tokens, tree.parents, strict=True)]
         first = _find_first_places(asked)
-        found = self._of([rows[index] for index in first.values()], _select_rows(tree, [*first.values()]))
+        distinct = build_token_tree(
+            [tree.tokens[i] for i in first.values()], [tree.parents[i] for i in first.values()], tree.source
+        )
+        found = self._read_distinct([rows[index] for index in first.values()], distinct)
         order = {one: number for number, one in enumerate(first)}
         return found if len(first) == len(rows) else found[[order[one] for one in asked]]
 
-    def _of(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def _read_distinct(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         upper = _keep_inner_nodes(tree)
         if any(
             path not in self._predicted.get(row.ids, ())
@@ -59,7 +62,7 @@ class FeatureDraft(CachedModel):
             if tree.tokens[index]
             for path in _list_paths(upper, index)
         ):
-            self._of(rows, upper)
+            self._read_distinct(rows, upper)
         if rows[0].ids[0] != self._first:
             self._first, self._rows = rows[0].ids[0], []
             self._reset()
@@ -124,15 +127,6 @@ def _find_first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
     return found
 
 
-def _select_rows(tree: DraftTree, rows: Sequence[int]) -> DraftTree:
-    """Some of a tree's rows."""
-
-    def select(part: tuple) -> tuple:
-        return tuple(part[row] for row in rows)
-
-    return DraftTree(select(tree.tokens), select(tree.parents), select(tree.q), select(tree.u_draft), tree.source)
-
-
 def _keep_inner_nodes(tree: DraftTree) -> DraftTree:
     """The nodes that have children. A tree with one node less on every path, and so without nodes in the end."""
     tokens, parents = [], []
@@ -140,6 +134,4 @@ def _keep_inner_nodes(tree: DraftTree) -> DraftTree:
         place = {ROOT: ROOT} | {node: number for number, node in enumerate(sorted({*above} - {ROOT}))}
         tokens.append(tuple(row[node] for node in place if node != ROOT))
         parents.append(tuple(place[above[node]] for node in place if node != ROOT))
-    return DraftTree(
-        tuple(tokens), tuple(parents), (None,) * len(tokens), tuple((None,) * len(row) for row in tokens), tree.source
-    )
+    return build_token_tree(tokens, parents, tree.source)

@@ -20,7 +20,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.token_map import Ids, TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree, list_node_texts
 from specviz.verification.warp import warp
 
 
@@ -113,8 +113,7 @@ class MappedDraft:
         _, tokens, parents, places = zip(*trees, strict=True)
         if not any(tokens):
             return self.source.logits(own, empty_tree(len(rows)))[:, [0] * width]
-        nothing = (None,) * len(rows)
-        logits = self.source.logits(own, DraftTree(tokens, parents, nothing, tuple((None,) * len(t) for t in tokens), "mapped"))
+        logits = self.source.logits(own, build_token_tree(tokens, parents))
         wanted = torch.tensor([line + [0] * (width - len(line)) for line in places], device=logits.device)
         return logits.gather(1, wanted[..., None].expand(-1, -1, logits.shape[-1]))
 

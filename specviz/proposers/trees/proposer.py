@@ -11,7 +11,7 @@ from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.settings import SHAPE, TREE_LEVELS, Settings, read_tree_shape
-from specviz.verification.draft_form import DraftForm
+from specviz.verification.registry import DraftForm
 
 
 def takes_top(settings: Settings) -> bool:

@@ -1,4 +1,4 @@
-"""How many tokens to draft: policies that stop a chain early or let it continue.
+"""Chains whose length is decided while they are drafted, and the policies that decide it.
 
 A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next token before it is
 drawn. It never sees the token about to be drawn, and a drawn token stays: dropping one changes the distribution of the text (R8
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.growth import TreeGrowth, assemble_tree
-from specviz.randomness import Prefix
-from specviz.settings import GAMMA_MAX
+from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children
+from specviz.randomness import Prefix, Randomness
+from specviz.settings import GAMMA_MAX, Settings
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from specviz.verification.overlap import overlap
+from specviz.verification.warp import warp
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
 ACCEPTANCE_MIN = (
@@ -157,3 +159,41 @@ def find_policy(name: str) -> BuildPolicy | None:
     if name not in DRAFT_LENGTH_POLICIES:
         raise SettingsError("draft-length-policy", name, f"one of {', '.join(DRAFT_LENGTH_POLICIES)}")
     return DRAFT_LENGTH_POLICIES[name]
+
+
+class AdaptiveDraft:
+    """Draws from the draft's distributions until the policy ``lengths`` stops it.
+
+    Args:
+        draft: Gives the distributions.
+        settings: If given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are
+            drawn from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show
+            how sure the draft is.
+        name: Name of the drafting method.
+    """
+
+    def __init__(self, draft: LanguageModel, lengths: LengthPolicy, settings: Settings | None = None, name: str = "draft"):
+        self.draft, self.lengths, self.settings, self.name = draft, lengths, settings, name
+        self.remembers = lengths.remembers
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        chains = [TreeGrowth(row, count_levels(row, self.lengths.max_tokens(row), self.draft.context)) for row in rows]
+        live = [chain for chain in chains if chain.levels]
+        while live:
+            longer = [chain.row.with_draft_tokens(tuple(chain.tokens)) for chain in live]
+            seen = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
+            q = seen if self.settings is None else warp(seen.log(), self.settings)
+            live = self._draw(live, seen, q, randomness)
+        return assemble_tree(chains, self.name, counts_fixed=True)
+
+    def _draw(self, live: list[TreeGrowth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
+        """Draw one more token for each chain that continues. Returns those that may still continue."""
+        going = [on and mass > 0.0 for on, mass in zip(self.lengths.continues(live, seen), seen.sum(-1).tolist(), strict=True)]
+        places = [
+            (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, probs)
+            for chain, probs, on in zip(live, q, going, strict=True)
+            if on
+        ]
+        if places:
+            draw_children(places, randomness, len(places[0][0].tokens))
+        return [chain for chain, _, _ in places if len(chain.tokens) < chain.levels]
