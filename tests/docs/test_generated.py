@@ -61,6 +61,15 @@ def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
             assert link["anchor"] in list_anchors(other.read_text(encoding="utf-8")), link[0]
 
 
+def test_every_test_that_the_docs_name_exists():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    files = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    assert {name for name in re.findall(r"`(?:[\w/]+/)?(test_\w+\.py)`", text) if name not in files} == set()
+    functions = re.findall(r"^def (test_\w+)\(", "\n".join(files.values()), re.M)
+    prefixes = set(re.findall(r"`(test_\w+)\*`", text))
+    assert {prefix for prefix in prefixes if not any(name.startswith(prefix) for name in functions)} == set()
+
+
 def test_every_page_stands_in_the_menu_of_the_site():
     menu = set(re.findall(r"- [^:]+: ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert menu == {str(page.relative_to(ROOT / "docs")) for page in PAGES}
